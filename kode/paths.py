@@ -89,8 +89,6 @@ history_file = _below("history")
 """What a person typed at the prompt."""
 sessions_folder = _below("sessions")
 logs_folder = _below("logs")
-exports_folder = _below("exports")
-"""The transcripts that `/export` writes."""
 bundles_folder = _below("bundles")
 """Copies of bundles that a person approved, and nothing else: models and commands read them."""
 sandbox_folder = _below("sandbox")

@@ -17,8 +17,7 @@ HOMES = {
     "kode.cli.commands.run": "RunOptions",
     "kode.cli.flags": "add_setting_flags working_directory",
     "kode.cli.parser": "Parser",
-    "kode.cli.prompt.attach": "read_mentioned",
-    "kode.cli.prompt.files": "list_files",
+    "kode.cli.prompt.attach": "list_files read_mentioned",
     "kode.cli.screen.describe": "describe_event",
     "kode.cli.screen.lines": "money",
     "kode.cli.screen.printer": "print_either",
@@ -85,8 +84,8 @@ if TYPE_CHECKING:
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import working_directory as working_directory
     from kode.cli.parser import Parser as Parser
+    from kode.cli.prompt.attach import list_files as list_files
     from kode.cli.prompt.attach import read_mentioned as read_mentioned
-    from kode.cli.prompt.files import list_files as list_files
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.printer import print_either as print_either

@@ -24,9 +24,6 @@ BY_PATH: dict[str, dict[str, str]] = {
     "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
-    "cli/prompt/compose.py": {"compose": NEW},
-    "cli/prompt/slash.py": {"_write_new": NAMED},
-    "cli/prompt/history.py": {"_open": HOME},
     "config/files.py": {"guard_home": HOME},
     "durable.py": {
         "_remove_stale": "temporary files of kode by their prefix, never through a link",

@@ -69,7 +69,7 @@ async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:
     state = PromptState(screen, renderer, COMMANDS, opened=talk)
     for line in lines:
         submit(state, line)
-    while state.jobs.busy or state.jobs.beside or state.waiting:
+    while state.is_busy or state.beside or state.queued:
         await asyncio.sleep(0.001)
     screen.flush()
     return screen.stream.getvalue()

@@ -32,7 +32,7 @@ def test_plain_output_is_whole_lines_without_drawing(place: Place, way: str) -> 
             assert terminal.ended() == 0
     assert "\nWrote a.py" in text
     assert "\n# Done\n" in text
-    assert "\nfile: a.py\nchange: **new**\n" in text
+    assert "\n| a.py | **new** |\n" in text
     assert b"\x1b" not in terminal.raw
     assert not set("●✗│─•") & set(terminal.text)
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kode.cli.prompt.history import open_history
+from kode.cli.prompt.editor import open_history
 from kode.cli.screen.output import event_object
 from kode.cli.screen.printer import to_json
 from kode.config.load import load_config

@@ -215,7 +215,7 @@ def open_prompt(
     screen = arguments.screen = _make_screen(arguments)
     options.prompt = RunningPrompt(screen)
     if answerer is not None:
-        screen.beside, screen.watched = answerer, False
+        screen.answerer, screen.watched = answerer, False
     if session_id is not None:
         for name in (*getattr(arguments, "of_plugins", ()), *ONE_TURN):
             setattr(arguments, name, None)
@@ -282,14 +282,13 @@ async def _repl(
 
 def _warm_up(conversation: "Conversation") -> None:
     """Imports what the first turn and its reply need, while the person types."""
-    from kode.cli.screen.diffs import pieces
+    from kode.cli.screen import diffs, markdown
     from kode.cli.screen.lines import cell_width
-    from kode.cli.screen.markdown import markdown
     from kode.conversation.sessions import import_first_turn
 
     import_first_turn(conversation)
     # The first rendering loads rich and its parser; the first code block looks for lexers.
     cell_width("日")  # reads a table of widths
-    markdown("")
-    pieces("a.py", "")
+    markdown.TerminalMarkdown("")
+    diffs.find_lexer("a.py")
     finish_startup()

@@ -24,18 +24,14 @@ def main(argv: Sequence[str]) -> Answered:
     listed.add_argument("--json", action="store_true", help="one JSON list")
     for name, (_, about) in CHANGES.items():
         below = commands.add_parser(name, help=about, description=about)
-        below.add_argument("ids", metavar="ID", nargs=1 if name == "edit" else "+")
-        if name == "edit":
-            below.add_argument("rule", metavar="RULE")
+        below.add_argument("ids", metavar="ID", nargs="+")
     arguments = parser.parse(argv or ["list"])
     cwd = directory()
     home, project = paths.home(), paths.project_root(cwd)
     if arguments.command != "list":
-        words = [arguments.command, *arguments.ids]
-        words += [arguments.rule] if arguments.command == "edit" else []
         return change_rules(
             "kode permissions",
-            words,
+            [arguments.command, *arguments.ids],
             lambda **wish: approvals.change(home, project, partial(approvals.change_named, **wish)),
         )
     loaded = load_config(home, cwd, environ=os.environ, flags={})

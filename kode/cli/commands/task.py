@@ -104,7 +104,7 @@ async def open_from_flags(
                     attached.append(conversation.keep_picture(picture.name, picture.data))
                 except UserError as error:
                     settings.emit(Notice(text=str(error)))
-            attached += [folder.text for folder in folders]
+            attached += folders
     except BaseException:
         await conversation.close(interrupted=True)
         raise
@@ -136,7 +136,7 @@ def read_attachments(
             if picture := read_picture(path):
                 pictures.append(picture)
             elif folder := read_folder(name, path):
-                texts.append(text_part(folder.text.text, path, roots, marks))
+                texts.append(text_part(folder.text, path, roots, marks))
             else:
                 try:
                     texts.append(file_part(name, read_text(path), path, roots, marks))

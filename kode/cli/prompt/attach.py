@@ -1,6 +1,7 @@
 """What goes with a message: pasted blocks, folded in the line; images; lists of folders."""
 
 import asyncio
+import itertools
 import os
 import re
 import shlex
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from kode import paths
-from kode.cli.prompt.files import list_files
-from kode.errors import UserError
+from kode.errors import GitError, UserError
+from kode.git import run_git
 from kode.images import NAMED_SO, Picture, fitting, looks_of, read_picture
 from kode.messages import Text, plural
 from kode.paths import real_path
@@ -22,6 +23,32 @@ from kode.programs import find_program
 if TYPE_CHECKING:
     from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
+
+T = TypeVar("T")
+
+MAX_FILES = 200_000  # more would slow down every completion
+MAX_WALKED = 30_000  # folders read one by one are slower than git's index
+
+
+def list_files(root: Path) -> list[str]:
+    """Relative paths below `root`, without what `.gitignore` names; [] if nothing can be listed.
+    Slow for a large folder."""
+    try:
+        listed = run_git(root, ["ls-files", "-co", "--exclude-standard", "-z"])
+        names = listed.decode("utf-8", "surrogateescape").split("\0")
+    except (GitError, OSError):
+        from kode.tools.search_worker import walk
+
+        real = real_path(root)
+        walked = itertools.islice(walk(real), MAX_WALKED)
+        names = [os.path.relpath(path, real) for path in walked]
+        names.sort(key=lambda path: (path.count("/"), path))
+    # Compiled Python is common in folders without a `.gitignore`, and nobody names it.
+    return [
+        name
+        for name in names[:MAX_FILES]
+        if name and name.isprintable() and not name.endswith(".pyc")
+    ]
 
 
 _BEFORE = r"(?:^|(?<=[\s(\"'`]))"
@@ -69,8 +96,6 @@ def unescape(text: str) -> str:
     """The text without the backslashes that escape its characters."""
     return re.sub(r"\\(.)", r"\1", text)
 
-
-T = TypeVar("T")
 
 FOLD_LINES = 5  # a pasted text as long as that hides what was typed
 FOLD_CHARACTERS = 1000
@@ -120,31 +145,19 @@ def _place(values: dict[str, T], what: str, value: T) -> str:
     return place
 
 
-CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text
-CLIPBOARDS = (
-    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
-    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
-    ("", ("pngpaste", "-")),
-)
-"""(variable that must be set, command that prints the clipboard's image)"""
-
-
 def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
     """The images whose paths were pasted or dropped; [] for any other text. Terminals write a
     dropped path in quotes, with backslashes, or as a file URL, several in one line."""
     text = text.strip()
     if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
         return []
-    whole = read_picture(_path(text, cwd))
-    if whole is not None:
-        return [whole]
     try:
-        words = shlex.split(text)
+        words = [text] if read_picture(_path(text, cwd)) else shlex.split(text)
     except ValueError:
         return []
-    loaded = [read_picture(_path(word, cwd)) for word in words]
-    pictures = [picture for picture in loaded if picture is not None]
-    return pictures if len(pictures) == len(loaded) else []
+    read = [read_picture(_path(word, cwd)) for word in words]
+    pictures = [picture for picture in read if picture is not None]
+    return pictures if len(pictures) == len(read) else []
 
 
 def _path(written: str, cwd: Path) -> Path:
@@ -167,82 +180,68 @@ def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
             yield picture
 
 
+CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+"""(variable that must be set, command that prints the clipboard's image)"""
+
+
 def clipboard_picture() -> tuple[Picture | None, str]:
     """The image in the clipboard, or None with the reason. Slow: call it in a thread."""
-    commands = [
-        (program, *command[1:])
-        for variable, command in CLIPBOARDS
-        if (not variable or os.environ.get(variable)) and (program := find_program(command[0]))
-    ]
-    if not commands:
-        return None, (
-            "kode cannot read images from the clipboard here. Install wl-paste, xclip or "
-            "pngpaste; or paste or drop the path of a file, or name it after @."
-        )
-    try:
-        done = subprocess.run(
-            commands[0],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=CLIPBOARD_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError):
-        name = os.path.basename(commands[0][0])
-        return None, f"{name} did not answer. Try again, or name a file after @."
-    if looks_of(done.stdout) is None:
-        return None, "There is no image in the clipboard."
-    return Picture("clipboard.png", done.stdout), ""
+    for variable, (name, *arguments) in CLIPBOARDS:
+        program = find_program(name)
+        if program is None or (variable and not os.environ.get(variable)):
+            continue
+        try:
+            done = subprocess.run(
+                [program, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                timeout=CLIPBOARD_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None, f"{name} did not answer. Try again, or name a file after @."
+        if looks_of(done.stdout) is None:
+            return None, "There is no image in the clipboard."
+        return Picture("clipboard.png", done.stdout), ""
+    return None, (
+        "kode cannot read images from the clipboard here. Install wl-paste, xclip or pngpaste; or "
+        "paste or drop the path of a file, or name it after @."
+    )
 
 
 MAX_LISTED = 200
 """Files listed of a folder, those nearest to it first."""
 
 
-@dataclass(frozen=True)
-class Folder:
-    """A listing to attach to a message."""
-
-    name: str
-    """As the person wrote it."""
-    files: int
-    text: Text
-
-    @property
-    def summary(self) -> str:
-        """In a few words: `12 files in src`."""
-        return f"{plural(self.files, 'file')} in {self.name}"
-
-
-def read_folder(name: str, path: Path) -> Folder | None:
-    """A folder's listing, without what `.gitignore` names; None if `path` is not a folder. Slow for
-    a large one."""
+def read_folder(name: str, path: Path) -> Text | None:
+    """A folder's listing, to attach to a message; None if `path` is not a folder."""
     if not os.path.isdir(path):  # an impossible path is not a folder either
         return None
-    files = list_files(path)
-    lines = sorted(files, key=lambda file: (file.count("/"), file))
+    lines = sorted(list_files(path), key=lambda file: (file.count("/"), file))
     more = len(lines) - MAX_LISTED
     note = [f"[{more:,} more: list_files shows them]"] if more > 0 else []
     body = "\n".join([*lines[:MAX_LISTED], *note])
-    text = Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
-    return Folder(name, len(files), text)
+    return Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
 
 
-def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
-    """The folders below `cwd` that are named after `@` in a message."""
+def mentioned_folders(text: str, cwd: Path) -> Iterator[Text]:
+    """The listings of the folders below `cwd` that are named after `@` in a message."""
     below, seen = Path(real_path(cwd)), set()
     for name in mentions(text):
         try:
             path = Path(real_path(cwd / name))
         except (OSError, ValueError):
             continue
-        if path in seen or not path.is_relative_to(below):
-            continue
-        folder = read_folder(name, path)
-        if folder is not None:
+        if path not in seen and path.is_relative_to(below):
             seen.add(path)
-            yield folder
+            if folder := read_folder(name, path):
+                yield folder
 
 
 async def attach(
@@ -251,17 +250,28 @@ async def attach(
     """Attaches pasted images, and what is named after `@`, to the next turn. What cannot be
     attached is reported, and the message is sent without it. Raises: StorageError."""
     named, folders = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
-    fits = [(picture, await _fitting(picture, screen)) for picture in (*pasted, *named)]
+    pictures = []
+    for picture in (*pasted, *named):
+        try:
+            pictures.append((picture, await asyncio.to_thread(fitting, picture)))
+        except UserError as error:
+            screen.print(str(error), "warning")
     # No await from here on: stopping earlier must not leave anything attached to another message.
-    for picture, fit in fits:
-        if fit is not None:
-            _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
-    for folder in folders:
-        conversation.attachments.append(folder.text)
-        screen.print(f"with a list of the {folder.summary}", "dim")
+    for picture, fit in pictures:
+        try:
+            image = conversation.keep_picture(fit.name, fit.data)
+        except UserError as error:
+            screen.print(str(error), "warning")
+            continue
+        conversation.attachments.append(image)
+        note = "" if fit is picture else ", made smaller"
+        screen.print(f"with the image {image.description}{note}", "dim")
+    if folders:
+        conversation.attachments.extend(folders)
+        screen.print(f"with the list of files of {plural(len(folders), 'folder')}", "dim")
 
 
-def read_mentioned(text: str, cwd: Path) -> tuple[list[Picture], list[Folder]]:
+def read_mentioned(text: str, cwd: Path) -> tuple[list[Picture], list[Text]]:
     """What a message names that is sent with it: images, and lists of folders below `cwd`. Any
     other file is left to the model, which reads it as the permissions allow."""
     if "@" not in text:
@@ -274,20 +284,3 @@ def names_attachment(text: str, cwd: Path) -> bool:
     pictures = mentioned_pictures(text, cwd)
     folders = (os.path.isdir(cwd / paths.expand(name)) for name in mentions(text))
     return next(pictures, None) is not None or any(folders)
-
-
-async def _fitting(picture: Picture, screen: "Screen") -> Picture | None:
-    try:
-        return await asyncio.to_thread(fitting, picture)
-    except UserError as error:
-        screen.print(str(error), "warning")
-        return None
-
-
-def _attach(conversation: "Conversation", screen: "Screen", picture: Picture, note: str) -> None:
-    try:
-        image = conversation.keep_picture(picture.name, picture.data)
-        conversation.attachments.append(image)
-        screen.print(f"with the image {image.description}{note}", "dim")
-    except UserError as error:
-        screen.print(str(error), "warning")

@@ -1,173 +1,113 @@
-"""Tab completion: commands at the start of a message, their arguments, `@files` and `@folders/`
-anywhere. `files` lists files and folders."""
+"""Tab completion: commands at the start of a message, `@files` and `@folders/` anywhere.
 
-import argparse
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+The project's files and folders are listed periodically, in a thread, and found by letters in order.
+What the model may read is decided elsewhere.
+"""
+
+import heapq
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from kode.cli.prompt.attach import BEING_TYPED, query_of, write_mention
-from kode.cli.prompt.files import FileIndex
+from kode.cli.prompt.attach import BEING_TYPED, list_files, query_of, write_mention
+from kode.cli.prompt.reports import extension_commands
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clip, count, one_line
-from kode.errors import KodeError
-from kode.messages import plural
-from kode.permissions.modes import MODE_MEANS
 
-if TYPE_CHECKING:
-    from kode.conversation import Conversation
-    from kode.provider import ModelInfo
+LIST_TIMEOUT_S = 10.0  # in the background: the prompt does not wait
+FRESH_S = 10.0
+"""An older listing is renewed on completion; meanwhile the old one is used."""
 
 
-Choice = tuple[str, str]
-"""(text to insert, description)"""
+@dataclass
+class FileIndex:
+    """Relative paths of the files below `root`, and of the folders that contain some, with a
+    trailing `/`. Every method is thread-safe."""
 
-Choices = Callable[[tuple[str, ...]], Iterable[Choice]]
-"""The words before the current one → its possible values."""
+    root: Path
+    _paths: Sequence[str] = ()
+    _listed_at: float = float("-inf")
+    _listing: threading.Thread | None = None
+    _may_search: threading.Event = field(default_factory=threading.Event)
+    """Set once there is a listing, or nobody may wait for one."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-OFFERED_SESSIONS = 50  # more are found by `kode session search`
-TASK_COLUMNS = 50  # beside an id, in 80 columns
+    def find(self, query: str, limit: int = 50) -> list[str]:
+        """The best matches of a fuzzy query, best first. Waits only for the very first listing, and
+        not after `close`; so do not call it on the event loop's thread."""
+        with self._lock:
+            is_listing = self._listing is not None and self._listing.is_alive()
+            if not is_listing and time.monotonic() - self._listed_at >= FRESH_S:
+                self._listing = threading.Thread(target=self._list, daemon=True)
+                self._listing.start()
+        self._may_search.wait(LIST_TIMEOUT_S)
+        return best_matches(self._paths, query, limit)
 
+    def close(self) -> None:
+        """Releases everybody who waits for the first listing: exiting must not wait."""
+        self._may_search.set()
 
-def choices_of(state: PromptState) -> Mapping[str, Choices]:
-    """Command → what may follow it, in the currently open conversation."""
-
-    def alone(offered: Callable[["Conversation"], Iterable[Choice]]) -> Choices:
-        return lambda before: () if before or state.opened is None else offered(state.opened)
-
-    def models(_: "Conversation") -> Iterable[Choice]:
-        own, *others = state.offers(ask=False)
-        facts = _with_facts([(name, name) for name in own.models], own.provider)
-        for other in others:
-            facts += _with_facts(
-                [(f"{other.provider}/{name}", name) for name in other.models], other.provider
-            )
-        return facts
-
-    def efforts(opened: "Conversation") -> Iterable[Choice]:
-        from kode.cli.prompt.models import effort_choices
-
-        return effort_choices(opened)
-
-    def background(before: tuple[str, ...]) -> Iterable[Choice]:
-        if state.opened is None:
-            return ()
-        commands = state.opened.commands.commands
-        match before:
-            case ():
-                return [(word, "") for word in ("list", "read", "tell", "kill")]
-            case ("kill",) | ("tell",):
-                commands = [command for command in commands if command.runs]
-            case ("read",):
-                pass
-            case _:
-                return ()
-        return [
-            (command.name, clip(one_line(command.running.command), TASK_COLUMNS))
-            for command in commands
-        ]
-
-    def memory(before: tuple[str, ...]) -> Iterable[Choice]:
-        opened = state.opened
-        return memory_choices(before, opened.config.memory.system if opened else "")
-
-    def extensions(before: tuple[str, ...]) -> Iterable[Choice]:
-        from kode.cli.prompt.reports import WORDS
-
-        return () if before else [(word, "") for word in WORDS]
-
-    return {
-        "/bg": background,
-        "/effort": alone(efforts),
-        "/extensions": extensions,
-        "/model": alone(models),
-        "/resume": alone(lambda opened: session_choices(opened.place.home, opened.place.cwd)),
-        "/permissions": alone(lambda _: MODE_MEANS.items()),
-        "/memory": memory,
-    }
+    def _list(self) -> None:
+        files = list_files(self.root)
+        self._paths = [*folders_of(files), *files]
+        self._listed_at = time.monotonic()
+        self._may_search.set()
 
 
-def _with_facts(named: Iterable[tuple[str, str]], provider: str) -> list[Choice]:
-    """What is known of each model, of (as it is chosen, its own name)."""
-    from kode.providers.models import info_of
-
-    return [(chosen, _describe(info_of(name, provider=provider))) for chosen, name in named]
-
-
-def _describe(info: "ModelInfo") -> str:
-    parts = [f"{count(info.context_window)} tokens"] if info.known else []
-    if info.input_price and info.output_price:
-        parts.append(f"${info.input_price:g} in, ${info.output_price:g} out")
-    return " · ".join(parts)
-
-
-def session_choices(home: Path, cwd: Path | None) -> list[Choice]:
-    """Session ids of a directory (None: of all), last used first, with each one's first prompt."""
-    from kode.session.index import list_sessions
-
-    try:
-        summaries = list_sessions(home, cwd=cwd, limit=OFFERED_SESSIONS)
-    except KodeError:
-        return []
-    return [
-        (row.id, clip(f"{plural(row.turns, 'turn')} · {one_line(row.task)}", TASK_COLUMNS))
-        for row in summaries
-        if row.turns and not row.parent and not row.damaged
-    ]
+def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
+    """At most `limit` paths that have the query's letters in order, the likeliest first. Searches
+    100,000 paths in less time than two key presses are apart."""
+    letters = query.lower().replace(" ", "")
+    if not letters:
+        shallow = ((path.count("/", 0, -1), len(path), path) for path in among)
+        return [path for *_, path in heapq.nsmallest(limit, shallow)]
+    # Possessive, so that no path is scanned twice.
+    in_order = "".join(f"[^{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters)
+    fits = re.compile(in_order, re.DOTALL).match
+    closest = re.compile(".*?".join(map(re.escape, letters)), re.DOTALL)
+    likely = (
+        (*_rank(lowered, letters, closest), len(path), path)
+        for path, lowered in zip(among, map(str.lower, among), strict=True)
+        if fits(lowered)
+    )
+    return [path for *_, path in heapq.nsmallest(limit, likely)]
 
 
-def memory_choices(before: tuple[str, ...], system: str = "") -> Iterable[Choice]:
-    """The words of `/memory`, those that this system has."""
-    from kode.memory.commands import add_commands
-
-    parser = argparse.ArgumentParser(add_help=False)
-    add_commands(parser, system)
-    commands = subcommands(parser)
-    if not before:
-        yield from ((name, what) for name, (_, what) in commands.items())
-        return
-    if before[0] in commands:
-        yield from next_words(commands[before[0]][0], before[1:])
+def _rank(lowered: str, letters: str, closest: re.Pattern[str]) -> tuple[int, int]:
+    """How likely a path is meant, 0 most: by where it has the letters, and how far apart."""
+    name = lowered.rfind("/", 0, -1) + 1  # a folder ends in `/`
+    position = lowered.rfind(letters)
+    if position >= 0:
+        is_start = position == name or not lowered[position - 1 : position].isalnum()
+        return (0 if position == name else 1 if is_start else 2 if position > name else 3), 0
+    match = closest.search(lowered, name) or closest.search(lowered)
+    return 4, len(match[0]) if match else len(lowered)
 
 
-def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[argparse.ArgumentParser, str]]:
-    """The commands of a parser, each with its own parser and description."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {a.dest: a.help or "" for a in action._get_subactions()}
-            return {name: (own, helps.get(name, "")) for name, own in action.choices.items()}
-    return {}
-
-
-def next_words(parser: argparse.ArgumentParser, before: Sequence[str]) -> Iterable[Choice]:
-    """The choices of the next positional argument."""
-    positional = [action for action in parser._actions if not action.option_strings]
-    position = sum(not word.startswith("-") for word in before)
-    if position < len(positional):
-        yield from ((str(choice), "") for choice in positional[position].choices or ())
-
-
-HELD = 2
-"""From this many letters on, matches inside of choices count too; one is only a beginning."""
+def folders_of(files: Iterable[str]) -> list[str]:
+    """The folders that contain the files, at any depth, each with a trailing `/`."""
+    folders: set[str] = set()
+    for path in files:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(f"{folder}/" for folder in folders)
 
 
 @dataclass(eq=False)
-class ReplCompleter(Completer):
+class PromptCompleter(Completer):
     """Completes the text before the cursor. Runs in a thread of the editor's."""
 
-    commands: Mapping[str, str]
-    """Name → description."""
-    arguments: Mapping[str, Choices]
-    """Name → what may follow it."""
+    state: PromptState
     files: FileIndex
-    more: Callable[[], Mapping[str, str]] = dict
-    """Commands that come and go."""
-    first: Collection[str] = ()
+    first: Sequence[str] = ()
     """The commands offered for a lone `/`; the others are found by typing."""
 
     def get_completions(
@@ -179,37 +119,19 @@ class ReplCompleter(Completer):
             start = typed.start() + typed[0].index("@") + 1 - len(before)
             query = query_of(typed)
             for path in self.files.find(query):
-                if path == query and path.endswith("/"):  # it is complete: its content follows
-                    continue
-                yield Completion(write_mention(path), start_position=start, display=path)
-        elif before.startswith("/") and "\n" not in before:
-            yield from self._commands(before)
+                if path != query or not path.endswith("/"):  # else its content follows
+                    yield Completion(write_mention(path), start_position=start, display=path)
+        elif before.startswith("/") and not re.search(r"\s", before):
+            known = {name: command.summary for name, command in self.state.commands.items()}
+            known = {**extension_commands(self.state), **known}
+            for name in self._matches(before, known):
+                yield Completion(name, start_position=-len(before), display_meta=known[name])
 
-    def _commands(self, before: str) -> Iterable[Completion]:
-        name, space, rest = before.partition(" ")
-        if not space:
-            known = {**self.more(), **self.commands}
-            fitting = matching_choices([(command[1:], "") for command in known], name[1:])
-            named = [f"/{word}" for word, _ in fitting] or get_close_matches(name, known)
-            offered = named if name[1:] else self.first
-            for command in offered:
-                yield Completion(command, start_position=-len(name), display_meta=known[command])
-            return
-        if name not in self.arguments:
-            return
-        *args, typed = rest.split(" ")
-        for value, what in matching_choices(self.arguments[name](tuple(filter(None, args))), typed):
-            yield Completion(value, start_position=-len(typed), display_meta=what)
-
-
-def matching_choices(choices: Iterable[Choice], typed: str) -> list[Choice]:
-    """The choices that begin with what was typed, then those that contain it anywhere, including
-    descriptions: a session is found by its task."""
-    wanted = typed.lower()
-    begins, holds = [], []
-    for value, what in choices:
-        if value.lower().startswith(wanted):
-            begins.append((value, what))
-        elif len(wanted) >= HELD and wanted in f"{value} {what}".lower():
-            holds.append((value, what))
-    return begins + holds
+    def _matches(self, typed: str, known: Mapping[str, str]) -> Iterable[str]:
+        """Those that begin with what was typed, then those that contain it; else similar ones."""
+        if typed == "/":
+            return [name for name in self.first if name in known]
+        word = typed[1:].lower()
+        begins = [name for name in known if name[1:].lower().startswith(word)]
+        holds = [name for name in known if word in name[2:].lower() and name not in begins]
+        return begins + (holds if len(word) > 1 else []) or get_close_matches(typed, known)

@@ -1,51 +1,56 @@
 """The prompt on a real terminal: one prompt_toolkit application from start to end.
 
-Output goes above it and is never repainted. `layout` defines its looks, `keys` the keys; `state`
-handles a message.
+Output goes above it and is never repainted. `keys` binds the keys; `submit` handles a message.
 """
 
 import asyncio
 import contextlib
-import fcntl
 import itertools
 import os
-import termios
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition
-from prompt_toolkit.history import History
+from prompt_toolkit.filters import Condition, has_completions
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.layout import (
+    AnyContainer,
+    BufferControl,
+    ConditionalContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VerticalAlign,
+    Window,
+)
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
 
+from kode import durable, paths
 from kode.cli.prompt.attach import BEING_TYPED, Pastes, query_of
-from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
-from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, takes_texts
-from kode.cli.screen.screen import QUIET_S, links_work
+from kode.cli.screen.screen import QUIET_S
+from kode.errors import StorageError
 
 SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
-
-
-@dataclass
-class _Question:
-    label: str
-    answer: "asyncio.Future[str | None]"
-    draft: Document
-    menu: Menu | None = None
-
+MAX_INPUT_ROWS = 12  # half of a terminal with 24 rows
 
 LEAVING_S = 2.0
 """Ctrl-C twice within this time, with nothing to stop, exits."""
@@ -56,17 +61,63 @@ ALT_S = 0.05
 ESC_AGAIN_S = 0.6
 """A second Esc within this time edits the last message."""
 
-TYPED_AHEAD_S = 0.5
-"""How long after the start keys may arrive that were typed before it."""
+STYLE = Style.from_dict(
+    {
+        "prompt": "bold",
+        "question": "bold",
+        "dim": "dim",
+        "queued": "italic dim",
+        "toolbar": "dim",
+        "danger": "bold ansired",
+        "completion-menu": "noreverse bg:default fg:default",
+        "completion-menu.completion": "bg:default fg:default",
+        "completion-menu.completion.current": "reverse",
+        "completion-menu.meta.completion": "bg:default fg:default dim",
+        "completion-menu.meta.completion.current": "bg:default fg:default dim",
+    }
+)
+_REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")
+"""A variable of a terminal that wraps rows anew when its width changes."""
 
 
-def _input_waits(terminal: int) -> bool:
-    """Whether input was typed already."""
+class SharedHistory(FileHistory):
+    """Typed messages, newest last, in one file for all sessions. Other processes append to it."""
+
+    def append_string(self, string: str) -> None:
+        """Stores one message, unless it begins with a space or repeats the last one."""
+        if not string.startswith((" ", "\t")) and string != next(iter(self._loaded_strings), None):
+            super().append_string(string)
+
+    def store_string(self, string: str) -> None:
+        """Appends one message, credentials masked, in one write; if the file cannot be written, the
+        message is not lost."""
+        from kode.credentials import redact
+
+        lines = "".join(f"+{line}\n" for line in redact(string).split("\n"))
+        entry = f"\n# {time.strftime('%Y-%m-%d %H:%M:%S')}\n{lines}".encode("utf-8", "replace")
+        path = Path(os.fsdecode(self.filename))
+        with contextlib.suppress(OSError), durable.open_for_append(path) as file:
+            file.write(entry)
+
+
+def open_history(path: Path) -> History:
+    """The history shared by all sessions, readable by its owner alone; in memory only if the file
+    cannot be written."""
     try:
-        waiting = fcntl.ioctl(terminal, termios.FIONREAD, b"\0" * 4)
-    except OSError:
-        return False
-    return any(waiting)
+        durable.make_folder(path.parent)
+        with durable.open_for_append(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+    except (OSError, StorageError):
+        return InMemoryHistory()
+    return SharedHistory(str(path))
+
+
+@dataclass
+class _Question:
+    label: str
+    answer: "asyncio.Future[str | None]"
+    draft: Document
+    menu: Menu | None = None
 
 
 class _Application(Application[None]):
@@ -75,8 +126,7 @@ class _Application(Application[None]):
     def _on_resize(self) -> None:
         renderer, columns = self.renderer, self.output.get_size().columns
         screen, cursor = renderer.last_rendered_screen, renderer._cursor_pos
-        # Those that show links are also known to wrap anew.
-        if screen is not None and links_work(os.environ):
+        if screen is not None and any(map(os.environ.get, _REWRAPS)):
             rows = [screen.data_buffer[y] for y in range(cursor.y)]
             widths = [
                 max((x for x, char in row.items() if char.char != " "), default=0) for row in rows
@@ -92,57 +142,107 @@ class Editor:
     def __init__(
         self,
         state: PromptState,
-        *,
-        history: History,
         completer: Completer,
-        live: Lines,
-        status: Callable[[int], list[tuple[str, str]]],
-        color: bool,
-        keys: Callable[["Editor"], KeyBindings],
+        keys: Callable[["Editor"], KeyBindings] = lambda editor: KeyBindings(),
     ) -> None:
-        """`live` returns (style, line) for a width and a height; `status` the bottom line. `keys`
-        creates the key bindings; editing keys exist without it."""
+        """`keys` creates the key bindings; editing keys exist without it."""
         self.state = state
         self.pastes = Pastes()
-        self.last_key_at = float("-inf")
-        self._typed_ahead_until = float("-inf")
-        self._interrupted_at = self._escaped_at = self._answered_at = float("-inf")
-        self.notifier = Notifier(self.control, lambda: self.last_key_at, takes_texts(os.environ))
+        self._key_at = self._interrupted_at = self._escaped_at = float("-inf")
+        self._answered_at = self._repainted_at = float("-inf")
         self._question: _Question | None = None
         self._repaint: asyncio.TimerHandle | None = None
-        self._repainted_at = float("-inf")
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
-            history=history,
+            history=open_history(paths.history_file(paths.home())),
             completer=ThreadedCompleter(completer),
             complete_while_typing=Condition(self._completes_now),
             enable_history_search=Condition(lambda: not self.asking),
             multiline=True,
             tempfile_suffix=".md",
-            on_text_insert=lambda _: self._key(),
+            on_text_insert=lambda _: self._note_key(),
         )
         output = create_output(stdout=state.screen.stream)
         # Without a cursor position request, printing never has to wait, and no answer can end up in
         # the typed text.
         with contextlib.suppress(AttributeError):
             output.enable_cpr = False  # type: ignore[attr-defined]
+        color = state.screen.color
         self.app = _Application(
-            layout=layout_of(
-                self.buffer,
-                size=output.get_size,
-                live=live,
-                status=status,
-                mark=self._mark,
-                menu=self._menu_lines,
-            ),
+            layout=self._layout(),
             key_bindings=keys(self),
-            style=STYLE if color else PLAIN_STYLE,
+            style=STYLE,
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
             output=output,
             erase_when_done=True,
             include_default_pygments_style=False,
         )
         self.app.ttimeoutlen = ALT_S
+
+    def _layout(self) -> Layout:
+        """From top to bottom: live lines, a menu, the input line, completions, the status line."""
+
+        def size() -> tuple[int, int]:
+            terminal = self.app.output.get_size()
+            # One column stays free: a full last column makes some terminals wrap.
+            return max(terminal.columns, 10) - 1, max(terminal.rows, 4)
+
+        def live_lines() -> list[tuple[str, str]]:
+            columns, rows = size()
+            return self.state.live(columns, max(rows - 6, 2))
+
+        def live_fragments() -> StyleAndTextTuples:
+            lines = live_lines()
+            return [
+                (f"class:{style}" if style else "", text + ("\n" if number < len(lines) else ""))
+                for number, (style, text) in enumerate(lines, 1)
+            ]
+
+        def status_fragments() -> StyleAndTextTuples:
+            parts = self.state.status(size()[0])
+            return [(f"class:{style or 'toolbar'}", text) for style, text in parts]
+
+        def menu_lines() -> list[str]:
+            columns, rows = size()
+            if self.menu is None:
+                return []
+            paint = self.state.screen.paint
+            return self.menu.lines(paint, self.buffer.text, columns, max(rows - 4, 4))
+
+        def mark(line: int, wrapped: int) -> StyleAndTextTuples:
+            if self._question is None:
+                style, text = "class:prompt", "> "
+            else:
+                pressed = self.menu.pressed if self.menu is not None else ""
+                style, text = "class:question", self._question.label + pressed
+            return [(style, "  " if line or wrapped else text)]
+
+        def window(text: Callable[[], object]) -> Window:
+            control = FormattedTextControl(text)  # type: ignore[arg-type]
+            return Window(control, wrap_lines=False, dont_extend_height=True)
+
+        search = SearchToolbar(
+            backward_search_prompt="history: ", forward_search_prompt="history, newer: "
+        )
+        line = Window(
+            BufferControl(self.buffer, search_buffer_control=search.control, preview_search=True),
+            height=lambda: Dimension(min=1, max=min(MAX_INPUT_ROWS, size()[1] - 3)),
+            wrap_lines=True,
+            dont_extend_height=True,
+            get_line_prefix=mark,
+        )
+        live = window(live_fragments)
+        choices = window(lambda: ANSI("\n".join(menu_lines())))
+        status = Window(FormattedTextControl(status_fragments), height=1)
+        rows: list[AnyContainer] = [
+            ConditionalContainer(live, Condition(lambda: bool(live_lines()))),
+            ConditionalContainer(choices, Condition(lambda: bool(menu_lines()))),
+            line,
+            search,
+            CompletionsMenu(max_height=8, scroll_offset=1),
+            ConditionalContainer(status, ~has_completions),
+        ]
+        return Layout(HSplit(rows, align=VerticalAlign.TOP), focused_element=line)
 
     async def run(self, drawn: Callable[[], None]) -> None:
         """Shows the prompt until `stop`. `drawn` is called once it is on the screen."""
@@ -152,20 +252,16 @@ class Editor:
             drawn()
 
         self.app.after_render += first_time
-        if _input_waits(self.app.input.fileno()):
-            self._typed_ahead_until = time.monotonic() + TYPED_AHEAD_S
         ticker = asyncio.ensure_future(self._spin())
         try:
-            self.control(FOCUS_ON)
             await self.app.run_async(handle_sigint=False, set_exception_handler=False)
         except (EOFError, OSError):
             # The terminal is gone: running work still ends in good order.
             return
         finally:
             ticker.cancel()
-            self._give_up_question()
-            with contextlib.suppress(OSError):
-                self.control(FOCUS_OFF)
+            if self._question is not None and not self._question.answer.done():
+                self._question.answer.set_result(None)
 
     def stop(self) -> None:
         """Removes the prompt from the screen and ends `run`."""
@@ -203,14 +299,17 @@ class Editor:
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
         """Runs a program that takes the whole terminal, in a thread, and returns its result. Output
         meanwhile is queued, and work continues."""
-        from prompt_toolkit.application import run_in_terminal
-
-        self.control(FOCUS_OFF)
         try:
             return await run_in_terminal(program, in_executor=True)
         finally:
-            self.control(FOCUS_ON)
             self.redraw()
+
+    async def edit_text(self, text: str) -> str:
+        """Lets the person edit a text in `$VISUAL`, `$EDITOR` or a common editor; returns what they
+        saved. The file that it is in has only one reader, and is deleted afterwards."""
+        buffer = Buffer(document=Document(text), tempfile_suffix=".md")
+        await buffer.open_in_editor()
+        return buffer.text
 
     def redraw(self) -> None:
         """Requests a repaint of the prompt and what is around it: one in `REDRAW_S`. A key repaints
@@ -223,9 +322,13 @@ class Editor:
         self._repaint, self._repainted_at = None, time.monotonic()
         self.app.invalidate()
 
+    def idle_s(self) -> float:
+        """How long ago a key was pressed."""
+        return time.monotonic() - self._key_at
+
     async def quiet(self, pause_s: float) -> None:
         """Returns when no key was pressed for `pause_s` (its keys went to the draft)."""
-        while (left := self.last_key_at + pause_s - time.monotonic()) > 0:
+        while (left := pause_s - self.idle_s()) > 0:
             await asyncio.sleep(left)
 
     async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
@@ -271,12 +374,12 @@ class Editor:
 
     def put_back(self, text: str) -> None:
         """Puts a text back into the line, before what is being typed."""
+        draft = self._question.draft.text if self._question is not None else self.buffer.text
+        document = Document(f"{text}\n{draft}" if draft else text)
         if self._question is not None:
-            draft = self._question.draft.text
-            self._question.draft = Document(f"{text}\n{draft}" if draft else text)
-            return
-        written = self.buffer.text
-        self.buffer.reset(Document(f"{text}\n{written}" if written else text))
+            self._question.draft = document
+        else:
+            self.buffer.reset(document)
 
     def clear(self) -> None:
         """Empties the line; vi keys return to insert mode, because an answer or a message
@@ -284,22 +387,11 @@ class Editor:
         self.buffer.reset()
         self.app.vi_state.input_mode = InputMode.INSERT
 
-    def set_text(self, text: str) -> None:
-        """Replaces the text of the line."""
-        self.buffer.document = Document(text)
-        self.redraw()
-
     def use_vi(self) -> None:
-        """Switches to vi keys; the prompt shows `:` in command mode."""
+        """Switches to vi keys."""
         self.app.editing_mode = EditingMode.VI
         # Esc alone is a separate key here; Alt+Enter comes as two keys at once.
-        self.app.timeoutlen = 0.05
-
-    @property
-    def vi_commands(self) -> bool:
-        """Whether vi is in command mode."""
-        vi = self.app.editing_mode == EditingMode.VI
-        return vi and self.app.vi_state.input_mode == InputMode.NAVIGATION
+        self.app.timeoutlen = ALT_S
 
     def control(self, sequence: str) -> None:
         """Sends kode's own escape sequence to the terminal."""
@@ -309,26 +401,23 @@ class Editor:
     def accept(self, *, later: bool = False, is_pasted: bool = False) -> None:
         """Handles Enter: an answer, a new line after a trailing backslash or within pasted text, or
         a message; `later` queues it until the running turn ends."""
-        if self.asking:
-            self._accept_answer(self.buffer.text)
-            return
-        if time.monotonic() - self._answered_at < QUIET_S:  # "y, Enter" must not send the draft
-            return
-        if is_pasted:
-            self.buffer.insert_text("\n")
-            return
-        if self._take_from_menu():
-            return
         text = self.buffer.text
-        if self.buffer.document.text_before_cursor.endswith("\\"):
+        if self.asking:
+            self._accept_answer(text)
+        elif time.monotonic() - self._answered_at < QUIET_S:
+            pass  # "y, Enter" must not send the draft
+        elif is_pasted:
+            self.buffer.insert_text("\n")
+        elif self._completes_file():
+            pass
+        elif self.buffer.document.text_before_cursor.endswith("\\"):
             self.buffer.delete_before_cursor()
             self.buffer.insert_text("\n")
-            return
-        if not text.strip():
-            return
-        self.buffer.history.append_string(self.pastes.unfold(text))
-        self.clear()
-        submit(self.state, text, later=later)
+        elif text.strip():
+            text = self.buffer.text
+            self.buffer.history.append_string(self.pastes.unfold(text))
+            self.clear()
+            submit(self.state, text, later=later)
 
     def _accept_answer(self, text: str) -> None:
         menu = self.menu
@@ -342,7 +431,7 @@ class Editor:
 
     def press_choice(self, key: str) -> None:
         """Handles a key of the menu: it answers at once."""
-        self._key()
+        self._note_key()
         if self.menu is not None and (choice := self.menu.press(key)) is not None:
             self.answer(choice.value)
 
@@ -357,32 +446,31 @@ class Editor:
             self._escaped_at = now
         elif now - self._escaped_at < ESC_AGAIN_S:
             self._escaped_at = float("-inf")
-            self.edit_last()
+            self._edit_last()
         elif self.buffer.text:
             self._escaped_at = now
-        elif not self.take_back_waiting():
+        elif not self.take_back_queued():
             self._escaped_at = now
             self.state.interrupt()
 
-    def edit_last(self) -> None:
+    def _edit_last(self) -> None:
         """Puts a queued message back into the line, or the last one, which the next replaces."""
-        if self.take_back_waiting():
+        if self.take_back_queued():
             return
-        last = self.state.sent
-        if last is None:
+        if self.state.sent is None:
             self.state.hint("There is no message to edit yet.")
             return
         self.state.interrupt()
-        self.buffer.reset(Document(last))
+        self.buffer.reset(Document(self.state.sent))
         self.state.replacing = True
         self.state.hint("Sending this replaces your last message and what followed it.")
 
-    def take_back_waiting(self) -> bool:
+    def take_back_queued(self) -> bool:
         """Puts the newest queued message back into the line; False if there is none."""
-        waiting = self.state.take_back()
-        if waiting is not None:
-            self.buffer.reset(Document(waiting))
-        return waiting is not None
+        message = self.state.take_back()
+        if message is not None:
+            self.buffer.reset(Document(message))
+        return message is not None
 
     def _leave_menu(self) -> None:
         """Goes back from words, or from a list behind a choice; else out of the menu."""
@@ -393,8 +481,8 @@ class Editor:
         menu.write(False)
         self.buffer.reset()
 
-    def _take_from_menu(self) -> bool:
-        """Completes an unfinished word with the highlighted menu entry, else the first. True if the
+    def _completes_file(self) -> bool:
+        """Completes an unfinished word with the highlighted completion, else the first. True if the
         line must not be sent: a file name was inserted."""
         menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
         if menu is None or not menu.completions:
@@ -403,10 +491,9 @@ class Editor:
         if menu.current_completion is None:
             mention = BEING_TYPED.search(typed)
             whole = typed if is_command or mention is None else query_of(mention)
-            is_start = menu.completions[0].text.startswith(typed)  # what only holds it is chosen
-            is_done = is_command and (" " in typed or not is_start)
-            is_done |= whole in PROMPT_ALIASES or any(c.text == whole for c in menu.completions)
-            if is_done:
+            is_whole = whole in PROMPT_ALIASES or whole in [c.text for c in menu.completions]
+            # A command that only contains what was typed is chosen, not completed.
+            if is_whole or (is_command and not menu.completions[0].text.startswith(typed)):
                 return False
             self.buffer.apply_completion(menu.completions[0])
         self.buffer.complete_state = None
@@ -431,48 +518,21 @@ class Editor:
             self._interrupted_at = time.monotonic()
             self.state.hint("Press Ctrl-C again to quit.")
 
-    def sends_line_feed(self) -> bool:
-        """Whether a line feed means Enter: in an answer, and if it was typed before kode had the
-        terminal, which then turned each Enter into a line feed."""
-        return self.asking or time.monotonic() < self._typed_ahead_until
-
-    def _key(self) -> None:
-        self.last_key_at = time.monotonic()
+    def _note_key(self) -> None:
+        self._key_at = time.monotonic()
         self._answered_at = self._escaped_at = float("-inf")
-
-    def _menu_lines(self, width: int, height: int) -> list[str]:
-        if self.menu is None:
-            return []
-        return self.menu.lines(self.state.screen.paint, self.buffer.text, width, height)
-
-    def _give_up_question(self) -> None:
-        if self._question is not None and not self._question.answer.done():
-            self._question.answer.set_result(None)
 
     async def _spin(self) -> None:
         for frame in itertools.count():
             await asyncio.sleep(SPIN_S)
+            # Also output queued while another program had the terminal.
+            self.state.screen.flush()
             still = self.asking and frame % 10  # one a second: a question may wait for hours
-            if self.state.jobs.busy and self.state.screen.watched and not still:
-                self.state.refresh()
-            else:
-                # Output queued while another program had the terminal.
-                self.state.screen.flush()
+            if self.state.is_busy and self.state.screen.watched and not still:
+                self.state.screen.redraw()
 
     def _completes_now(self) -> bool:
-        return not self.asking and completes_while_typing(self.buffer.document.text_before_cursor)
-
-    def _mark(self) -> tuple[str, str]:
-        """The prompt's sign, with its style."""
-        if self._question is not None:
-            pressed = self.menu.pressed if self.menu is not None else ""
-            return "class:question", self._question.label + pressed
-        return "class:prompt", ": " if self.vi_commands else "> "
-
-
-def completes_while_typing(text_before_cursor: str) -> bool:
-    """Whether the menu opens by itself: for a command and its arguments or after `@`, nowhere
-    else."""
-    if text_before_cursor.startswith("/"):
-        return "\n" not in text_before_cursor
-    return bool(BEING_TYPED.search(text_before_cursor))
+        """Whether the menu opens by itself: for a command or after `@`, nowhere else."""
+        typed = self.buffer.document.text_before_cursor
+        is_command = typed.startswith("/") and "\n" not in typed
+        return not self.asking and (is_command or bool(BEING_TYPED.search(typed)))

@@ -5,25 +5,25 @@ import re
 from collections.abc import Sequence
 
 from prompt_toolkit.application.current import get_app
-from prompt_toolkit.filters import Condition, is_searching, vi_mode
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, is_searching, vi_mode, vi_navigation_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from kode.cli.prompt.attach import clipboard_picture, pasted_pictures
-from kode.cli.prompt.background import send_to_background
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.submit import press, show_details
 from kode.errors import UserError
 from kode.images import Picture, check
 
-FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
-"""Keys that no keyboard has represent focus changes of the window."""
-ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
+NEW_LINE = Keys.ControlF24
+"""A key that no keyboard has stands for Shift+Enter. A line feed is Enter: a terminal makes one of
+each Enter that was typed before kode had it."""
 _CODED_KEYS: dict[tuple[int, int], Keys | tuple[Keys, ...]] = {
     (13, 1): Keys.ControlM,
-    (13, 2): Keys.ControlJ,  # Shift+Enter: a new line
+    (13, 2): NEW_LINE,
     (13, 3): (Keys.Escape, Keys.ControlM),
     (9, 1): Keys.ControlI,
     (9, 2): Keys.BackTab,
@@ -48,7 +48,6 @@ def bindings(editor: Editor) -> KeyBindings:
     choosing = Condition(lambda: editor.menu is not None)
     has_keys = Condition(lambda: editor.menu is not None and editor.menu.has_keys)
     in_turn = Condition(lambda: editor.state.in_turn)
-    commands = Condition(lambda: editor.vi_commands)
     alone = Condition(lambda: not get_app().key_processor.input_queue)
 
     @keys.add("enter", filter=~is_searching)
@@ -61,12 +60,12 @@ def bindings(editor: Editor) -> KeyBindings:
         editor.accept(later=True)
 
     @keys.add("escape", "enter", filter=~in_turn | empty | asking)
-    @keys.add("c-j")
+    @keys.add(NEW_LINE)
     def _new_line(event: KeyPressEvent) -> None:
-        if editor.sends_line_feed():
+        if editor.asking:
             editor.accept()
-            return
-        editor.buffer.insert_text("\n")
+        else:
+            editor.buffer.insert_text("\n")
 
     @keys.add("c-c", eager=True, filter=~is_searching)
     @keys.add(Keys.SIGINT, eager=True)
@@ -101,34 +100,22 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("up", filter=empty & ~asking)
     def _take_back(event: KeyPressEvent) -> None:
-        if not editor.take_back_waiting():
+        if not editor.take_back_queued():
             editor.buffer.auto_up()
 
     @keys.add("up", filter=choosing)
-    def _choice_before(event: KeyPressEvent) -> None:
-        assert editor.menu is not None
-        editor.menu.move(editor.buffer.text, -1)
-
-    @keys.add("s-tab", filter=choosing)
-    def _back_tab(event: KeyPressEvent) -> None:
-        assert editor.menu is not None
-        if editor.menu.back_tab and not editor.menu.writing:
-            editor.answer(editor.menu.back_tab)
-        else:
-            editor.menu.move(editor.buffer.text, -1)
-
     @keys.add("down", filter=choosing)
-    def _next_choice(event: KeyPressEvent) -> None:
-        assert editor.menu is not None
-        editor.menu.move(editor.buffer.text, 1)
-
     @keys.add("tab", filter=choosing)
-    def _write_or_next(event: KeyPressEvent) -> None:
-        assert editor.menu is not None
-        if editor.menu.takes_words:
-            editor.menu.write(True)
+    @keys.add("s-tab", filter=choosing)
+    def _move(event: KeyPressEvent) -> None:
+        menu, key = editor.menu, event.key_sequence[0].key
+        assert menu is not None
+        if key == Keys.BackTab and menu.back_tab and not menu.writing:
+            editor.answer(menu.back_tab)
+        elif key == Keys.ControlI and menu.takes_words:
+            menu.write(True)
         else:
-            editor.menu.move(editor.buffer.text, 1)
+            menu.move(editor.buffer.text, -1 if key in (Keys.Up, Keys.BackTab) else 1)
 
     @keys.add("backspace", filter=has_keys)
     def _close_list(event: KeyPressEvent) -> None:
@@ -143,10 +130,6 @@ def bindings(editor: Editor) -> KeyBindings:
     @keys.add("escape", filter=(~vi_mode | has_keys) & ~is_searching, eager=alone)
     def _escape(event: KeyPressEvent) -> None:
         editor.escape()
-
-    @keys.add("escape", filter=commands & ~asking & ~is_searching)
-    def _edit_last(event: KeyPressEvent) -> None:
-        editor.edit_last()
 
     @keys.add("up", filter=asking & ~choosing)
     @keys.add("down", filter=asking & ~choosing)
@@ -174,34 +157,23 @@ def bindings(editor: Editor) -> KeyBindings:
             return
         editor.buffer.insert_text(editor.pastes.fold(text))
 
-    @keys.add("c-v", filter=~asking & ~commands)
+    @keys.add("c-v", filter=~asking & ~vi_navigation_mode)
     def _paste_picture(event: KeyPressEvent) -> None:
         event.app.create_background_task(_from_clipboard(editor))
 
     @keys.add("c-x", "c-e", filter=~asking)
-    @keys.add("v", filter=commands & ~asking)
     def _compose(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_in_own_editor(editor))
-
-    @keys.add(*FOCUS_IN, eager=True)
-    def _in_front(event: KeyPressEvent) -> None:
-        editor.notifier.in_front = True
-
-    @keys.add(*FOCUS_OUT, eager=True)
-    def _not_in_front(event: KeyPressEvent) -> None:
-        editor.notifier.in_front = False
+        event.app.create_background_task(_compose_message(editor))
 
     @keys.add("c-o")
     def _details(event: KeyPressEvent) -> None:
         show_details(editor.state)
 
-    @keys.add("c-t", filter=empty & ~asking)
-    def _fold_thinking(event: KeyPressEvent) -> None:
-        editor.state.renderer.toggle_thinking()
-
     @keys.add("c-b", filter=empty & ~asking)
     def _to_background(event: KeyPressEvent) -> None:
-        send_to_background(editor.state)
+        from kode.cli.prompt.shell_line import move_to_background
+
+        move_to_background(editor.state)
 
     @keys.add("c-l")
     def _clear(event: KeyPressEvent) -> None:
@@ -227,21 +199,18 @@ def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
     editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
 
 
-async def _in_own_editor(editor: Editor) -> None:
-    from kode.cli.prompt.compose import compose
-
-    before = editor.pastes.unfold(editor.buffer.text)
-    written = await compose(before, editor.lend_terminal, editor.state.hint)
-    if written is not None:
-        editor.set_text(written)
+async def _compose_message(editor: Editor) -> None:
+    text = await editor.edit_text(editor.pastes.unfold(editor.buffer.text))
+    editor.buffer.document = Document(text)
+    editor.redraw()
 
 
 async def _from_clipboard(editor: Editor) -> None:
     picture, why_not = await asyncio.to_thread(clipboard_picture)
     if picture is None:
         editor.state.hint(why_not)
-        return
-    take_pictures(editor, [picture])
+    else:
+        take_pictures(editor, [picture])
 
 
 def _take_or_next(editor: Editor) -> None:

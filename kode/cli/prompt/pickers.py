@@ -1,24 +1,24 @@
 """What a person picks from a list: a session (`/resume`, `kode -r`), a prompt to go back to
-(`/rewind`), and decisions about waiting memory entries (`/memory review`)."""
+(`/rewind`), a model and its effort, and decisions about memory that waits."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clip, one_line
+from kode.cli.screen.lines import clip, count, one_line
 from kode.cli.screen.menu import Choice, Menu, matching
 from kode.cli.screen.screen import Screen
-from kode.errors import KodeError
+from kode.errors import KodeError, UserError
 from kode.messages import first_of, plural
 from kode.plain_text import clean
+from kode.provider import EFFORTS, Effort, Provider, Request
 
 if TYPE_CHECKING:
     from kode.memory.contract import MemorySystem
-    from kode.memory.review import Item
-    from kode.memory.statement import Outcome
     from kode.session.index import Summary
 
 
@@ -47,13 +47,11 @@ async def resume(state: PromptState, argument: str) -> None:
     """Opens a session by an id prefix, its number in the list, or from a menu."""
     place = state.conversation.place
     session_id = await pick_session(state.screen, place.home, place.cwd, argument)
-    if session_id is None:
-        return
     if session_id == state.conversation.session.id:
         state.screen.print("You are already in that session.", "dim")
-        return
-    await state.conversation.switch_session(session_id)
-    state.show_resumed()
+    elif session_id is not None:
+        await state.conversation.switch_session(session_id)
+        state.show_resumed()
 
 
 async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") -> str | None:
@@ -106,7 +104,11 @@ def _last_exchange(home: Path, session: "Summary") -> list[str]:
     return lines
 
 
-BOTH, CONVERSATION, FILES = "both", "conversation", "files"
+_WHAT_TO_REWIND = (
+    Choice("both", "files and conversation", "b"),
+    Choice("conversation", "conversation only", "c"),
+    Choice("files", "files only", "f"),
+)
 MAX_NAMED = 5
 """Changed files; of more, how many."""
 
@@ -114,152 +116,195 @@ MAX_NAMED = 5
 async def rewind(state: PromptState, argument: str) -> None:
     """Picks a prompt (`/rewind NUMBER` names it) and what to rewind; `/rewind undo` restores the
     conversation."""
-    conversation = state.conversation
+    conversation, screen = state.conversation, state.screen
     if argument == "undo":
         if conversation.undo_rewind():
             state.show_resumed()
         else:
-            state.screen.print("Nothing was rewound since your last message.", "dim")
+            screen.print("Nothing was rewound since your last message.", "dim")
         return
-    prompts = conversation.prompts()
+    prompts = [one_line(prompt) for prompt in conversation.prompts()]
     if not prompts:
-        state.screen.print("There is no prompt to rewind to yet.", "dim")
+        screen.print("There is no prompt to rewind to yet.", "dim")
         return
-    about = [_about(files) for files in await asyncio.to_thread(conversation.would_undo)]
-    number = argument or await _pick(state, prompts, about)
+    files = await asyncio.to_thread(conversation.would_undo)
+    about = {
+        str(turn): "changed since: " + ", ".join(first_of([*map(one_line, names)], MAX_NAMED))
+        if names
+        else "no files changed since"
+        for turn, names in enumerate(files, 1)
+    }
+    choices = [Choice(str(turn), prompt, str(turn)) for turn, prompt in enumerate(prompts, 1)]
+    number = argument or await choose(
+        screen, "Rewind to", choices[::-1], preview=lambda choice: [about[choice.value]]
+    )
     if not number:
         return
     if not number.isdecimal() or not 0 < int(number) <= len(prompts):
-        state.screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
+        screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
         return
     turn = int(number)
-    what = await _ask_what(state, prompts[turn - 1], about[turn - 1])
-    if what is None:
+    what = await _what_to_rewind(screen, prompts[turn - 1], about[str(turn)])
+    if what not in [choice.value for choice in _WHAT_TO_REWIND]:
         return
-    lines = await conversation.rewind(turn, files=what != CONVERSATION, messages=what != FILES)
-    for line in lines:
-        state.screen.print(line)
-    if what != FILES and state.editor is not None:
-        state.editor.put_back(prompts[turn - 1])
+    text = conversation.prompts()[turn - 1]
+    lines = await conversation.rewind(turn, files=what != "conversation", messages=what != "files")
+    screen.print("\n".join(lines))
+    if what != "files" and state.editor is not None:
+        state.editor.put_back(text)
 
 
-def _about(files: list[str]) -> str:
-    """The files that a rewind would change, in a few words."""
-    if not files:
-        return "no files changed since"
-    return "changed since: " + ", ".join(first_of(list(map(one_line, files)), MAX_NAMED))
-
-
-async def _pick(state: PromptState, prompts: list[str], about: list[str]) -> str:
-    choices = [Choice(str(turn), one_line(text), str(turn)) for turn, text in enumerate(prompts, 1)]
-    preview = {choice.value: [line] for choice, line in zip(choices, about, strict=True)}
-    return await choose(
-        state.screen, "Rewind to", choices[::-1], preview=lambda choice: preview[choice.value]
-    )
-
-
-async def _ask_what(state: PromptState, prompt: str, about: str) -> str | None:
-    """What to rewind; None for nothing."""
+async def _what_to_rewind(screen: Screen, prompt: str, about: str) -> str | None:
     menu = Menu(
-        [
-            Choice(BOTH, "files and conversation", "b"),
-            Choice(CONVERSATION, "conversation only", "c"),
-            Choice(FILES, "files only", "f"),
-        ],
+        _WHAT_TO_REWIND,
         above=lambda width: [
             "",
-            state.screen.paint("title", clip(f"> {one_line(prompt)}", width)),
-            state.screen.paint("dim", clip(about, width)),
+            screen.paint("title", clip(f"> {prompt}", width)),
+            screen.paint("dim", clip(about, width)),
         ],
         hint="Enter chooses · Esc cancels",
     )
-    if state.screen.editor is None:
-        state.screen.print(about, "dim")
-    chosen = await state.screen.read_answer("rewind: ", menu)
-    return chosen if chosen in (BOTH, CONVERSATION, FILES) else None
+    if screen.editor is None:
+        screen.print(about, "dim")
+    return await screen.read_answer("rewind: ", menu)
 
 
-KEYS: Mapping[str, str] = {
-    "approve": "a",
-    "drop": "d",
-    "first": "1",
-    "second": "2",
-    "both": "b",
-    "confirm": "t",
-    "remove": "r",
-}
-"""Choice → its key."""
-_BESIDES: Mapping[str, tuple[str, str]] = {
-    "skip": ("s", "skip"),
-    "why": ("w", "show its source"),
-    "undo": ("u", "undo the last decision"),
-    "quit": ("q", "quit"),
-}
+SHOWN_MODELS = 8
+"""Named of a server's models, where one that it lacks is refused."""
+
+
+async def use_model(state: PromptState, argument: str) -> None:
+    """Switches to a model from the next request on: to the one named, or picked from those of all
+    providers. A model that a local server lacks is refused: the session would depend on a model
+    that fails. Raises: UserError."""
+    from kode.config.choice import row_of
+    from kode.providers.listing import find_model
+
+    conversation, screen = state.conversation, state.screen
+    if not argument:
+        _show_model(state)
+        if not (argument := await _choose_model(state)):
+            return
+    offered = await asyncio.to_thread(state.offers, ask=False)
+    if argument not in offered[0].models:
+        offered = await asyncio.to_thread(state.offers, ask=True)
+    row = row_of(conversation.config, conversation.agent.provider.name)
+    provider, model = find_model(offered, conversation.config, row, argument)
+    offer = next((offer for offer in offered if offer.provider == provider), None)
+    near = nearest(model, [name for name in offer.models if name != model]) if offer else ""
+    lacks = offer is not None and offer.lacks(model)
+    if offer is not None and lacks and offer.is_near:
+        models = ", ".join(map(one_line, offer.models[:SHOWN_MODELS]))
+        raise UserError(f"The server has no model {one_line(model)}.{near} It has: {models}.")
+    conversation.use_model(model, provider)
+    _show_model(state)
+    if lacks:
+        screen.print(f"{one_line(provider)} does not list {one_line(model)}.{near}", "warning")
+    elif not conversation.agent.provider.info.known:
+        screen.print(
+            f"kode does not know {one_line(model)}.{near} If the name is right, set "
+            "`context.window` and `prices` in the config.",
+            "warning",
+        )
+
+
+def _show_model(state: PromptState) -> None:
+    provider = state.conversation.agent.provider
+    window = count(provider.info.context_window)
+    state.screen.print(f"Model: {provider.model} ({provider.name}), a window of {window} tokens.")
+
+
+async def _choose_model(state: PromptState) -> str:
+    """The model that the person picks; "" for none. Says of a provider why it cannot be used."""
+    choices = []
+    for number, offer in enumerate(await asyncio.to_thread(state.offers, ask=True)):
+        if offer.problem:
+            state.screen.print(f"{offer.provider}: {offer.problem}", "dim")
+            continue
+        names = [f"{offer.provider}/{name}" if number else name for name in offer.models]
+        choices += [Choice(name, name) for name in names]
+    return await choose(state.screen, "Choose a model", choices) if choices else ""
+
+
+DEFAULT = "default"
+"""The word for what the model does unasked."""
+
+
+async def use_effort(state: PromptState, argument: str) -> None:
+    """Shows how much the model thinks and what it accepts, or sets it from the next request on.
+    Raises: UserError for a word that is no level."""
+    conversation = state.conversation
+    info = conversation.agent.provider.info
+    if not argument:
+        now = conversation.agent.effort or info.default_effort
+        levels = [
+            Choice(level, f"{level:<8}  {'now' if level == now else ''}".rstrip())
+            for level in info.efforts or EFFORTS
+        ]
+        levels.append(Choice(DEFAULT, f"{DEFAULT}   leave it to kode"))
+        argument = await choose(state.screen, "How much the model thinks", levels)
+    if argument:
+        conversation.use_effort(_level(argument.lower()))
+    line = effort_line(conversation.agent.effort, conversation.agent.provider)
+    state.screen.print(one_line(f"Effort: {line}"))
+
+
+def effort_line(wish: Effort | None, provider: Provider) -> str:
+    """What is sent, and what the model accepts."""
+    model, levels = provider.model, provider.info.efforts
+    sent = _sent(wish, provider)
+    if sent is None and wish is not None:
+        return f"{wish} is set, but not sent: kode knows no such setting of {model}."
+    if sent is None:
+        what = f"{model} decides by itself"
+    elif wish is None:
+        what = f"{sent}, kode's default for {model}"
+    else:
+        what = wish if sent == wish else f"{wish}, sent as {sent}, the nearest of {model}"
+    return f"{what}. It accepts {', '.join(levels)}." if levels else f"{what}."
+
+
+def _sent(wish: Effort | None, provider: Provider) -> Effort | None:
+    """The level that a request carries; None for none."""
+    from kode.providers.provider import HttpProvider
+
+    if not isinstance(provider, HttpProvider):
+        return None
+    if provider.api == "chat" and not provider.row.dialect.switch:
+        return None
+    return provider.effort(Request(system="", messages=(), effort=wish))
+
+
+def _level(word: str) -> Effort | None:
+    if word in (DEFAULT, "auto"):
+        return None
+    for level in EFFORTS:
+        if level == word:
+            return level
+    levels = ", ".join(EFFORTS)
+    raise UserError(f"No effort {one_line(word)!r}.{nearest(word, EFFORTS)} Levels: {levels}.")
 
 
 async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
-    """Goes through all waiting entries, until each is decided, skipped or left. Raises:
+    """Asks about each entry that waits for a decision, until the person leaves. Raises:
     KodeError."""
-    from kode.memory.commands import run_line
     from kode.memory.review import decide, items
 
-    decided: list[tuple[Item, Outcome]] = []
-    passed: set[str] = set()
-    while True:
-        waiting = [entry for entry in await items(memory) if entry.id not in passed]
-        item = waiting[0] if waiting else None
-        if item is None and not decided:
+    waiting = await items(memory)
+    for number, item in enumerate(waiting, 1):
+        screen.print(f"\n{item.heading} ({number} of {len(waiting)})", "title")
+        screen.print(clean("\n".join(item.texts)))
+        choices = [
+            Choice(name, text, str(at)) for at, (name, text) in enumerate(item.choices.items(), 1)
+        ]
+        choices.append(Choice("skip", "skip", "s"))
+        menu = Menu(choices, selected=len(choices) - 1, hint="Esc ends the review")
+        answer = await screen.read_answer("decide: ", menu)
+        if answer is None:
             break
-        choice = await _decide_on(screen, item, len(waiting), can_undo=bool(decided))
-        try:
-            if choice == "undo":
-                undone, done = decided.pop()
-                passed.discard(undone.id)
-                change = done.change.id if done.change else ""
-                reverted = await run_line(memory, ["undo", change])
-                screen.print(clean(reverted.text), "dim")
-            elif choice == "quit" or item is None:
-                break
-            elif choice == "skip":
-                passed.add(item.id)
-            elif choice == "why":
-                for statement in item.statements:
-                    history = await run_line(memory, ["why", statement.id])
-                    screen.print(clean(history.text))
-            else:
-                done = await decide(memory, item.id, choice)
-                screen.print(clean(done.text), "dim")
-                passed.add(item.id)
-                if done.change:
-                    decided.append((item, done))
-        except KodeError as error:
-            screen.print(clean(str(error)), "warning")
-            if item is not None:
-                passed.add(item.id)
+        if answer in item.choices:
+            outcome = await decide(memory, item.id, answer)
+            undo = f" · undo: kode memory undo {outcome.change.id[:8]}" if outcome.change else ""
+            screen.print(f"{clean(outcome.text)}{undo}", "dim")
     left = len(await items(memory))
-    nothing = "" if decided or left else "Nothing is pending."
-    screen.print(nothing or f"{plural(len(decided), 'decision')}; {left} still pending.", "dim")
-
-
-async def _decide_on(screen: Screen, item: "Item | None", count: int, *, can_undo: bool) -> str:
-    """The person's choice, one of the item's or of `_BESIDES`; without an item the last decision
-    can still be undone."""
-    choices = [
-        Choice(name, text, KEYS[name]) for name, text in (item.choices if item else {}).items()
-    ]
-    for name, (key, text) in _BESIDES.items():
-        if can_undo if name == "undo" else (item or name == "quit"):
-            choices.append(Choice(name, text, key))
-    idle = "skip" if item else "quit"
-    screen.print("")
-    screen.print(
-        f"{item.heading} ({count} waiting)" if item else "Nothing else is pending.", "title"
-    )
-    texts = item.texts if item else ()
-    for number, text in enumerate(texts, 1):
-        screen.print(clean(f"{number}  {text}" if len(texts) > 1 else text))
-    values = [choice.value for choice in choices]
-    answer = await screen.read_answer("decide: ", Menu(choices, selected=values.index(idle)))
-    if answer is None:
-        return "quit"
-    return answer if answer in values else idle  # other typed text decides nothing
+    screen.print(f"{left} pending." if left else "Nothing is pending.", "dim")

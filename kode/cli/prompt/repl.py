@@ -1,6 +1,6 @@
 """The REPL, from the first prompt to the last line: opens, reads lines, exits in good order.
 
-`editor` draws the prompt (or `plain` in a limited terminal); `state` handles a line. SIGINT never
+`editor` draws the prompt, which a limited terminal cannot; `submit` handles a line. SIGINT never
 raises anywhere: it acts like the key.
 """
 
@@ -8,20 +8,24 @@ import asyncio
 import contextlib
 import signal
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.cli.prompt.slash import COMMANDS
+from kode.cli.prompt.slash import COMMANDS, FIRST
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.submit import Opening, begin, open_conversation, submit
-from kode.cli.prompt.turn import UNBEGUN, run_turn
+from kode.cli.prompt.submit import (
+    UNBEGUN,
+    Opening,
+    begin,
+    open_conversation,
+    run_turn,
+    submit,
+)
 from kode.cli.screen.lines import clip
-from kode.cli.screen.progress import spinner_line
 from kode.cli.screen.render import Renderer
-from kode.cli.screen.screen import Screen
+from kode.cli.screen.screen import Screen, read_line
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.events import TurnEnded
 from kode.process_end import handle_signals
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
 
 LEAVE_GRACE_S = 10.0  # memory may still be saving
 CLOSING_IS_SHOWN_AFTER_S = 0.5  # shorter waits need no explanation
-CLOSING_IS_SHOWN_EVERY_S = 0.1  # ten frames a second look smooth
 
 
 async def run_repl(
@@ -54,29 +57,19 @@ async def run_repl(
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _signals(state) as ended_by:
-        _greet(screen, folder)
-        if screen.rich_terminal and sys.stdin.isatty():
-            await _run_editor(state, opening, first_task)
+        screen.print(clip(f"kode in {paths.short_path(folder)} · /help", screen.width), "dim")
+        if _can_draw(screen):
+            async with prompt_below(state) as drawing:
+                open_conversation(state, opening)
+                if first_task:
+                    submit(state, first_task)
+                await drawing
         else:
             await _run_plain(state, opening, first_task)
         await finish(state, resume_flags)
     if state.fault is not None:
         raise state.fault
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
-
-
-def _greet(screen: Screen, folder: Path) -> None:
-    screen.print(clip(f"kode in {paths.short_path(folder)} · /help", screen.width), "dim")
-
-
-async def _run_editor(state: PromptState, opening: Opening, first_task: str | None) -> None:
-    from kode.cli.prompt.below import prompt_below
-
-    async with prompt_below(state) as drawing:
-        open_conversation(state, opening)
-        if first_task:
-            submit(state, first_task)
-        await drawing
 
 
 async def run_one(
@@ -100,18 +93,49 @@ async def run_one(
     return state.screen.ended or UNBEGUN
 
 
+def _can_draw(screen: Screen) -> bool:
+    return screen.rich_terminal and sys.stdin.isatty()
+
+
 def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":
     """The prompt below a block; where it cannot be drawn, answers are typed as lines."""
-    if not (state.screen.rich_terminal and sys.stdin.isatty()):
-        return contextlib.nullcontext()
-    from kode.cli.prompt.below import prompt_below
+    return prompt_below(state) if _can_draw(state.screen) else contextlib.nullcontext()
 
-    return prompt_below(state)
+
+@contextlib.asynccontextmanager
+async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"]:
+    """Shows the prompt until the block ends. Yields what draws it, which ends early if the person
+    leaves or the terminal is gone: `state.leaving`."""
+    from kode.cli.prompt.complete import FileIndex, PromptCompleter
+    from kode.cli.prompt.editor import Editor
+    from kode.cli.prompt.keys import bindings
+
+    files = FileIndex(state.folder)
+    editor = state.editor = Editor(state, PromptCompleter(state, files, FIRST), bindings)
+    drawn = asyncio.Event()
+
+    def ended(_: object) -> None:
+        drawn.set()
+        state.leave()
+
+    state.screen.flush()
+    state.screen.editor = editor
+    drawing = asyncio.ensure_future(editor.run(drawn.set))
+    drawing.add_done_callback(ended)
+    try:
+        await drawn.wait()
+        yield drawing
+    finally:
+        editor.stop()
+        if not drawn.is_set():
+            drawing.cancel()
+        await asyncio.wait([drawing])
+        files.close()
+        state.screen.flush()
+        state.screen.editor = None
 
 
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:
-    from kode.cli.screen.screen import read_line
-
     open_conversation(state, opening)
     await state.idle()
     line = first_task
@@ -136,12 +160,15 @@ async def _run_plain(state: PromptState, opening: Opening, first_task: str | Non
 async def finish(state: PromptState, resume_flags: str = "") -> None:
     """Waits for what was stopped, closes the conversation, says how to resume: `resume_flags`
     repeat the model."""
-    await state.jobs.finish(LEAVE_GRACE_S)
+    if state.job is not None:
+        await asyncio.wait([state.job], timeout=LEAVE_GRACE_S)
+    for task in state.beside:
+        task.cancel()
     if state.opened is None:
         return
     conversation, screen = state.opened, state.screen
     session_id, used = conversation.session.id, conversation.session.is_used
-    state.closing = asyncio.ensure_future(state.jobs.guarded(conversation.close))
+    state.closing = asyncio.ensure_future(state.guard(conversation.close))
     await show_closing(state, state.closing)
     if session_id is not None and used:
         more = f" {resume_flags}" if resume_flags else ""
@@ -151,20 +178,12 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
 
 async def show_closing(state: PromptState, closing: "asyncio.Task[None]") -> None:
     """Waits, and shows for what if it takes long."""
-    screen, conversation = state.screen, state.conversation
-    if (await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_AFTER_S))[0]:
-        return
-    stop = "Ctrl-C skips"
-    if not screen.rich_terminal:
-        screen.print(f"{conversation.closing}… ({stop})")
+    await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
+    if not closing.done():
+        what = f"{state.conversation.closing}… (Ctrl-C skips)"
+        (state.screen.show_line if state.screen.rich_terminal else state.screen.print)(what)
         await asyncio.wait([closing])
-        return
-    since = time.monotonic()
-    while not closing.done():
-        now, what = time.monotonic(), conversation.closing
-        screen.show_line(spinner_line(what, now, since, screen.width - 1, stop))
-        await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
-    screen.clear_line()
+    state.screen.clear_line()
 
 
 @contextlib.contextmanager

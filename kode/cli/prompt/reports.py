@@ -1,18 +1,14 @@
-"""What the session has used and changed, shown: `/status`, `/context`, `/cost`, `/diff`, `/undo`,
-`/redo`, `/extensions`."""
+"""What the session has used and changed, shown: `/status`, `/context`, `/cost`, `/diff`,
+`/extensions`."""
 
 import asyncio
-import os
 import platform
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kode import __version__
-from kode.cli.prompt.models import effort_lines
+from kode.cli.prompt.pickers import effort_line
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.turn import run_turn
-from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import (
     bars,
     cell_width,
@@ -28,16 +24,12 @@ from kode.errors import KodeError, UserError
 from kode.extensions.found_extensions import NONE, lines_of, rows_of
 from kode.messages import plural
 from kode.plain_text import clean
-from kode.programs import start_program
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
     from kode.extensions.mcp_server import McpServer
     from kode.session.spending import Spending, Spent
     from kode.undo.undo import FileDiff
-
-
-TAKES_S = 60.0  # a person has given up on a command by then
 
 
 async def show_status(state: PromptState, argument: str) -> None:
@@ -52,7 +44,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         ("folder", str(conversation.place.cwd)),
         *(("", f"also {folder}") for folder in conversation.config.add_dirs),
         ("model", f"{provider.model} ({provider.name}{_address(conversation)})"),
-        ("effort", " ".join(effort_lines(conversation.agent.effort, provider))),
+        ("effort", effort_line(conversation.agent.effort, provider)),
         ("mode", conversation.gate.mode),
         ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
         ("memory", await _memory(conversation)),
@@ -115,32 +107,6 @@ def _instructions(conversation: "Conversation") -> list[str]:
     return lines + ([project_instructions.warning] if project_instructions.warning else [])
 
 
-async def run_kode(state: PromptState, *argv: str) -> None:
-    """Runs a command of kode in a separate process: it may take long, and can be stopped. Raises:
-    UserError if it takes too long."""
-    process = await start_program(
-        *(sys.executable, "-m", "kode", *argv),
-        cwd=state.conversation.place.cwd,
-        env={**os.environ, "COLUMNS": str(state.screen.width)},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(TAKES_S):
-            async for line in process.stdout:
-                state.screen.print(line.decode("utf-8", "replace").rstrip("\n"))
-            await process.wait()
-    except TimeoutError as error:
-        command = " ".join(argv)
-        raise UserError(f"It took too long. Run `kode {command}` in a shell.") from error
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
 MIN_NAME_COLUMNS = 20
 """Minimum width for the name of a row."""
 LESS_TELLING = ("requests", "cached", "thinking", "out", "in")
@@ -152,19 +118,15 @@ async def show_context(state: PromptState, argument: str) -> None:
     """Shows what fills the window, by kind, as bars, and what could be freed."""
     conversation, parts = state.conversation, await state.conversation.window()
     used, size = conversation.context_tokens, conversation.agent.provider.info.context_window
-    for line in context_lines(parts, used, size, state.screen.width - 1):
+    width = state.screen.width - 1
+    head = f"{count(used)} of {count(size)} tokens are used ({used / max(1, size):.0%})."
+    rows = [*parts.items(), ("free", max(size - used, 0))]
+    for line in [clip(head, width), *bars(rows, size, width)]:
         state.screen.print(line)
     compacts_at = int(size * conversation.config.context.compact_at)
     text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
     text += "/new starts over with only system prompt, tools and memory."
     state.screen.print(text, "dim")
-
-
-def context_lines(parts: Mapping[str, int], used: int, size: int, width: int) -> list[str]:
-    """A summary line, then a bar per kind."""
-    head = f"{count(used)} of {count(size)} tokens are used ({used / max(1, size):.0%})."
-    rows = [*parts.items(), ("free", max(size - used, 0))]
-    return [clip(head, width), *bars(rows, size, width)]
 
 
 async def show_cost(state: PromptState, argument: str) -> None:
@@ -211,16 +173,6 @@ def _figures(spent: "Spent") -> tuple[str, ...]:
     )
 
 
-async def undo(state: PromptState, argument: str) -> None:
-    """Undoes the last turn's file changes; repeated: the turn before."""
-    state.screen.print(await state.conversation.undo())
-
-
-async def redo(state: PromptState, argument: str) -> None:
-    """Redoes the last `/undo`."""
-    state.screen.print(await state.conversation.redo())
-
-
 async def show_diff(state: PromptState, argument: str) -> None:
     """Shows this session's file changes in colour; `/diff FILE` shows one. Anything longer than the
     screen goes to the pager."""
@@ -241,6 +193,8 @@ async def show_diff(state: PromptState, argument: str) -> None:
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
     """One line per file, then their diffs; painted."""
+    from kode.cli.screen.diffs import painted_diff
+
     added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
     lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
     width = min(max(cell_width(one_line(file_diff.path)) for file_diff in diffs), 60)
@@ -255,32 +209,23 @@ def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
 ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 
 
-WORDS = (*NONE, "mcp", "trust")
-"""What `/extensions` shows more of."""
-
-
 async def show_extensions(state: PromptState, argument: str) -> None:
-    """Lists one kind, as this session uses it; without a word, all. Raises:
-    UserError for another word."""
-    conversation = state.conversation
+    """Lists one kind, as this session uses it; without a word, all. Raises: UserError for another
+    word."""
+    conversation, screen = state.conversation, state.screen
     await conversation.start()
     assert conversation.catalog is not None
-    if argument == "mcp":
-        _show_servers(state)
-    elif argument == "trust":
-        await run_kode(state, "extensions", "trust", "list")
-    elif argument and argument not in NONE:
-        kinds = ", ".join(WORDS)
+    if argument and argument not in (*NONE, "mcp"):
+        kinds = ", ".join((*NONE, "mcp"))
         raise UserError(f"/extensions takes {kinds}, not {one_line(argument)!r}.")
-    else:
-        for kind in NONE:
-            if argument in ("", kind):
-                state.screen.print(kind, "bold")
-                for line in lines_of(rows_of(conversation.catalog, kind), kind):
-                    state.screen.print(f"  {clean(line)}")
-        if not argument:
-            state.screen.print("MCP servers", "bold")
-            _show_servers(state)
+    for kind in NONE:
+        if argument in ("", kind):
+            screen.print(kind, "bold")
+            for line in lines_of(rows_of(conversation.catalog, kind), kind):
+                screen.print(f"  {clean(line)}")
+    if argument in ("", "mcp"):
+        screen.print("MCP servers", "bold")
+        _show_servers(state)
 
 
 def extension_commands(state: PromptState) -> Mapping[str, str]:
@@ -292,17 +237,6 @@ def extension_commands(state: PromptState) -> Mapping[str, str]:
     commands = {f"/{name}": about for name, about in state.opened.offered().items()}
     commands |= extensions.commands() if extensions is not None else {}
     return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in commands.items()}
-
-
-async def run_extension(state: PromptState, name: str, argument: str) -> bool:
-    """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
-    False if there is none. Raises: KodeError."""
-    conversation = state.conversation
-    of_server = conversation.extensions is not None and conversation.extensions.brings(name)
-    if not of_server and name[1:] not in await asyncio.to_thread(conversation.offered):
-        return False
-    await run_turn(state, f"{name} {argument}".strip())
-    return True
 
 
 def _show_servers(state: PromptState) -> None:

@@ -5,35 +5,31 @@
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode import durable, paths
+from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
-from kode.cli.prompt.background import background, may_leave
-from kode.cli.prompt.models import use_effort, use_model
-from kode.cli.prompt.pickers import resume, review_memory, rewind
+from kode.cli.prompt.pickers import resume, review_memory, rewind, use_effort, use_model
 from kode.cli.prompt.reports import (
-    WORDS,
     extension_commands,
-    redo,
     show_context,
     show_cost,
     show_diff,
     show_extensions,
     show_status,
-    undo,
 )
-from kode.cli.prompt.state import PROMPT_ALIASES, Command, PromptState
-from kode.cli.prompt.turn import edit_plan, go_ahead, run_turn
+from kode.cli.prompt.shell_line import background, may_leave
+from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, SlashCommand
+from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.errors import UserError
+from kode.extensions.found_extensions import NONE
 from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
 from kode.programs import find_program
@@ -70,21 +66,27 @@ async def plan(state: PromptState, argument: str) -> None:
 CLIPBOARD_TIMEOUT_S = 2.0  # a clipboard program that hangs must not hold the prompt
 
 
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("", ("pbcopy",)),
+)
+"""(variable that must be set, command that fills the clipboard)"""
+
+
 async def copy(state: PromptState, argument: str) -> None:
     """Copies the last answer to the clipboard."""
     answer = state.conversation.last_answer()
     if not answer:
         state.screen.print("There is no answer to copy yet.", "dim")
         return
-    ways = []
+    data = answer.encode("utf-8", "replace")
+    program = await asyncio.to_thread(_copy_with_program, data)
+    ways = [program] if program else []
     if state.screen.rich_terminal:
         # The terminal's own clipboard (OSC 52): works through ssh, if the terminal allows it.
-        payload = base64.b64encode(answer.encode("utf-8", "replace")).decode()
-        state.screen.control(f"\x1b]52;c;{payload}\x07")
-        ways.append("the terminal")
-    program = await asyncio.to_thread(_copy_with_program, answer)
-    if program:
-        ways.append(program)
+        state.screen.control(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
+        ways.insert(0, "the terminal")
     if not ways:
         state.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
         return
@@ -92,66 +94,34 @@ async def copy(state: PromptState, argument: str) -> None:
     state.screen.print(f"Copied {size} to the clipboard by {' and '.join(ways)}.", "dim")
 
 
-def _copy_with_program(text: str) -> str:
+def _copy_with_program(data: bytes) -> str:
     """Returns the program that copied the text; "" if there is none."""
-    programs = (
-        ("WAYLAND_DISPLAY", ["wl-copy"]),
-        ("DISPLAY", ["xclip", "-selection", "clipboard"]),
-        ("", ["pbcopy"]),
-    )
-    for variable, command in programs:
-        program = find_program(command[0])
-        if (variable and not os.environ.get(variable)) or program is None:
+    for variable, (name, *arguments) in CLIPBOARDS:
+        program = find_program(name)
+        if program is None or (variable and not os.environ.get(variable)):
             continue
         # Their children keep the selection alive and would hold pipes open: use none.
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(
-                [program, *command[1:]],
-                input=text.encode("utf-8", "replace"),
+                [program, *arguments],
+                input=data,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 timeout=CLIPBOARD_TIMEOUT_S,
                 check=True,
             )
-            return command[0]
+            return name
     return ""
 
 
-async def export(state: PromptState, argument: str) -> None:
-    """Writes the session to a new file: a transcript, or JSON if the name ends so; without a name
-    into kode's own folder, or again there. Raises: UserError if it cannot be written;
-    StorageError."""
-    from kode.credentials import redact
-    from kode.session.export import as_json, as_markdown
-    from kode.session.transcript import Transcript
-
-    session = state.conversation.session
-    transcript = Transcript(header=session.header, entries=session.entries)
-    name = argument.strip("\"'")
-    path = state.conversation.place.cwd / paths.expand(name)
-    if name.endswith(".json"):
-        text = json.dumps(as_json(transcript), indent=2) + "\n"
-    else:
-        text = as_markdown(transcript)
-    try:
-        if name:
-            await asyncio.to_thread(_write_new, path, redact(text))
-        else:
-            path = paths.exports_folder(state.conversation.place.home) / f"{session.header.id}.md"
-            durable.make_folder(path.parent)
-            data = redact(text).encode(errors="replace")
-            await asyncio.to_thread(durable.replace, path, data)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"{one_line(str(path))}: {why}. /export NAME takes another.") from None
-    state.screen.print(f"Written to {path}", "dim")
+async def undo(state: PromptState, argument: str) -> None:
+    """Undoes the last turn's file changes; repeated: the turn before."""
+    state.screen.print(await state.conversation.undo())
 
 
-def _write_new(path: Path, text: str) -> None:
-    """Writes a private file, never overwriting one."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
-        file.write(text)
+async def redo(state: PromptState, argument: str) -> None:
+    """Redoes the last `/undo`."""
+    state.screen.print(await state.conversation.redo())
 
 
 WORKING_TREE = (
@@ -214,11 +184,11 @@ KEYS = (
     ("Enter", "send; while a turn runs, with its next step"),
     ("Alt+Enter, \\ Enter", "new line; while a turn runs, queue for its end"),
     ("Up, Ctrl-R", "history; edit a queued message"),
-    ("Tab", "complete a command, its arguments, or an @file"),
+    ("Tab", "complete a command or an @file"),
     ("Ctrl-C, Esc", "stop the turn; clear the line; Ctrl-C twice quits"),
     ("Shift-Tab", "next permission mode"),
     ("Esc Esc", "edit the last message"),
-    ("Ctrl-O, Ctrl-T", "full tool output; fold or unfold what the model thinks"),
+    ("Ctrl-O", "the last calls and thoughts in full"),
     ("Ctrl-B", "running command to the background"),
     ("Ctrl-V", "paste an image"),
     ("Ctrl-X Ctrl-E", "write the message in your editor ($VISUAL or $EDITOR)"),
@@ -237,10 +207,6 @@ FIRST = tuple(
 )
 """The commands that `/help` lists, and the menu for a lone `/`."""
 
-SAID_ELSEWHERE = ("/remember",)  # among the signs of the same page
-
-UNDO = "/memory undo"
-
 
 async def show_help(state: PromptState, argument: str) -> None:
     """Shows the first commands and the signs on one small screen, with `keys` the keys, with `all`
@@ -249,8 +215,8 @@ async def show_help(state: PromptState, argument: str) -> None:
     if argument not in ("", "all", "keys"):
         _help_about(state, f"/{argument.split()[0].lstrip('/')}")
         return
-    listed = [name for name in COMMANDS if name not in SAID_ELSEWHERE] if argument else FIRST
-    commands = [(name, COMMANDS[name].summary) for name in listed]
+    names = [name for name in COMMANDS if name != "/remember"] if argument else FIRST  # see SIGNS
+    commands = [(name, COMMANDS[name].summary) for name in names]
     signs = [
         *SIGNS,
         ("/help all", "every command; /help NAME says more about one"),
@@ -269,17 +235,17 @@ async def show_help(state: PromptState, argument: str) -> None:
 
 def _help_about(state: PromptState, name: str) -> None:
     name = PROMPT_ALIASES.get(name, name).partition(" ")[0]
-    if name in (added := extension_commands(state)) and name not in COMMANDS:
-        return state.screen.print(explain([(name, added[name])], state.screen.width))
-    if name not in COMMANDS:
+    if (command := COMMANDS.get(name)) is not None:
+        also = ", ".join(other for other, named in PROMPT_ALIASES.items() if named == name)
+        rows = [
+            (f"{name} {command.takes}".rstrip(), command.summary),
+            ("example", f"{name} {command.example}" if command.example else ""),
+            ("also", also),
+        ]
+    elif summary := extension_commands(state).get(name):
+        rows = [(name, summary)]
+    else:
         raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
-    command = COMMANDS[name]
-    also = ", ".join(other for other, named in PROMPT_ALIASES.items() if named == name)
-    rows = [
-        (f"{name} {command.takes}".rstrip(), command.summary),
-        ("example", f"{name} {command.example}" if command.example else ""),
-        ("also", also),
-    ]
     state.screen.print(explain([row for row in rows if row[1]], state.screen.width))
 
 
@@ -290,21 +256,20 @@ async def start_new(state: PromptState, argument: str) -> None:
 
 
 async def memory(state: PromptState, argument: str) -> None:
-    """Runs `kode memory ...` on the open memory."""
+    """Runs `kode memory ...` on the open memory. Raises: KodeError."""
     try:
         argv = shlex.split(argument) or ["show"]
     except ValueError as error:
-        state.screen.print(f"/memory: {error}. Close the quotes and try again.", "error")
+        raise UserError(f"/memory: {error}. Close the quotes and try again.") from None
+    if argv != ["review"] or state.editor is None:
+        await _memory_command(state, argv)
         return
-    if argv == ["review"] and state.editor is not None:
-        state.renderer.held = []  # the review itself reports decisions
-        try:
-            await state.conversation.start()
-            await review_memory(state.screen, state.conversation.agent.memory)
-        finally:
-            state.renderer.held = None
-        return
-    await _memory_command(state, argv)
+    state.renderer.held = []  # the review itself reports decisions
+    try:
+        await state.conversation.start()
+        await review_memory(state.screen, state.conversation.agent.memory)
+    finally:
+        state.renderer.held = None
 
 
 async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
@@ -313,13 +278,12 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     renderer = state.renderer
     renderer.held = []
     try:
-        done = await state.conversation.memory_command(argv)
+        outcome = await state.conversation.memory_command(argv)
     finally:
         held, renderer.held = renderer.held, None
-    state.screen.print(with_undo(done, UNDO).rstrip("\n"))
-    requested = done.change.id if done.change else ""
+    state.screen.print(with_undo(outcome, "/memory undo").rstrip("\n"))
     for event in held:
-        if event.change_id != requested:
+        if outcome.change is None or event.change_id != outcome.change.id:
             renderer.emit(event)
 
 
@@ -353,11 +317,10 @@ async def compact(state: PromptState, argument: str) -> None:
 
 
 async def permissions(state: PromptState, argument: str) -> None:
-    """Shows mode and rules, switches the mode, or removes, restores or edits an answer. Raises:
+    """Shows mode and rules, switches the mode, or removes or restores answers. Raises:
     KodeError."""
     gate = state.conversation.agent.gate
-    # A rule may have spaces, an id has none.
-    words = argument.split(maxsplit=2) if argument.startswith("edit ") else argument.split()
+    words = argument.split()
     if words and words[0] in CHANGES:
         state.screen.print(change_rules("/permissions", words, gate.change_approvals))
         return
@@ -388,49 +351,48 @@ async def leave(state: PromptState, argument: str) -> None:
 
 
 _ROWS = (
-    Command("/help", "commands and keys", show_help, "[all or NAME]", "undo", True),
-    Command("/new", "start a new session", start_new),
-    Command("/resume", "resume another session", resume, "[NUMBER or ID]", "2"),
-    Command("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]", "gpt-5"),
-    Command("/effort", "set how much the model thinks", use_effort, "[LEVEL]", "high"),
-    Command(
+    SlashCommand("/help", "commands and keys", show_help, "[all or NAME]", "undo", True),
+    SlashCommand("/new", "start a new session", start_new),
+    SlashCommand("/resume", "resume another session", resume, "[NUMBER or ID]", "2"),
+    SlashCommand("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]", "gpt-5"),
+    SlashCommand("/effort", "set how much the model thinks", use_effort, "[LEVEL]", "high"),
+    SlashCommand(
         "/permissions",
-        "show or set the mode; list, remove, restore or edit your answers",
+        "show or set the mode; list, remove or restore your answers",
         permissions,
         f"[{'|'.join((*MODES, *CHANGES))} ...]",
         "auto-edit",
         True,
     ),
-    Command("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]", "go"),
-    Command("/init", "write or improve AGENTS.md", write_instructions, "[WISH]", "be brief"),
-    Command("/review", "review uncommitted changes, or a branch", review, "[BRANCH]", "main"),
-    Command("/memory", "show, search, review or undo memory", memory, "[COMMAND]", "search tabs"),
-    Command("/remember", "remember a fact, as #FACT does", remember, "[env:] FACT", "use tabs"),
-    Command("/status", "version, session, model, sandbox, memory, instructions", show_status),
-    Command("/cost", "tokens and money: last turn, session, today", show_cost, while_busy=True),
-    Command("/context", "what fills the context, and what frees it", show_context, while_busy=True),
-    Command("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]", "the API"),
-    Command("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
-    Command("/redo", "redo the last /undo", redo),
-    Command("/rewind", "rewind files or conversation to a prompt", rewind, "[NUMBER or undo]", "3"),
-    Command("/diff", "show this session's changes", show_diff, "[FILE]", "src/main.py", True),
-    Command(
+    SlashCommand("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]", "go"),
+    SlashCommand("/init", "write or improve AGENTS.md", write_instructions, "[WISH]", "be brief"),
+    SlashCommand("/review", "review uncommitted changes, or a branch", review, "[BRANCH]", "main"),
+    SlashCommand("/memory", "show, search, undo memory", memory, "[COMMAND]", "search tabs"),
+    SlashCommand("/remember", "remember a fact (or #FACT)", remember, "[env:] FACT", "use tabs"),
+    SlashCommand("/status", "version, session, model, sandbox, memory, instructions", show_status),
+    SlashCommand("/cost", "tokens and money of turn, session, today", show_cost, while_busy=True),
+    SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
+    SlashCommand("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]"),
+    SlashCommand("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
+    SlashCommand("/redo", "redo the last /undo", redo),
+    SlashCommand("/rewind", "rewind to before a prompt", rewind, "[NUMBER or undo]", "3"),
+    SlashCommand("/diff", "show this session's changes", show_diff, "[FILE]", "src/main.py", True),
+    SlashCommand(
         "/extensions",
         "skills, commands, agents, hooks, MCP servers",
         show_extensions,
-        f"[{'|'.join(WORDS)}]",
+        f"[{'|'.join((*NONE, 'mcp'))}]",
         "hooks",
     ),
-    Command(
+    SlashCommand(
         "/bg",
         "background commands and subagents",
         background,
-        "[list, read ID, tell ID TEXT, kill ID]",
-        "read b1",
+        "[read ID, kill ID]",
+        "read bg1",
         True,
     ),
-    Command("/copy", "copy the last answer", copy, while_busy=True),
-    Command("/export", "write the session to a file", export, "[PATH.md or PATH.json]", "work.md"),
-    Command("/quit", "quit", leave, while_busy=True),
+    SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
+    SlashCommand("/quit", "quit", leave, while_busy=True),
 )
 COMMANDS = {command.name: command for command in _ROWS}

@@ -1,37 +1,40 @@
-"""The state of the prompt: the conversation, queued input, the last message, and what is drawn
-below the output.
+"""The state of the prompt: the conversation, the running job, queued input, the last message, and
+what is drawn below the output.
 
-`repl`, `editor` and `plain` supply lines; `submit` does what they say; `jobs` is the running work.
+`repl` and `editor` supply lines; `submit` does what they say.
 """
 
 import asyncio
 import os
+import shlex
 import signal
+import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from kode.cli.flags import MODES
-from kode.cli.prompt.attach import Pastes
-from kode.cli.prompt.jobs import Jobs
 from kode.cli.screen.lines import clip, one_line
-from kode.cli.screen.notify import Setting, notify_terminal
 from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
 from kode.cli.screen.render import Renderer
-from kode.cli.screen.screen import Editor, Screen
+from kode.cli.screen.screen import Screen, ring_terminal
 from kode.errors import KodeError
 from kode.messages import Text, plural
+from kode.programs import find_program
 
 if TYPE_CHECKING:
+    from kode.cli.prompt.editor import Editor
     from kode.conversation import Conversation
     from kode.events import TurnEnded
     from kode.providers.listing import Listing, Offer
 
+Work = Callable[..., Awaitable[object]]
+
+SECOND_STOP_S = 2.0
+"""Another Ctrl-C stops again only after this time: saving must not be cut short."""
 OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
-PLAIN_FIRST_S, PLAIN_EVERY_S = 3.0, 30.0
-"""On a terminal without repainting, when progress is first reported, and how often after."""
 
 PROMPT_ALIASES: Mapping[str, str] = {
     "/agents": "/extensions agents",
@@ -45,14 +48,13 @@ PROMPT_ALIASES: Mapping[str, str] = {
     "/reasoning": "/effort",
     "/sessions": "/resume",
     "/skills": "/extensions skills",
-    "/trust": "/extensions trust",
     "/usage": "/cost",
 }
 """Other names of prompt commands, in no list → the command, perhaps with its first word."""
 
 
 @dataclass(frozen=True)
-class Command:
+class SlashCommand:
     """A slash command, with all that `/help` says about it."""
 
     name: str
@@ -66,40 +68,21 @@ class Command:
     """Whether it runs beside a turn; the others wait for its end."""
 
 
-class Prompt(Editor, Protocol):
-    """What is needed of the prompt below; without one, lines are read plainly."""
-
-    pastes: Pastes
-
-    def use_vi(self) -> None: ...
-
-    def stop(self) -> None:
-        """Removes it from the screen."""
-
-    def put_back(self, text: str) -> None:
-        """Puts a text back into the line, before what is being typed."""
-
-    def interrupt(self) -> None:
-        """Acts as Ctrl-C."""
-
-    async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes over the terminal, and returns its result."""
-
-
 @dataclass
 class PromptState:
-    """The state of the prompt: the conversation, the queue, the last message."""
+    """The state of the prompt: the conversation, the job, the queue, the last message."""
 
     screen: Screen
     renderer: Renderer
-    commands: Mapping[str, Command]
+    commands: Mapping[str, SlashCommand]
     """Name, with its `/`, → command."""
     opened: "Conversation | None" = None
     """None while it is being opened."""
     fault: Exception | None = None
     """Why it could not be opened."""
-    editor: Prompt | None = None
-    waiting: list[str] = field(default_factory=list)
+    editor: "Editor | None" = None
+    """The prompt below; without one, lines are read plainly."""
+    queued: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as typed; sent in order at its end."""
     steering: list[str] = field(default_factory=list)
     """Messages for the running turn, which the model gets with its next step."""
@@ -124,16 +107,71 @@ class PromptState:
     closing: "asyncio.Task[None] | None" = None
     listing: "Listing | None" = None
     """The models that can be switched to; None until they are wanted."""
-    jobs: Jobs = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.jobs = Jobs(self.show_failure)
+    doing: str = ""
+    """What the job is, if it is not a turn."""
+    stopping_since: float | None = None
+    """When the job's stop was requested; None if it was not."""
+    job: "asyncio.Task[None] | None" = None
+    """The running work, one at a time, which Ctrl-C stops."""
+    beside: set["asyncio.Task[None]"] = field(default_factory=set)
+    """Work that runs beside the job."""
+    _job_since: float = 0.0
 
     @property
     def conversation(self) -> "Conversation":
         """The open conversation; commands that need one do not run before."""
         assert self.opened is not None
         return self.opened
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the job runs."""
+        return self.job is not None and not self.job.done()
+
+    def start_job(
+        self, work: Work, *arguments: object, then: Callable[[bool], None], what: str = ""
+    ) -> None:
+        """Starts the job; nothing else may run as one. `then` gets, at its end, whether it was
+        stopped."""
+
+        def ended(task: "asyncio.Task[None]") -> None:
+            was_stopped, self.stopping_since, self.doing = self.stopping_since is not None, None, ""
+            then(was_stopped)
+
+        self.stopping_since, self._job_since, self.doing = None, time.monotonic(), what
+        self.job = asyncio.ensure_future(self.guard(work, *arguments))
+        self.job.add_done_callback(ended)
+
+    def start_beside(self, name: str, work: Work, *arguments: object) -> None:
+        """Starts work beside the job, unless some of this name has not ended: a key that is held
+        down starts it once."""
+        if name not in {task.get_name() for task in self.beside}:
+            task = asyncio.create_task(self.guard(work, *arguments), name=name)
+            self.beside.add(task)
+            task.add_done_callback(self.beside.discard)
+
+    async def guard(self, work: Work, *arguments: object) -> None:
+        """Runs work to its end: reports errors, and ignores a stop. Takes a function: a task
+        stopped before it starts would leave an unawaited coroutine."""
+        try:
+            await work(*arguments)
+        except asyncio.CancelledError:
+            return
+        except Exception as error:
+            self.show_failure(error)
+
+    def interrupt(self) -> bool:
+        """Stops the running job; False if there was none."""
+        if self.closing is not None:
+            return self.closing.cancel()
+        if self.job is None or self.job.done():
+            return False
+        now = time.monotonic()
+        if self.stopping_since is None or now - self.stopping_since > SECOND_STOP_S:
+            self.stopping_since = now
+            self.job.cancel()
+        self.screen.redraw()
+        return True
 
     def offers(self, *, ask: bool) -> "list[Offer]":
         """What the configured providers offer; with `ask` all that can be asked are. Call it in a
@@ -155,15 +193,6 @@ class PromptState:
             for whole, typed in zip(unfolded, texts, strict=True)
         ]
 
-    def interrupt(self) -> bool:
-        """Stops the running job; False if there was none."""
-        if self.closing is not None:
-            return self.closing.cancel()
-        stops = self.jobs.stop()
-        if stops:
-            self.screen.redraw()
-        return stops
-
     def leave(self) -> None:
         """Ends the REPL; stops a running turn first."""
         self.leaving = True
@@ -175,7 +204,7 @@ class PromptState:
 
     def take_back(self) -> str | None:
         """Removes the newest queued message from the queue and returns it."""
-        texts = self.waiting or self.steering
+        texts = self.queued or self.steering
         return texts.pop() if texts else None
 
     def show_failure(self, error: Exception) -> None:
@@ -198,72 +227,73 @@ class PromptState:
         """Whether a text does not fit the screen."""
         return text.count("\n") + 4 > self.screen.rows()
 
-    async def page(self, text: str, line: int = 1) -> bool:
-        """Shows a painted text in the person's pager, from a line on; False if there is none, or no
-        prompt."""
-        from kode.cli.screen.screen import show_paged
+    async def page(self, text: str, *, at_end: bool = False) -> bool:
+        """Shows a painted text in the person's pager, until they leave it; False if there is none,
+        or no prompt."""
+        try:
+            command = shlex.split(os.environ.get("PAGER") or "less")
+        except ValueError:
+            command = ["less"]
+        program = find_program(command[0]) if command else None
+        if program is None or self.editor is None:
+            return False
+        if at_end and os.path.basename(program) == "less":
+            command.append("+G")
 
-        editor = self.editor
-        return editor is not None and await show_paged(editor.lend_terminal, text + "\n", line)
+        def run() -> bool:
+            # Colours pass; the text was cleaned of anything else before. No shell from within it.
+            options = {"LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
+            data = f"{text}\n".encode("utf-8", "replace")
+            try:
+                argv = [program, *command[1:]]
+                code = subprocess.run(argv, input=data, env=os.environ | options, check=False)
+            except OSError:
+                return False
+            return code.returncode not in (126, 127)
+
+        return await self.editor.lend_terminal(run)
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""
-        waiting = [
+        queued = [
             ("queued", clip(f"{when}: {one_line(text)} (Up to edit)", width))
-            for when, texts in (("next step", self.steering), ("queued", self.waiting))
+            for when, texts in (("next step", self.steering), ("queued", self.queued))
             for text in texts[-3:]
         ]
-        if not self.jobs.busy:
-            return waiting
+        if not self.is_busy:
+            return queued
         now = time.monotonic()
-        lines = self.renderer.live(width, max(height - len(waiting), 1))
-        if self.screen.asking:
-            return lines + waiting
-        if self.jobs.stopping_since is not None:
-            what, since, stop = "Stopping", self.jobs.stopping_since, ""
-        elif lines:
-            return lines + waiting
-        else:
-            ran_s = now - self.jobs.since if self.unfinished is not None else 0.0
-            what, since = self.jobs.doing or "Working", self.jobs.since
-            stop = how_to_stop(ran_s, width)
-        if self.opened is None and not waiting and now - since < OPENING_IS_SHOWN_AFTER_S:
+        lines = self.renderer.live(width, max(height - len(queued), 1))
+        if self.screen.asking or (lines and self.stopping_since is None):
+            return lines + queued
+        what, since = self.doing or "Working", self._job_since
+        stop = how_to_stop(now - since if self.unfinished is not None else 0.0, width)
+        if self.stopping_since is not None:
+            what, since, stop = "Stopping", self.stopping_since, ""
+        if self.opened is None and not queued and now - since < OPENING_IS_SHOWN_AFTER_S:
             return []
-        shown = lines[:-1]
-        if self.unfinished:
-            shown.append(("", clip(self.unfinished, width)))
-        return [*shown, ("", spinner_line(what, now, since, width, stop)), *waiting]
+        unfinished = [("", clip(self.unfinished, width))] if self.unfinished else []
+        spinner = ("", spinner_line(what, now, since, width, stop))
+        return [*lines[:-1], *unfinished, spinner, *queued]
 
     def next_mode(self) -> None:
         """Shift-Tab: switches to the next permission mode, from the next call on. `full` is typed:
         no key that is pressed once too often takes the guard away."""
-        if self.opened is None:
-            return
-        cycle = [mode for mode in MODES if mode != "full"]
-        current = self.opened.gate.mode
-        at = cycle.index(current) if current in cycle else -1
-        mode = cycle[(at + 1) % len(cycle)]
-        self.opened.set_permission_mode(mode)
-        self.screen.redraw()
+        if self.opened is not None:
+            cycle = [mode for mode in MODES if mode != "full"]
+            current = self.opened.gate.mode
+            at = cycle.index(current) + 1 if current in cycle else 0
+            self.opened.set_permission_mode(cycle[at % len(cycle)])
+            self.screen.redraw()
 
     def status(self, width: int) -> list[tuple[str, str]]:
         """Permission mode, model, context and cost, as far as they fit: (style, text)."""
         return [("", "")] if self.opened is None else status_line(self.opened, width)
 
     async def idle(self) -> None:
-        """Returns when nothing runs and nothing is queued. On a terminal without repainting, prints
-        progress now and then."""
-        pause_s = PLAIN_FIRST_S if self.editor is None else None
-        while (job := self.jobs.job) is not None and not job.done():
-            done, _ = await asyncio.wait([job], timeout=pause_s)
-            if not done and self.opened is not None and not self.screen.asking:
-                progress, now = self.renderer.progress, time.monotonic()
-                if progress.idle:
-                    line = spinner_line(self.jobs.doing or "Working", now, self.jobs.since, 80)
-                else:
-                    line = progress.line(now, self.screen.width)
-                self.screen.print(line.split(" ", 1)[1], "dim")
-                pause_s = PLAIN_EVERY_S
+        """Returns when nothing runs and nothing is queued."""
+        while (job := self.job) is not None and not job.done():
+            await asyncio.wait([job])
 
     def show_resumed(self) -> None:
         """Shows which session this is, with its last exchange."""
@@ -293,25 +323,28 @@ class RunningPrompt:
     @property
     def is_busy(self) -> bool:
         """Whether work runs or waits."""
-        editor: Any = self.screen.editor
-        if editor is None:  # it is plain, or it is ending
+        state = self._state
+        if state is None:  # it is plain, or it is ending
             return self.screen.rich_terminal or self.screen.ended is None
-        state: PromptState = editor.state
         is_open = state.opened is not None and not state.opened.commands.running()
-        return bool(state.jobs.busy or state.waiting or not is_open)
+        return bool(state.is_busy or state.queued or not is_open)
+
+    @property
+    def _state(self) -> PromptState | None:
+        return getattr(self.screen.editor, "state", None)
 
     def watch(self, is_watched: bool) -> None:
         """Says whether anybody sees it."""
         self.screen.watched = is_watched
 
-    def notify(self, terminal: str, text: str, setting: Setting) -> None:
-        """Notifies the person in another terminal of theirs, by its file."""
-        notify_terminal(terminal, text, setting)
+    def ring(self, terminal: str) -> None:
+        """Rings for the person in another terminal of theirs, by its file."""
+        ring_terminal(terminal)
 
     def leave(self) -> None:
         """Ends it in good order."""
-        editor: Any = self.screen.editor
-        if editor is not None and not editor.state.leaving:
-            editor.state.leave()
+        if self._state is not None:
+            if not self._state.leaving:
+                self._state.leave()
         elif not self.screen.rich_terminal:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -1,5 +1,8 @@
 """A typed line: a message, a command or a shell command, done now, with the model's next step, or
-after the running job. `slash` has the commands; `turn` runs a turn."""
+after the running job; and a turn of the model, until its plan, if any, is decided.
+
+`slash` has the commands.
+"""
 
 import asyncio
 import re
@@ -10,17 +13,23 @@ from typing import TYPE_CHECKING
 from kode.cli.hints import PROMPT_HINTS
 from kode.cli.parser import nearest
 from kode.cli.prompt.attach import attach, names_attachment
-from kode.cli.prompt.reports import run_extension
-from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
-from kode.cli.prompt.turn import run_turn
+from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, Work
 from kode.cli.screen.lines import one_line
+from kode.cli.screen.menu import Choice, Menu
 from kode.errors import UserError
+from kode.events import TurnEnded
+from kode.permissions.modes import PermissionMode
+from kode.permissions.question import Question, visible
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
+    from kode.conversation.structured import Form
 
 Opening = Callable[[], Awaitable["Conversation"]]
 """Opens the conversation. Raises: KodeError if that fails."""
+
+UNBEGUN = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+LONG_TURN_S = 30.0  # a person looks away from longer turns
 
 _WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}
 """Words that are commands when alone on a line."""
@@ -48,16 +57,14 @@ def command_of(text: str) -> tuple[str, str] | None:
     return name, f"{word} {argument}".strip()
 
 
-def begin(
-    state: PromptState, doing: Callable[..., Awaitable[object]], *arguments: object, what: str = ""
-) -> None:
+def begin(state: PromptState, work: Work, *arguments: object) -> None:
     """Starts a job; the lines queued meanwhile follow it."""
-    state.jobs.start(doing, *arguments, then=partial(_next, state), what=what)
+    state.start_job(work, *arguments, then=partial(_next, state))
 
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
     """Opens the conversation as the first job; lines typed meanwhile are queued."""
-    state.jobs.start(_open, state, opening, then=partial(_start_first, state), what="Opening")
+    state.start_job(_open, state, opening, then=partial(_start_first, state), what="Opening")
 
 
 def submit(state: PromptState, text: str, *, later: bool = False) -> None:
@@ -65,50 +72,50 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     `later`, when the turn has ended; anything else waits for the running job."""
     if not state.listens:
         return
-    if not state.jobs.busy:
+    if not state.is_busy:
         start(state, text)
         return
     command = command_of(text) if state.opened is not None else None
-    if command and (known := state.commands.get(command[0])) and known.while_busy:
+    known = state.commands.get(command[0]) if command else None
+    if command and known and known.while_busy:
         _echo(state, text)
-        state.jobs.start_beside(_run, state, *command)
+        state.start_beside(text, _run, state, *command)
         return
     steers = state.in_turn and not later and _can_steer(state, text)
-    (state.steering if steers else state.waiting).append(text)
+    (state.steering if steers else state.queued).append(text)
     state.screen.redraw()
 
 
 def press(state: PromptState, command: str) -> None:
     """Runs a key's command at once, beside other work, without an echo."""
-    if state.opened is None and command == "/quit":
+    if state.opened is not None:
+        state.start_beside(command, _run, state, command, "")
+    elif command == "/quit":
         state.leave()
-    elif state.opened is not None:
-        state.jobs.start_once(command, _run, state, command, "")
 
 
 def show_details(state: PromptState) -> None:
     """Shows the last calls in full, and the thinking, beside other work."""
     if state.opened is not None:
-        state.jobs.start_once("details", _show_details, state)
+        state.start_beside("details", _show_details, state)
 
 
 async def _show_details(state: PromptState) -> None:
-    details = state.renderer.details
-    text, line = details.render(state.screen)
+    details, screen = state.renderer.details, state.screen
+    text = details.render(screen)
     if not text:
-        state.screen.print("The model has not called a tool yet.", "dim")
-    elif not await state.page(text, line):
+        screen.print("The model has not called a tool yet.", "dim")
+    elif not await state.page(text, at_end=True):
         # Without a pager all of it would push the conversation away.
-        state.screen.print_painted(details.render(state.screen, 1)[0])
+        screen.print_painted(details.render(screen, only_last=True))
 
 
 async def _open(state: PromptState, opening: Opening) -> None:
     try:
         state.opened = conversation = await opening()
-        if state.editor is not None:
-            state.editor.notifier.setting = conversation.config.repl.notify
-            if conversation.config.repl.vi_mode:
-                state.editor.use_vi()
+        state.screen.notifies = conversation.config.repl.notify is not False
+        if state.editor is not None and conversation.config.repl.vi_mode:
+            state.editor.use_vi()
         if conversation.session.turns:
             state.show_resumed()
     except asyncio.CancelledError:
@@ -125,28 +132,28 @@ def start(state: PromptState, text: str) -> None:
     begin(state, _do, state, text)
 
 
-def _next(state: PromptState, stopped: bool) -> None:
+def _next(state: PromptState, was_stopped: bool) -> None:
     """After a job: starts the next queued line, or after a stop puts it back."""
     # Messages left over from a failed turn go to the next one.
-    state.waiting[:0], state.steering = state.steering, []
-    state.renderer.progress.rest()
+    state.queued[:0], state.steering = state.steering, []
+    state.renderer.progress.clear()
     state.screen.redraw()
     if state.leaving:
         return
-    if stopped and state.editor is not None:
+    if was_stopped and state.editor is not None:
         # Someone who stops a turn wants to think: nothing is sent before the next Enter.
-        if state.unsent is not None or state.waiting:
-            state.editor.put_back(state.unsent or state.waiting.pop(0))
-    elif state.waiting:
-        start(state, state.waiting.pop(0))
+        if state.unsent is not None or state.queued:
+            state.editor.put_back(state.unsent or state.queued.pop(0))
+    elif state.queued:
+        start(state, state.queued.pop(0))
 
 
-def _start_first(state: PromptState, stopped: bool) -> None:
+def _start_first(state: PromptState, was_stopped: bool) -> None:
     """After the opening: starts the first line typed meanwhile. The messages behind it reach the
     model with its next step, before any that is typed later."""
-    _next(state, stopped)
-    while state.editor is not None and state.waiting and _can_steer(state, state.waiting[0]):
-        state.steering.append(state.waiting.pop(0))
+    _next(state, was_stopped)
+    while state.editor is not None and state.queued and _can_steer(state, state.queued[0]):
+        state.steering.append(state.queued.pop(0))
 
 
 def _can_steer(state: PromptState, text: str) -> bool:
@@ -160,14 +167,16 @@ def _can_steer(state: PromptState, text: str) -> bool:
 
 async def _do(state: PromptState, text: str) -> None:
     _echo(state, text)
-    if text.startswith("!"):
-        state.unsent = None
-        await _shell(state, text[1:].strip())
-        return
     command = command_of(text)
+    if text.startswith("!"):
+        from kode.cli.prompt.shell_line import run_typed
+
+        state.unsent = None
+        await run_typed(state, text[1:].strip())
+        return
     if command is not None:
         state.unsent = None
-        state.jobs.doing = f"Running {one_line(command[0])}"
+        state.doing = f"Running {one_line(command[0])}"
         await _run(state, *command)
         return
     if state.replacing:
@@ -189,16 +198,29 @@ def _echo(state: PromptState, text: str) -> None:
 
 
 async def _run(state: PromptState, name: str, argument: str) -> None:
-    """Runs a command; an unknown one is reported with the nearest. Raises: KodeError."""
-    if name not in state.commands and await run_extension(state, name, argument):
+    """Runs a command, or the one that a beginning of its name is of, or a command, skill or
+    server's prompt of this name; an unknown one is reported with the nearest. Raises: KodeError."""
+    command = state.commands.get(name)
+    if command is None and await _is_extension(state.conversation, name):
+        await run_turn(state, f"{name} {argument}".strip())
         return
-    begun = [known for known in state.commands if known.startswith(name)]
-    command = state.commands.get(name) or (state.commands[begun[0]] if len(begun) == 1 else None)
-    if command is not None:
-        if argument and not command.takes:
-            raise UserError(f"{command.name} takes no argument: send it alone.")
+    completed = [known for known in state.commands if known.startswith(name)]
+    if command is None and len(completed) == 1:
+        command = state.commands[completed[0]]
+    if command is None:
+        _report_unknown(state, name)
+    elif argument and not command.takes:
+        raise UserError(f"{command.name} takes no argument: send it alone.")
+    else:
         await command.run(state, argument)
-        return
+
+
+async def _is_extension(conversation: "Conversation", name: str) -> bool:
+    of_server = conversation.extensions is not None and conversation.extensions.brings(name)
+    return of_server or name[1:] in await asyncio.to_thread(conversation.offered)
+
+
+def _report_unknown(state: PromptState, name: str) -> None:
     if hint := PROMPT_HINTS.get(name):
         state.screen.print(hint, "dim")
         return
@@ -207,40 +229,74 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
     state.screen.print(f"{what} /help lists the commands.", "error")
 
 
-async def _shell(state: PromptState, command: str) -> None:
-    if not command:
-        state.screen.print("! runs a shell command: !ls", "error")
-        return
-    from kode.cli.prompt.shell_line import run_shell_line
-
-    state.jobs.doing, conversation = f"Running {one_line(command)}", state.conversation
-
-    def show(text: str, unfinished: str) -> None:
-        state.unfinished = unfinished
-        if text:
-            state.screen.print(text)
-
+async def run_turn(
+    state: PromptState, text: str, shown: str = "", form: "Form | None" = None
+) -> None:
+    """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
+    with pasted blocks folded; `form` is that of the answer. Raises: KodeError."""
+    conversation = state.conversation
+    state.doing, state.in_turn, state.screen.ended, ended = "", True, None, UNBEGUN
     try:
-        ran = await run_shell_line(
-            command,
-            conversation.place.cwd,
-            show,
-            conversation.commands,
-            session_id=conversation.session.id,
-            output_dir=conversation.agent.place.outputs,
+        ended = await conversation.turn(
+            text, steering=state.take_steering, typed=shown or text, form=form
         )
-    except asyncio.CancelledError:
-        state.screen.print("Stopped.", "warning")
-        raise
     finally:
-        state.unfinished = None
-    if ran.exit_code is None:
-        ended = f"moved to the background as {ran.name}"
-        shown = f"{ended} · /bg read {ran.name} shows its output"
-        ended += f"; its output is in {ran.output_path}" if ran.output_path else ""
-    else:
-        ended = shown = f"exit status {ran.exit_code}"
-    style = "warning" if ran.exit_code else "dim"
-    state.screen.print(f"{shown} · sent with your next message", style)
-    note = f"[The person ran this in the shell; {ended}]\n$ {command}\n{ran.output}"
-    conversation.attach_command(command, note)
+        state.in_turn, state.screen.ended = False, ended
+    if conversation.fresh_plan:
+        await _ask_about_plan(state)
+    elif ended.duration_ms >= LONG_TURN_S * 1000 and not state.queued:
+        state.screen.notify()
+
+
+async def _ask_about_plan(state: PromptState) -> None:
+    """After a turn that ended with a plan: asks what to do with it."""
+    menu = Menu(
+        [
+            Choice("ask", "go ahead, ask before each change", "y"),
+            Choice("auto-edit", "go ahead, edit files in the project without asking", "a"),
+            Choice("edit", "edit the plan first", "e"),
+            Choice("no", "keep planning", "n"),
+        ],
+        above=lambda width: ["", state.screen.paint("title", "Go ahead with this plan?")],
+        selected=3,
+        hint="Tab: write what to change",
+        takes_words=True,
+    )
+    while True:
+        plan = await asyncio.to_thread(lambda: state.conversation.plan.text)
+        question = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
+        keys = state.screen.read_answer("plan: ", menu)
+        answer = await state.screen.first_answer(
+            keys, question, lambda given: "ask" if given.choice == "once" else given.message or "no"
+        )
+        chosen = (answer or "").strip()
+        if chosen == "edit":
+            await edit_plan(state)
+            continue
+        if chosen in ("ask", "auto-edit"):
+            await go_ahead(state, "auto-edit" if chosen == "auto-edit" else "ask")
+        elif chosen not in ("", "no"):
+            await run_turn(state, chosen)
+        else:
+            state.screen.print("Still planning. /plan go approves it, /plan edit edits it.", "dim")
+        return
+
+
+async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
+    """Approves the plan, and runs the turn that carries it out. Raises: KodeError."""
+    text = await state.conversation.approve_plan(mode)
+    state.screen.print(f"Plan approved · mode {mode}", "dim")
+    await run_turn(state, text)
+
+
+async def edit_plan(state: PromptState) -> None:
+    """Opens the plan in the person's editor; the model gets the changes with the next message."""
+    plan = state.conversation.plan
+    if state.editor is None:
+        state.screen.print(f"The plan is in {plan.path}: edit it there.", "dim")
+        return
+    before = await asyncio.to_thread(lambda: plan.text)
+    text = await state.editor.edit_text(before) + "\n"
+    if text != before:
+        await asyncio.to_thread(plan.write, text)
+    state.renderer.show_answer(text)

@@ -1,13 +1,10 @@
-"""Ctrl-O: the model's last calls in full, and its thinking.
-
-Collects events and renders painted text, in bounded memory. `lines` prints a call's one line on the
-screen; `pager` pages.
-"""
+"""Ctrl-O: the model's last calls in full, and its thinking. Collects events and renders painted
+text, in bounded memory."""
 
 import json
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from kode.broken_json import object_of
 from kode.cli.screen.describe import describe_call
@@ -22,7 +19,7 @@ from kode.events import (
     ToolStarted,
     TurnStarted,
 )
-from kode.messages import Thinking, calls_of, plural
+from kode.messages import Thinking, calls_of
 from kode.plain_text import clean
 
 MAX_ENTRIES = 50  # a few screens
@@ -46,19 +43,13 @@ class CallDetails:
 
 
 @dataclass
-class ThoughtDetails:
-    text: str
-
-
-@dataclass
 class Details:
     """The last calls and thoughts of a session, bounded."""
 
-    entries: deque[CallDetails | ThoughtDetails] = field(
-        default_factory=lambda: deque(maxlen=MAX_ENTRIES)
-    )
+    entries: deque[CallDetails | str] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
+    """A text is a thought."""
     _thinking: str = ""
-    _asked: dict[str, str] = field(default_factory=dict)
+    _arguments: dict[str, str] = field(default_factory=dict)
     """Id of a call that has not started → its arguments."""
     _running: dict[str, CallDetails] = field(default_factory=dict)
 
@@ -66,101 +57,85 @@ class Details:
         """Stores what is worth opening later."""
         match event:
             case TurnStarted():
-                self._asked.clear()
+                self._arguments.clear()
                 self._running.clear()
-                self._settle()
+                self._end_thought()
             case ThinkingDelta():
                 self._thinking = (self._thinking + event.text)[-MAX_CHARS:]
             case Replied():
-                self._replied(event)
+                parts = event.message.parts
+                if not self._thinking:
+                    thoughts = [part.text for part in parts if isinstance(part, Thinking)]
+                    self._thinking = "\n".join(thoughts)[-MAX_CHARS:]
+                self._end_thought()
+                calls = calls_of(event.message)
+                self._arguments = {call.id: call.arguments[:MAX_CHARS] for call in calls}
             case ToolStarted():
-                self._running[event.call_id] = self._begun(event)
+                self._running[event.call_id] = self._begin(event)
             case ToolOutput():
                 if call := self._running.get(event.call_id):
                     call.output = (call.output + event.text)[-MAX_CHARS:]
             case ToolFinished():
-                call = self._running.pop(event.call_id, None) or self._begun(event)
+                call = self._running.pop(event.call_id, None) or self._begin(event)
                 call.event, call.output = event, ""
 
-    def _replied(self, event: Replied) -> None:
-        if not self._thinking:
-            thoughts = (part.text for part in event.message.parts if isinstance(part, Thinking))
-            self._thinking = "\n".join(thoughts)[-MAX_CHARS:]
-        self._settle()
-        self._asked = {call.id: call.arguments[:MAX_CHARS] for call in calls_of(event.message)}
-
-    def _settle(self) -> None:
+    def _end_thought(self) -> None:
         if self._thinking.strip():
-            self.entries.append(ThoughtDetails(self._thinking))
+            self.entries.append(self._thinking)
         self._thinking = ""
 
-    def _begun(self, event: ToolStarted | ToolFinished) -> CallDetails:
-        call = CallDetails(event, self._asked.pop(event.call_id, ""))
+    def _begin(self, event: ToolStarted | ToolFinished) -> CallDetails:
+        call = CallDetails(event, self._arguments.pop(event.call_id, ""))
         self.entries.append(call)
         return call
 
-    def render(self, screen: Screen, newest: int | None = None) -> tuple[str, int]:
-        """The entries as painted text, newest last, and the line number, from 1, where the last
-        call begins. The `newest` calls with the thinking since, or all."""
-        chosen = list(self.entries)
-        if self._thinking.strip():
-            chosen.append(ThoughtDetails(self._thinking))
-        calls = [index for index, entry in enumerate(chosen) if isinstance(entry, CallDetails)]
-        if newest and calls:
-            first = calls[-newest:][0]
-            chosen, calls = chosen[first:], [position - first for position in calls[-newest:]]
-        texts = [_entry(screen, entry) for entry in chosen]
-        before = texts[: calls[-1]] if calls else []
-        return "\n\n".join(texts), sum(text.count("\n") + 2 for text in before) + 1
+    def render(self, screen: Screen, *, only_last: bool = False) -> str:
+        """The entries as painted text, newest last; with `only_last` the last call and the thinking
+        since."""
+        entries = [*self.entries, *([self._thinking] if self._thinking.strip() else ())]
+        calls = [index for index, entry in enumerate(entries) if isinstance(entry, CallDetails)]
+        if only_last and calls:
+            entries = entries[calls[-1] :]
+        return "\n\n".join(_entry(screen, entry) for entry in entries)
 
 
-def _entry(screen: Screen, entry: CallDetails | ThoughtDetails) -> str:
+def _entry(screen: Screen, entry: CallDetails | str) -> str:
     width = screen.width
-    if isinstance(entry, ThoughtDetails):
-        thought = fold(clean(entry.text).strip(), width)
-        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', thought)}"
+    if isinstance(entry, str):
+        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', fold(clean(entry), width))}"
     finished = entry.event if isinstance(entry.event, ToolFinished) else None
     parts = [_title(screen, describe_call(entry.event, max(width - 6, 10)).text)]
     diff = finished.diff if finished else ""
-    arguments = _arguments(entry.arguments, without=_SHOWN_BY_DIFF if diff else ())
-    parts += [fold(line, width) for line in arguments]
+    parts += [
+        fold(line, width) for line in _arguments(entry.arguments, _SHOWN_BY_DIFF if diff else ())
+    ]
     if diff:
         from kode.cli.screen.diffs import painted_diff
 
-        parts.append("\n" + painted_diff(screen, diff).rstrip("\n"))
+        parts.append("\n" + painted_diff(screen, diff))
     elif text := clean((finished.for_model if finished else entry.output)[:MAX_CHARS]).strip("\n"):
-        error = finished is not None and finished.is_error
-        text = fold(text, width)
-        parts.append("\n" + (screen.paint("error", text) if error and len(text) < 500 else text))
+        style = "error" if finished is not None and finished.is_error and len(text) < 500 else ""
+        parts.append("\n" + screen.paint(style, fold(text, width)))
     return "\n".join(parts)
 
 
 def _title(screen: Screen, text: str) -> str:
-    shown = clip(text, max(screen.width - 6, 10))
-    line = "─" * max(screen.width - cell_width(shown) - 5, 0)
-    return screen.paint("title", f"── {shown} {line}".rstrip())
+    title = clip(text, max(screen.width - 6, 10))
+    line = "─" * max(screen.width - cell_width(title) - 5, 0)
+    return screen.paint("title", f"── {title} {line}".rstrip())
 
 
-def _arguments(text: str, without: tuple[str, ...]) -> list[str]:
+def _arguments(text: str, omitted: Sequence[str]) -> list[str]:
     """One line per argument; a multi-line text is indented below its name."""
-    if not text.strip():
-        return []
-    arguments = object_of(text)
+    arguments = object_of(text) if text.strip() else {}
     if arguments is None:
         return [clean(text)]
     lines = []
     for name, value in arguments.items():
-        if name in without:
-            lines.append(f"{clean(name)}: ({_size(value)}, see the diff)")
+        if name in omitted:
             continue
         shown = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         if "\n" in shown:
             shown = "\n" + "\n".join(f"    {line}" for line in shown.rstrip("\n").split("\n"))
         lines.append(f"{clean(name)}: {shown}")
     return lines
-
-
-def _size(value: Any) -> str:
-    if isinstance(value, list):
-        return plural(len(value), "edit")
-    return plural(len(str(value).splitlines()) or 1, "line")

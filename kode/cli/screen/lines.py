@@ -78,17 +78,17 @@ def head(text: str, width: int) -> str:
 
 def wrap_words(text: str, width: int) -> list[str]:
     """As `fold`, but a word that no line can hold is broken, too: lines of at most `width`."""
-    lines = []
-    for line in fold(text.expandtabs(4), width).split("\n"):
-        starts = [0, *breaks(line, width)]
-        lines += [line[a:b].rstrip() for a, b in zip(starts, [*starts[1:], None], strict=True)]
-    return lines
+    return [
+        row for line in text.expandtabs(4).split("\n") for row in _wrap(line, width, cut_words=True)
+    ]
 
 
 def fold(text: str, width: int) -> str:
     """Lines broken between words, indented like the text that they continue: an item, a column of a
     table. A long word is not broken: a path or an address can still be copied."""
-    return "\n".join(_fold(line, width) for line in text.split("\n"))
+    return "\n".join(
+        row for line in text.split("\n") for row in _wrap(line, width, cut_words=False)
+    )
 
 
 def words(line: str) -> list[str]:
@@ -97,45 +97,39 @@ def words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
-def breaks(line: str, width: int) -> list[int]:
+def breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True) -> list[int]:
     """Where the rows of a line begin, after the first: between words; within a word that no row can
-    hold after a slash, else at the column. The space before such a place may be left out."""
+    hold after a slash, else at the column, unless not `cut_words`. The space before such a place
+    may be left out. Rows after the first have `hang` columns less."""
     starts: list[int] = []
     used = end = 0
     for word in words(line):
         begin, end = end + len(word) - len(word.lstrip()), end + len(word)
         # A break of the text's own begins a new row too.
-        used = 0 if "\n" in word else used + cell_width(word[: begin - end])
+        used = hang if "\n" in word else used + cell_width(word[: begin - end])
         is_first = not line[:begin].strip()
         if used + cell_width(line[begin:end]) > width and (used >= width or not is_first):
             starts.append(begin)
-            used = 0
-        while used + cell_width(line[begin:end]) > width:
+            used = hang
+        while cut_words and used + cell_width(line[begin:end]) > width:
             piece = head(line[begin:end], width - used) or line[begin]
             slash = piece.rfind("/") + 1
             begin += slash if slash > len(piece) // 2 else len(piece)
             starts.append(begin)
-            used = 0
+            used = hang
         used += cell_width(line[begin:end])
-    return [*starts, *range(end + max(width - used, 0), len(line), width)]
+    return [*starts, *range(end + max(width - used, 0), len(line), max(width - hang, 1))]
 
 
-def _fold(line: str, width: int) -> str:
+def _wrap(line: str, width: int, *, cut_words: bool) -> list[str]:
     if cell_width(line) <= width:
-        return line
-    margin = cell_width(_BEFORE.findall(line)[0])
-    columns = [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]
-    hang = max((size for size in [margin, *columns] if size <= width // 2), default=0)
-    lines, current = [], ""
-    for word in words(line):
-        if current.strip() and cell_width(current) + cell_width(word) > width:
-            lines.append(current)
-            # A path that fits the margin is not broken for its column.
-            is_long = hang + cell_width(word.lstrip()) > width
-            current = " " * (min(margin, hang) if is_long else hang) + word.lstrip()
-        else:
-            current += word
-    return "\n".join([*lines, current])
+        return [line]
+    margins = [cell_width(_BEFORE.findall(line)[0])]
+    margins += [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]
+    hang = max((size for size in margins if size <= width // 2), default=0)
+    starts = breaks(line, width, hang=hang, cut_words=cut_words)
+    rows = [line[a:b].rstrip() for a, b in zip([0, *starts], [*starts, None], strict=True)]
+    return [rows[0], *(" " * hang + row for row in rows[1:])]
 
 
 def explain(pairs: Sequence[tuple[str, str]], width: int) -> str:

@@ -9,7 +9,6 @@ from kode.permissions.approvals import StandingRule
 CHANGES: Mapping[str, tuple[str, str]] = {
     "remove": ("remove ID ...", "ask again"),
     "restore": ("restore ID ...", "allow again what you removed"),
-    "edit": ("edit ID RULE", "replace a rule"),
 }
 
 
@@ -34,8 +33,8 @@ def rule_rows(
 
 
 def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
-    """Carries out `remove`, `restore` or `edit` by `Gate.change_approvals`; returns what
-    was done, with its undo. Raises: UserError for other words; KodeError."""
+    """Carries out `remove` or `restore` by `Gate.change_approvals`; returns what was done,
+    with its undo. Raises: UserError for other words; KodeError."""
     match words:
         case ["remove" | "restore" as verb, _, *_]:
             for name in words[1:]:
@@ -43,7 +42,4 @@ def change_rules(command: str, words: Sequence[str], change: Callable[..., None]
             back = "restore" if verb == "remove" else "remove"
             state = "asked again" if verb == "remove" else "allowed again"
             return f"{' '.join(words[1:])}: {state} · undo: {command} {back} {' '.join(words[1:])}"
-        case ["edit", name, rule]:
-            change(remove=name, give=rule)
-            return f"{name}: now {rule} · undo: {command} remove {rule!r}, {command} restore {name}"
     raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")

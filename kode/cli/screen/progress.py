@@ -109,23 +109,19 @@ class Progress:
             case AgentFinished():
                 self.agents.pop(event.index, None)
             case TurnEnded():
-                self.rest()
+                self.clear()
             case _:
                 pass
 
-    def rest(self) -> None:
+    def clear(self) -> None:
         """Clears the state: nothing is running any more."""
         self.running.clear()
         self.agents.clear()
         self.since, self._what, self._again_at, self.thought = None, "", 0.0, ""
 
-    @property
-    def thinks(self) -> bool:
-        return self._what == THINKING and not self.running
-
-    def line(self, now: float, width: int, stop: str = "Ctrl-C stops", words: bool = True) -> str:
-        """The spinner, the activity, its duration, and how to stop it; with `words` also the last
-        words of what the model thinks."""
+    def line(self, now: float, width: int, stop: str = "Ctrl-C stops") -> str:
+        """The spinner, the activity, its duration, how to stop it, and the last words of what the
+        model thinks."""
         what, since = self._what or "Working", self._what_since if self._what else self.since
         if self.running:
             *others, last = self.running.values()
@@ -135,7 +131,8 @@ class Progress:
         elif now < self._again_at:
             what, since = f"Retrying in {math.ceil(self._again_at - now)}s", self.since
         line = spinner_line(what, now, since, width, stop)
-        thought = last_words(self.thought, width - len(line) - 3) if self.thinks and words else ""
+        is_thinking = self._what == THINKING and not self.running
+        thought = last_words(self.thought, width - len(line) - 3) if is_thinking else ""
         return f"{line} · {thought}" if thought else line
 
     def commands_since(self) -> float | None:

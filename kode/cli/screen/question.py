@@ -7,12 +7,11 @@ import re
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
@@ -22,6 +21,7 @@ from kode.permissions.question import Answer, Ask, Question, further_ways, visib
 from kode.plain_text import clean
 
 MAX_FIELDS = 20  # a person fills in no longer form line by line
+YES_OR_NO = (Choice("yes", "yes", "y"), Choice("no", "no", "n"))
 
 
 def make_elicit(screen: Screen | None = None) -> Elicit:
@@ -32,9 +32,9 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
     async def elicit(form: ElicitForm) -> Mapping[str, Any] | None:
         async with one_at_a_time:
             await shown.quiet()
-            shown.notify(f"the MCP server {visible(form.server)} has a question")
-            asked = Question(tool="form", title=form.server, preview=visible(form.message))
-            answer = await shown.first_of(_fill(shown, form), asked, lambda answer: None)
+            shown.notify()
+            question = Question(tool="form", title=form.server, preview=visible(form.message))
+            answer = await shown.first_answer(_fill(shown, form), question, lambda answer: None)
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")
             return answer
 
@@ -43,16 +43,15 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
 
 async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
     screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "title")
-    for line in wrap_words(clean(visible(form.message)), screen.width - 2):
-        screen.print(f"│ {line}")
+    screen.print_painted("\n".join(_bar_lines(screen, form.message, screen.width)))
     if form.url:
         screen.print(f"│ {one_line(visible(form.url))}")
-        agreed = await _choose(screen, "Have you opened this page, or will you?", ("yes", "no"))
-        return {} if agreed == "yes" else None
+        has_opened = await _choose(screen, "Have you opened this page, or will you?", YES_OR_NO, 1)
+        return {} if has_opened == "yes" else None
     if len(form.fields) > MAX_FIELDS:
         screen.print(f"It has {len(form.fields)} fields, too many to ask a person.", "warning")
         return None
-    if await _choose(screen, "Answer it?", ("yes", "no")) != "yes":
+    if await _choose(screen, "Answer it?", YES_OR_NO, 1) != "yes":
         return None
     answers: dict[str, Any] = {}
     for part in form.fields:
@@ -68,15 +67,21 @@ async def _ask(screen: Screen, field: ElicitField) -> Any:
     """The value of one field; None if nothing was typed and there is no default."""
     title = one_line(visible(field.title))
     if field.kind == "boolean":
-        choice = await _choose(screen, title, ("yes", "no"), "yes" if field.default else "no")
+        choice = await _choose(screen, title, YES_OR_NO, 0 if field.default else 1)
         return field.default if choice is None else choice == "yes"
     if field.kind == "choice":
-        chosen = await _choose(screen, title, field.options, field.default or field.options[0])
-        return field.default if chosen is None else chosen
-    shown = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
+        digits = len(str(len(field.options)))
+        choices = [
+            Choice(option, visible(option), f"{number:0{digits}}")
+            for number, option in enumerate(field.options, 1)
+        ]
+        at = field.options.index(field.default) if field.default in field.options else 0
+        choice = await _choose(screen, title, choices, at)
+        return field.default if choice is None else choice
+    options = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
     default = f" [{visible(str(field.default))}]" if field.default is not None else ""
     while True:
-        line = await screen.read_answer(f"{title}{shown}{default}: ")
+        line = await screen.read_answer(f"{title}{options}{default}: ")
         text = clean(line or "").strip()
         if not text:
             return field.default
@@ -87,20 +92,12 @@ async def _ask(screen: Screen, field: ElicitField) -> Any:
 
 
 async def _choose(
-    screen: Screen, title: str, options: tuple[str, ...], highlighted: str = "no"
+    screen: Screen, title: str, choices: Sequence[Choice], highlighted: int
 ) -> str | None:
-    """One of the options; None for anything else."""
+    """The value of a choice; None for anything else."""
     screen.print(title, "bold")
-    by_letter, digits = options == ("yes", "no"), len(str(len(options)))
-    choices = [
-        Choice(option, visible(option), option[0] if by_letter else f"{number:0{digits}}")
-        for number, option in enumerate(options, 1)
-    ]
-    position = options.index(highlighted) if highlighted in options else 0
-    menu = Menu(choices, selected=position)
-    reply = clean(await screen.read_answer("answer: ", menu) or "").strip()
-    fits = [option for option in options if reply and option.lower().startswith(reply.lower())]
-    return reply if reply in options else fits[0] if len(fits) == 1 else None
+    reply = await screen.read_answer("answer: ", Menu(choices, selected=highlighted))
+    return reply if reply in [choice.value for choice in choices] else None
 
 
 def _value(field: ElicitField, text: str) -> Any:
@@ -108,10 +105,9 @@ def _value(field: ElicitField, text: str) -> Any:
     if field.kind == "choices":
         chosen = [part.strip() for part in text.split(",") if part.strip()]
         return chosen if all(option in field.options for option in chosen) else None
+    convert = {"integer": int, "number": float}.get(field.kind, str)
     try:
-        if field.kind == "integer":
-            return int(text)
-        return float(text) if field.kind == "number" else text
+        return convert(text)
     except ValueError:
         return None
 
@@ -160,9 +156,9 @@ class _Asker:
             await self.screen.quiet()
             kind = question.kind or question.tool
             in_words = bool(question.dangers) and self._by_habit(kind)
-            self.screen.notify(f"waits for your answer: {visible(question.title)}")
+            self.screen.notify()
             keys = self._answer(question, in_words)
-            answer = await self.screen.first_of(keys, question, lambda answer: answer)
+            answer = await self.screen.first_answer(keys, question, lambda answer: answer)
             if answer.choice != "no":
                 self._approved[kind].append(self.clock())
             line = outcome_line(question, answer)
@@ -228,6 +224,8 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
 def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     """Who wants to do what, the full preview, and why it is asked; painted."""
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
+    from kode.cli.screen.diffs import painted_diff
+
     diff = question.diff
     before = _visible_lines(question.preview.removesuffix(diff))
     lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]

@@ -1,14 +1,11 @@
-"""Renders events on the REPL's screen: settled text above the prompt, and the live lines just over
-it.
+"""Renders events on the screen: settled text above the prompt, and the live lines just over it.
 
-Decides nothing; `describe` words a line, `markdown` splits a reply. `run_render` serves `kode
-run`."""
+Decides nothing; `describe` words a line, `markdown` splits a reply."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Literal, assert_never
 
 from kode.cli.screen.describe import (
@@ -25,10 +22,8 @@ from kode.cli.screen.describe import (
     summary_line,
 )
 from kode.cli.screen.details import Details
-from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import clip, duration, one_line, wrap_words
-from kode.cli.screen.markdown import Block, BlockSplitter, markdown
-from kode.cli.screen.progress import ROOM_FOR_AN_OFFER, Progress, how_to_stop
+from kode.cli.screen.progress import Progress, how_to_stop
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
     FINISHED,
@@ -57,7 +52,7 @@ from kode.messages import Text, Thinking, calls_of
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from markdown_it.token import Token
+    from kode.cli.screen.markdown import Block, BlockSplitter
 
 
 LINE_EVERY_S = 0.1  # ten changes a second can be read
@@ -68,12 +63,9 @@ MAX_ERROR_LINES = 6  # an error's reason stands at its beginning
 MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
-TAIL_CHARS = 2_000
-"""More than fits these lines."""
 MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
 MAX_THINKING_CHARS = 100_000
 """Limit of what is shown of one thought."""
-UNFOLD, FOLD = "Ctrl-T unfolds", "Ctrl-T folds"
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -91,12 +83,13 @@ class Renderer:
     progress: Progress = field(default_factory=Progress)
     """What is happening now."""
     unfolded: bool = False
-    """Whether what the model thinks is shown whole (`--verbose`, Ctrl-T); else it is one line."""
+    """Whether what the model has thought is shown whole (`--verbose`); else it is one line."""
     held: list[MemoryChanged] | None = None
     """While a command about memory runs: changes that it reports itself. None: they are shown."""
     in_prompt: ClassVar[bool] = True
     """Whether slash commands can be typed."""
-    _splitter: BlockSplitter = field(default_factory=BlockSplitter)
+    _splitter: "BlockSplitter | None" = None
+    """Of the reply; None before the first text, which imports it."""
     _last: Kind = "start"
     _memory: str = ""
     """The last line about memory."""
@@ -128,13 +121,10 @@ class Renderer:
         if progress.idle:
             return []
         lines: list[tuple[str, str]] = []
-        tail = self._splitter.tail(MAX_TAIL_LINES)
+        tail = self._splitter.tail(MAX_TAIL_LINES) if self._splitter is not None else ""
         if tail:
             text = wrap_words(clean(tail), min(width, MAX_PROSE_COLUMNS))
             lines += [("", line) for line in text[-MAX_TAIL_LINES:]]
-        elif self._thinking and self.unfolded:
-            shown = wrap_words(clean(self._thinking[-TAIL_CHARS:]), min(width, MAX_PROSE_COLUMNS))
-            lines += [("dim", line) for line in shown[-MAX_TAIL_LINES:]]
         lines += [("dim", line) for line in progress.output(width)]
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
         lines += [("dim", line) for line in progress.agent_lines(width)]
@@ -142,16 +132,22 @@ class Renderer:
             return lines[-max(height, 1) :]
         now, since = self.clock(), progress.commands_since()
         stop = how_to_stop(now - since if since is not None else 0.0, width)
-        if progress.thinks and width >= ROOM_FOR_AN_OFFER:
-            stop = f"{stop} · {FOLD if self.unfolded else UNFOLD}"
-        spinner = progress.line(now, width, stop, words=not self.unfolded)
+        spinner = progress.line(now, width, stop)
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
 
     def show_answer(self, text: str) -> None:
         """Shows an answer of an earlier process as it looked then."""
         self._last = "person"
-        self._blocks([*self._splitter.feed(text), *self._splitter.finish()])
+        splitter = self._open_splitter()
+        self._blocks([*splitter.feed(text), *splitter.finish()])
+
+    def _open_splitter(self) -> "BlockSplitter":
+        if self._splitter is None:
+            from kode.cli.screen.markdown import BlockSplitter
+
+            self._splitter = BlockSplitter()
+        return self._splitter
 
     def show_outcome(self, line: str) -> None:
         """Shows what a permission question came to, with the call that follows."""
@@ -162,7 +158,7 @@ class Renderer:
         """Whether a blank line will precede the unfinished part once it settles: it is needed here
         too, or everything would move down by a line then."""
         if is_text and self._last == "text":
-            return not self._splitter.joined
+            return self._splitter is None or not self._splitter.joined
         kind = "text" if is_text else "tool" if self._thinking_since is None else "line"
         undecided = kind == "tool" and not self.progress.running
         return self._last == "person" if undecided else self._last not in (kind, "start")
@@ -182,7 +178,7 @@ class Renderer:
             case TextDelta():
                 self._settle_thinking()
                 self._streamed = True
-                self._blocks(self._splitter.feed(event.text))
+                self._blocks(self._open_splitter().feed(event.text))
             case ThinkingDelta():
                 if self._thinking_since is None:
                     self._thinking_since = self.clock()
@@ -226,21 +222,26 @@ class Renderer:
         self._gap("line")
         self.screen.print(line.text + more, line.style)
 
-    def _blocks(self, blocks: list[Block]) -> None:
+    def _blocks(self, blocks: "list[Block]") -> None:
+        from kode.cli.screen.markdown import TerminalMarkdown
+
         for block in blocks:
             if self._last == "text" and not block.joined:
                 self.screen.print()
             self._gap("text")
             if self.screen.plain:
-                self.screen.print(plain_markdown(block.text))
+                self.screen.print(block.text)
                 continue
-            rendered = markdown(clean(block.text), links=self.screen.links)
-            self.screen.print_painted(self.screen.rendered(rendered))
+            rendered = self.screen.rendered(TerminalMarkdown(clean(block.text)))
+            self.screen.print_painted(rendered)
 
-    def toggle_thinking(self) -> None:
-        """Folds what the model thinks to one line, or unfolds it, from now on."""
-        self.unfolded = not self.unfolded
-        self.screen.redraw()
+    def _finish_text(self) -> None:
+        if self._splitter is not None:
+            self._blocks(self._splitter.finish())
+
+    def _drop_text(self) -> None:
+        if self._splitter is not None:
+            self._splitter.drop()
 
     def _settle_thinking(self) -> None:
         """Prints what the model has thought: one line, or all of it. Of thinking that nothing is
@@ -263,7 +264,7 @@ class Renderer:
         has_output = self._streamed or bool(self._thinking)
         self._thinking, self._thinking_since = "", None
         if event.discards_text:
-            self._splitter.drop()
+            self._drop_text()
             self._streamed = False
         again = " The reply starts again." if event.discards_text and has_output else ""
         is_repeated = event.reason == self._why_again
@@ -279,10 +280,10 @@ class Renderer:
                     self._thinking, self._thinking_since = part.text, self.clock()
                     self._settle_thinking()
                 if isinstance(part, Text):
-                    self._blocks(self._splitter.feed(part.text))
+                    self._blocks(self._open_splitter().feed(part.text))
         if any(call.written for call in calls_of(event.message)):
-            self._splitter.drop()  # what streamed was a call, which gets a line of its own
-        self._blocks(self._splitter.finish())
+            self._drop_text()  # what streamed was a call, which gets a line of its own
+        self._finish_text()
         self._streamed = False
 
     def _finished(self, event: ToolFinished) -> None:
@@ -291,11 +292,9 @@ class Renderer:
             return
         self._gap("tool")
         if event.refused:
-            if any(
-                refusal.by == "person" for refusal in event.refusals
-            ):  # the answered question shows it
-                return
-            self._print_described(describe_call(event, screen.width - 2))
+            # A person's own refusal stands in the answered question.
+            if all(refusal.by != "person" for refusal in event.refusals):
+                self._print_described(describe_call(event, screen.width - 2))
             return
         is_repeated = event.is_error and same_beginning(event.text, event.summary)
         shown = replace(event, summary="failed") if is_repeated else event
@@ -303,6 +302,8 @@ class Renderer:
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
         elif event.diff:
+            from kode.cli.screen.diffs import painted_diff
+
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
         elif event.name == "todo" and not event.is_error:
             screen.print(indent(event.text.partition("\n")[2], 20), "dim")
@@ -316,7 +317,9 @@ class Renderer:
     def _print_described(self, line: EventLine) -> None:
         """Prints the line of a call or a subagent, with its mark."""
         screen = self.screen
-        if line.mark == "–":
+        if screen.plain:
+            screen.print(line.text)
+        elif line.mark == "–":
             screen.print_painted(screen.paint("dim", f"– {line.text}"))
         else:
             screen.print_painted(f"{screen.paint(line.style, line.mark)} {line.text}")
@@ -329,7 +332,7 @@ class Renderer:
 
     def _ended(self, event: TurnEnded) -> None:
         self._settle_thinking()
-        self._blocks(self._splitter.finish())
+        self._finish_text()
         if event.status not in FINISHED:  # what was refused or failed stands above
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
@@ -339,36 +342,6 @@ class Renderer:
         if evidence := evidence_line(event):
             self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
         self._last = "line"
-
-
-def plain_markdown(text: str) -> str:
-    """The text of a settled block for a screen reader or a log."""
-    if "|" not in text:
-        return text
-    from markdown_it import MarkdownIt
-
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    lines = text.split("\n")
-    for position in reversed([at for at, token in enumerate(tokens) if token.type == "table_open"]):
-        first, last = tokens[position].map or (0, 0)
-        lines[first:last] = _list(tokens[position:])
-    return "\n".join(lines)
-
-
-def _list(tokens: "list[Token]") -> list[str]:
-    """The rows of the table at the start of the tokens: a line per cell, a blank one between
-    rows."""
-    rows: list[list[str]] = []
-    for token, content in pairwise(tokens):
-        if token.type == "table_close":
-            break
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type in ("th_open", "td_open"):
-            rows[-1].append(content.content)
-    heads, *cells = rows
-    named = ([f"{head}: {cell}" for head, cell in zip(heads, row, strict=False)] for row in cells)
-    return [line for row in named for line in (*row, "")]
 
 
 @dataclass
@@ -403,7 +376,7 @@ class ProgressRenderer(Renderer):
     def _gap(self, kind: Kind) -> None:
         """A log has no blank lines."""
 
-    def _blocks(self, blocks: list[Block]) -> None:
+    def _blocks(self, blocks: "list[Block]") -> None:
         """The answer is printed elsewhere."""
 
     def _finished(self, event: ToolFinished) -> None:

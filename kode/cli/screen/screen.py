@@ -1,37 +1,35 @@
 """The screen: where texts go, how wide it is, and which styles it may use.
 
 Texts only ever go above the prompt and stay there; `editor` draws what is below (prompt, spinner,
-status). `lines`, `markdown` and `render` supply the texts. Nothing heavy is imported here: `rich`
-comes with the first Markdown, prompt_toolkit with the editor."""
+status). Nothing heavy is imported here: `rich` comes with the first Markdown, prompt_toolkit with
+the editor."""
 
 import asyncio
 import os
 import re
-import shlex
 import shutil
 import stat
-import subprocess
 import sys
 import termios
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from kode.cli.screen.lines import clip, fold
 from kode.plain_text import clean
-from kode.programs import find_program
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from kode.cli.screen.menu import Menu
-    from kode.cli.screen.notify import Notifier
     from kode.events import TurnEnded
     from kode.permissions.question import Answer, Ask, Question
 
+T = TypeVar("T")
 
-_waiting: dict[int, bytearray] = {}
+_unread: dict[int, bytearray] = {}
 """Bytes read past the requested line, by file descriptor."""
 
 
@@ -42,17 +40,29 @@ async def read_line(stream: TextIO) -> str | None:
         descriptor = stream.fileno()
     except (OSError, ValueError):
         return None
-    buffer = _waiting.setdefault(descriptor, bytearray())
+    buffer = _unread.setdefault(descriptor, bytearray())
     while b"\n" not in buffer:
         data = await _read_some(descriptor)
         if not data:
-            rest = bytes(buffer)
-            buffer.clear()
-            return rest.decode("utf-8", "replace") if rest else None
+            break
         buffer += data
-    line, _, rest = bytes(buffer).partition(b"\n")
-    buffer[:] = rest
-    return line.decode("utf-8", "replace").rstrip("\r")
+    line, line_feed, left = bytes(buffer).partition(b"\n")
+    buffer[:] = left
+    return line.decode("utf-8", "replace").rstrip("\r") if line or line_feed else None
+
+
+async def _read_some(descriptor: int) -> bytes:
+    # Regular files are always ready, and some event loops refuse to watch them.
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(descriptor, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(descriptor)
+    with suppress(OSError):
+        return os.read(descriptor, 65536)
+    return b""
 
 
 def drop_typed(stream: TextIO) -> None:
@@ -60,66 +70,20 @@ def drop_typed(stream: TextIO) -> None:
     with suppress(OSError, ValueError, termios.error):
         if stream.isatty():
             termios.tcflush(stream.fileno(), termios.TCIFLUSH)
-            _waiting.pop(stream.fileno(), None)
+            _unread.pop(stream.fileno(), None)
 
 
-async def _read_some(descriptor: int) -> bytes:
-    # Regular files are always ready, and some event loops refuse to watch them.
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return os.read(descriptor, 65536)
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
-    with suppress(OSError):
-        return os.read(descriptor, 65536)
-    return b""
+BELL = "\a"
 
 
-def pager_command(first_line: int = 1) -> list[str] | None:
-    """The pager as an argument list, starting at a line if it can; None if there is none."""
-    try:
-        command = shlex.split(os.environ.get("PAGER") or "less")
-    except ValueError:
-        command = ["less"]
-    program = find_program(command[0]) if command else None
-    if program is None:
-        return None
-    line = [f"+{first_line}g"] if os.path.basename(program) == "less" and first_line > 1 else []
-    return [program, *command[1:], *line]
+def ring_terminal(terminal: str) -> None:
+    """Rings the bell of another terminal of the person's, by its file; not where it is gone, or
+    another person's."""
+    flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    with suppress(OSError), open(os.open(terminal, flags), "wb", buffering=0) as file:
+        if file.isatty() and os.fstat(file.fileno()).st_uid == os.getuid():
+            file.write(BELL.encode())
 
-
-LendTerminal = Callable[[Callable[[], bool]], Awaitable[bool]]
-"""`Editor.lend_terminal`: runs a program that takes the whole terminal."""
-
-
-async def show_paged(lend_terminal: LendTerminal, text: str, first_line: int = 1) -> bool:
-    """Shows a painted text until the person leaves the pager; False if there is none."""
-    command = pager_command(first_line)
-    if command is None:
-        return False
-    return await lend_terminal(lambda: _run(command, text))
-
-
-def _run(command: list[str], text: str) -> bool:
-    # Colours pass; the text was cleaned of anything else before. No shell from within it.
-    environment = {**os.environ, "LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
-    try:
-        done = subprocess.run(
-            command,
-            input=text.encode("utf-8", "replace"),
-            env=environment,
-            check=False,
-        )
-    except OSError:
-        return False
-    return done.returncode not in (126, 127)
-
-
-T = TypeVar("T")
 
 SGR = {
     "bold": "1",
@@ -142,25 +106,55 @@ _BARE = SGR | {"error": "1", "keyword": "1"}
 COLOURLESS = {name: code for name, code in _BARE.items() if code in ("1", "2", "1;4")}
 """What `NO_COLOR` leaves of the styles if the terminal supports escape sequences."""
 
+_RICH_NAMES = {
+    "1": "bold",
+    "2": "dim",
+    "4": "underline",
+    "31": "red",
+    "32": "green",
+    "35": "magenta",
+    "94": "bright_blue",
+}
+_MARKDOWN = {
+    "code": "bold",
+    "h1": "bold underline",
+    "h2": "bold",
+    "h3": "bold",
+    "h4": "italic",
+    "item.bullet": "bold",
+    "item.number": "bold",
+    "hr": "dim",
+    "table.header": "bold",
+    "table.border": "dim",
+    "block_quote": "none",
+}
+"""Looks of Markdown: rich's own paint inline code on black, which is unreadable on white."""
+
+
+def style_named(name: str) -> str:
+    """A style of `SGR` in the words of `rich`."""
+    return " ".join(_RICH_NAMES[code] for code in SGR[name].split(";"))
+
+
 MAX_PROSE_COLUMNS = 110
 """Longer lines of prose are hard to read, however wide the window."""
 
 FLUSH_S = 0.03
 """Texts within this time are painted together: streaming repaints the prompt less."""
 
-_STYLES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x00-\x1f\x7f-\x9f]*\x1b\\")
-_PIECES = re.compile(f"({_STYLES.pattern})")
-_MARKS = re.compile(r"^( *)[●✗✓▌│] ", re.MULTILINE)
-"""Signs before a line whose words say the same."""
-
-_END = re.compile(rf"(?: |{_STYLES.pattern})+$")
-
 QUIET_S = 0.3
 """Keys typed this shortly before a question appears were not meant for it."""
 
+AWAY_AFTER_S = 15.0
+"""A person who has pressed no key for this long may be elsewhere."""
+
+_STYLES = re.compile(r"\x1b\[[0-9;]*m")
+_PIECES = re.compile(f"({_STYLES.pattern})")
+_END = re.compile(rf"(?: |{_STYLES.pattern})+$")
+
 
 class Editor(Protocol):
-    """What the screen needs of the prompt below it."""
+    """What the screen needs of the prompt below it, which `kode.cli.prompt` draws."""
 
     @property
     def asking(self) -> bool: ...
@@ -170,12 +164,12 @@ class Editor(Protocol):
 
     def print_above(self, text: str) -> None: ...
 
-    @property
-    def notifier(self) -> "Notifier": ...
-
     def redraw(self) -> None: ...
 
     def control(self, sequence: str) -> None: ...
+
+    def idle_s(self) -> float:
+        """How long ago a key was pressed."""
 
     async def quiet(self, pause_s: float) -> None:
         """Returns when no key was pressed for `pause_s`."""
@@ -194,16 +188,16 @@ class Screen:
     color: bool
     columns: Callable[[], int]
     rows: Callable[[], int]
-    links: bool = False
-    """Whether a text can be made a link (OSC 8)."""
     plain: bool = False
-    """For a screen reader or a log: no drawing, and every line is complete in itself."""
+    """For a screen reader or a log: Markdown stays as it is written."""
     editor: Editor | None = None
     """The prompt, while it is on the screen."""
-    beside: "Ask | None" = None
+    answerer: "Ask | None" = None
     """Asks somebody who is not at the keys."""
     watched: bool = True
     """Whether anybody sees it; what only moves is not drawn for nobody."""
+    notifies: bool = True
+    """Whether it rings for a person who is elsewhere."""
     ended: "TurnEnded | None" = None
     """How the last task ended; None while one runs, or before it."""
     approved: str = ""
@@ -248,11 +242,10 @@ class Screen:
         self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
 
     def print_painted(self, text: str) -> None:
-        """As `print`, for text that kode has painted: colours and links stay."""
-        text = "".join(
-            piece if _STYLES.fullmatch(piece) else clean(piece) for piece in _PIECES.split(text)
-        )
-        self._pending.append((_MARKS.sub(r"\1", text) if self.plain else text) + "\n")
+        """As `print`, for text that kode has painted: colours stay."""
+        pieces = _PIECES.split(text)
+        self._pending += [piece if _STYLES.fullmatch(piece) else clean(piece) for piece in pieces]
+        self._pending.append("\n")
         if self.editor is None:
             self.flush()
             return
@@ -317,39 +310,33 @@ class Screen:
         console.width = min(self.width, MAX_PROSE_COLUMNS)
         with console.capture() as capture:
             console.print(renderable)
-        lines = [_END.sub(_without_padding, line) for line in capture.get().split("\n")]
+        lines = [
+            _END.sub(lambda end: "".join(_STYLES.findall(end[0])), line)
+            for line in capture.get().split("\n")
+        ]
         while lines and not _STYLES.sub("", lines[-1]).strip():
             lines.pop()
         while lines and not _STYLES.sub("", lines[0]).strip():
             lines.pop(0)
         return "\n".join(lines)
 
+    def rendered_lines(self, lines: "Iterable[Text]") -> str:
+        """Paints lines of `rich` that have their width already."""
+        console = self._rich_console()
+        with console.capture() as capture:
+            for line in lines:
+                console.print(line, no_wrap=True, overflow="ignore", crop=False)
+        return capture.get().removesuffix("\n")
+
     def _rich_console(self) -> "Console":
         if self._console is None:
             from rich.console import Console
             from rich.theme import Theme
 
-            # The default paints inline code on black, which is unreadable on a light terminal.
-            theme = Theme(
-                {
-                    "markdown.code": "bold",
-                    "markdown.h1": "bold underline",
-                    "markdown.h2": "bold",
-                    "markdown.h3": "bold",
-                    "markdown.h4": "italic",
-                    "markdown.item.bullet": "bold",
-                    "markdown.item.number": "bold",
-                    "markdown.hr": "dim",
-                    "markdown.table.header": "bold",
-                    "markdown.table.border": "dim",
-                    "markdown.block_quote": "none",
-                    "markdown.a": "underline",
-                    "markdown.url": "underline",
-                }
-            )
+            looks = {f"markdown.{name}": look for name, look in _MARKDOWN.items()}
             self._console = Console(
                 file=self.stream,
-                theme=theme,
+                theme=Theme(looks | {name: style_named(name) for name in SGR}),
                 force_terminal=self.rich_terminal,
                 color_system="256" if self.rich_terminal else None,
                 no_color=not self.color,
@@ -360,14 +347,14 @@ class Screen:
             )
         return self._console
 
-    async def first_of(
+    async def first_answer(
         self, keys: Coroutine[Any, Any, T], question: "Question", typed: "Callable[[Answer], T]"
     ) -> T:
         """What the keys answer, or whoever is asked beside them: the first of the two, and the
         question of the other is withdrawn. `typed` is that answer as the keys would give it."""
-        if self.beside is None:
+        if self.answerer is None:
             return await keys
-        typing, asking = asyncio.ensure_future(keys), asyncio.ensure_future(self.beside(question))
+        typing, asking = asyncio.ensure_future(keys), asyncio.ensure_future(self.answerer(question))
         try:
             await asyncio.wait([typing, asking], return_when=asyncio.FIRST_COMPLETED)
             return await typing if typing.done() else typed(await asking)
@@ -376,10 +363,10 @@ class Screen:
                 asked.cancel()
             await asyncio.gather(typing, asking, return_exceptions=True)
 
-    def notify(self, text: str) -> None:
-        """Notifies a person whose window is not in front."""
-        if self.editor is not None:
-            self.editor.notifier.tell(text)
+    def notify(self) -> None:
+        """Rings for a person who is elsewhere."""
+        if self.notifies and self.editor is not None and self.editor.idle_s() >= AWAY_AFTER_S:
+            self.control(BELL)
 
     async def quiet(self) -> None:
         """Waits until nothing was typed for `QUIET_S`, so that no stray key answers a question."""
@@ -402,34 +389,11 @@ class Screen:
         return line if menu is None or line is None else menu.meant(line)
 
 
-def _without_padding(end: re.Match[str]) -> str:
-    return "".join(_STYLES.findall(end[0]))
-
-
-def links_work(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is known to support links (OSC 8), or to ignore them silently: others
-    print them as text."""
-    program, term = environ.get("TERM_PROGRAM", ""), environ.get("TERM", "")
-    if environ.get("TMUX"):
-        return True
-    if term.startswith(("screen", "linux")):
-        return False
-    named = ("KITTY_WINDOW_ID", "WT_SESSION", "KONSOLE_VERSION", "WEZTERM_PANE", "ALACRITTY_LOG")
-    if any(environ.get(name) for name in named):
-        return True
-    if program in ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio"):
-        return True
-    vte = environ.get("VTE_VERSION", "")
-    return term.startswith(("foot", "alacritty", "xterm-kitty", "xterm-ghostty")) or (
-        vte.isdecimal() and int(vte) >= 5000
-    )
-
-
 def open_screen(
     *, color: bool | None = None, stream: TextIO | None = None, plain: bool = False
 ) -> Screen:
     """The screen of this process. `color` None: decided by the terminal and `NO_COLOR`. `plain` is
-    the plain face, which a dumb terminal always gets."""
+    for screen readers and logs; a dumb terminal always is."""
     out = stream or sys.stdout
     is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "")
     terminal = _is_terminal(out) and not is_dumb and not plain
@@ -440,7 +404,6 @@ def open_screen(
         color=terminal and wanted,
         columns=lambda: _size(out).columns,
         rows=lambda: _size(out).lines,
-        links=terminal and links_work(os.environ),
         plain=plain or (is_dumb and _is_terminal(out)),
     )
 

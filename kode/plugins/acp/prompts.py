@@ -72,7 +72,7 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
                 quoted = json.dumps(str(path), ensure_ascii=False)
                 pictures, folders = read_mentioned(f"@{quoted}", cwd)
                 message.pictures += ((picture.name, picture.data) for picture in pictures)
-                message.attachments += (folder.text for folder in folders)
+                message.attachments += folders
         else:
             resource = block.resource
             message.add_words(_mention(resource.uri, cwd))

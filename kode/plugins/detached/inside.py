@@ -141,7 +141,7 @@ class Companion(Reporter):
         number, future = self.questions, asyncio.get_running_loop().create_future()
         self.waiting[number] = question, future
         self._report_question()
-        self._notify(f"waits for your answer: {question.title} · kode answer {self.spec.id}")
+        self._notify()
         try:
             answer: Answer = await future
             return answer
@@ -207,13 +207,13 @@ class Companion(Reporter):
             self.ended = ended
             self.report(**places.outcome_of(ended))
             if ended.duration_ms >= LONG_MS:
-                self._notify(f"{self.spec.title} ended: {ended.status}")
+                self._notify()
 
-    def _notify(self, text: str) -> None:
+    def _notify(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""
-        prompt = self.options.prompt
-        if not self.watching and self.spec.tty and self.opened is not None and prompt is not None:
-            prompt.notify(self.spec.tty, text, self.opened.config.repl.notify)
+        notifies = self.opened is not None and self.opened.config.repl.notify
+        if notifies and not self.watching and self.options.prompt is not None:
+            self.options.prompt.ring(self.spec.tty)
 
 
 def options_of(spec: Spec) -> RunOptions:

@@ -1,105 +1,136 @@
+import os
+import subprocess
+import threading
+from collections import Counter
+from types import SimpleNamespace
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from kode.cli.prompt.complete import ReplCompleter
-from kode.cli.prompt.editor import completes_while_typing
-from kode.cli.prompt.files import FileIndex
+from kode.cli.prompt import attach, complete
+from kode.cli.prompt.attach import list_files
+from kode.cli.prompt.complete import FileIndex, PromptCompleter, best_matches
+from tests.needs import needs
 from tests.tables import for_each
 
 
 @pytest.fixture
-def complete(tmp_path):
-    (tmp_path / "app.py").write_text("x")
-    (tmp_path / "two words.py").write_text("x")
-    completer = ReplCompleter(
-        commands={"/help": "what", "/permissions": "modes"},
-        first=("/help",),
-        arguments={
-            "/permissions": lambda before: [("ask", "reads run"), ("auto-edit", ""), ("plan", "")],
-            "/memory": lambda before: [("user", "")] if before == ("add",) else [("add", "")],
-            "/resume": lambda before: [
-                ("20260102-030405-aaaaaa", "2 turns · fix the parser"),
-                ("20260101-030405-bbbbbb", "1 turn · write docs"),
-            ],
-        },
-        files=FileIndex(tmp_path),
-    )
+def project(tmp_path):
+    for name in ("app.py", "two words.py", "sources/deep/a.py", "build/out.o", "old.pyc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / ".gitignore").write_text("build/\n")
+    return tmp_path
+
+
+@pytest.fixture
+def completions(project):
+    commands = {"/help": "what", "/permissions": "modes"}
+    rows = {name: SimpleNamespace(summary=summary) for name, summary in commands.items()}
+    state = SimpleNamespace(commands=rows, opened=None)
+    completer = PromptCompleter(state, FileIndex(project), ("/help",))
 
     def texts(line):
-        found = completer.get_completions(Document(line), CompleteEvent())
-        return [(c.text, c.start_position) for c in found]
+        return [
+            (completion.text, completion.start_position)
+            for completion in completer.get_completions(Document(line), CompleteEvent())
+        ]
 
     return texts
 
 
-def test_a_command_is_completed_at_the_start_only(complete):
-    assert complete("/he") == [("/help", -3)]
-    assert complete("see /he") == []
-    assert complete("one\n/he") == []
+@for_each(
+    ("line", "completed"),
+    [
+        ("/he", [("/help", -3)]),
+        ("see /he", []),
+        ("one\n/he", []),
+        ("/help a", []),
+        ("/", [("/help", -1)]),
+        ("/p", [("/permissions", -2)]),
+        ("/miss", [("/permissions", -5)]),
+        ("/hlep", [("/help", -5)]),
+        ("/zzz", []),
+        ("look at @app", [("app.py", -3)]),
+        ("mail me@ap", []),
+        ("see @two", [('"two words.py"', -3)]),
+        ('see @"two w', [('"two words.py"', -6)]),
+        ("see @two\\ w", [('"two words.py"', -6)]),
+        ("@sources/", [("sources/deep/", -8), ("sources/deep/a.py", -8)]),
+    ],
+)
+def test_commands_and_files_are_completed(completions, line, completed):
+    assert completions(line) == completed
 
 
-def test_a_lone_slash_offers_the_first_commands(complete):
-    assert complete("/") == [("/help", -1)]
-    assert complete("/p") == [("/permissions", -2)]
-    assert complete("/miss") == [("/permissions", -5)]
+@needs("git")
+def test_git_lists_files_and_runs_nothing_of_the_repository(project):
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    evil = project / "evil"
+    evil.write_text(f"#!/bin/sh\ntouch {project}/ran\n")
+    evil.chmod(0o755)
+    subprocess.run(["git", "config", "core.fsmonitor", str(evil)], cwd=project, check=True)
+
+    names = list_files(project)
+
+    assert {"app.py", "sources/deep/a.py"} <= set(names)
+    assert not {"build/out.o", "old.pyc", "ran"} & {*names, *os.listdir(project)} - {"old.pyc"}
+    assert "old.pyc" not in names
 
 
-def test_a_misspelt_or_shortened_command_is_found(complete):
-    assert complete("/hlep") == [("/help", -5)]
-    assert complete("/prmssions") == [("/permissions", -10)]
-    assert complete("/zzz") == []
+def test_a_folder_without_git_is_walked_up_to_a_limit(project, monkeypatch):
+    (project / "evil\x1b[2J").write_text("x")
+    os.symlink(project, project / "loop")
+
+    assert set(list_files(project)) == {".gitignore", "app.py", "two words.py", "sources/deep/a.py"}
+    monkeypatch.setattr(attach, "MAX_WALKED", 2)
+    assert len(list_files(project)) <= 2
 
 
-def test_the_argument_of_a_command_is_completed(complete):
-    assert complete("/permissions a") == [("ask", -1), ("auto-edit", -1)]
-    assert complete("/help a") == []
+def test_a_search_waits_for_the_first_listing_unless_closed(project, monkeypatch):
+    listed = threading.Event()
+    monkeypatch.setattr(complete, "list_files", lambda root: listed.wait(30) and ["app.py"])
+    index, closed = FileIndex(project), FileIndex(project)
+    names = []
+    waiting = threading.Thread(target=lambda: names.append(index.find("app")))
+    waiting.start()
 
-
-def test_files_are_completed_after_an_at_sign_anywhere(complete):
-    assert complete("look at @ap") == [("app.py", -2)]
-    assert complete("mail me@ap") == []
-
-
-def test_folders_are_completed_and_then_what_is_in_them(complete, tmp_path):
-    (tmp_path / "sources/deep").mkdir(parents=True)
-    (tmp_path / "sources/deep/a.py").write_text("x")
-
-    assert [text for text, _ in complete("look at @sour")] == [
-        "sources/",
-        "sources/deep/",
-        "sources/deep/a.py",
-    ]
-    assert [text for text, _ in complete("@sources/")] == ["sources/deep/", "sources/deep/a.py"]
-
-
-def test_a_choice_is_found_by_the_words_about_it(complete):
-    assert complete("/resume parser") == [("20260102-030405-aaaaaa", -6)]
-    assert complete("/resume 20260101") == [("20260101-030405-bbbbbb", -8)]
-
-
-def test_a_second_word_is_completed_by_the_words_before_it(complete):
-    assert complete("/memory add u") == [("user", -1)]
-    assert complete("/memory a") == [("add", -1)]
-
-
-def test_a_name_with_spaces_comes_in_quotes(complete):
-    assert complete("see @two") == [('"two words.py"', -3)]
-    assert complete('see @"two w') == [('"two words.py"', -6)]
-    assert complete("see @two\\ w") == [('"two words.py"', -6)]
+    closed.close()
+    assert closed.find("app") == []
+    assert names == []
+    listed.set()
+    waiting.join(10)
+    assert names == [["app.py"]]
 
 
 @for_each(
-    ("line", "menu"),
+    ("query", "first", "second"),
     [
-        ("/he", True),
-        ("/model x", True),
-        ("/x\ny", False),
-        ('a @"fi b', True),
-        ("a @fi", True),
-        ("a @fi b", False),
-        ("plain", False),
+        ("sess", "kode/session/log.py", "kode/possession.py"),
+        ("app", "src/app.py", "application/other.py"),
+        ("rlog", "src/run_log.py", "src/xrxlxoxg.py"),
+        ("my file", "docs/my file.md", "docs/my-other-filer.md"),
+        ("src", "src/", "src/app.py"),
+        ("deep", "src/deep/", "deep/app.py"),
+        ("", "src/", "src/app.py"),
+        ("[x]^-", "a[x]^-.py", "ba[x]_^-.py"),
     ],
 )
-def test_the_menu_comes_by_itself_only_on_commands_and_files(line, menu):
-    assert completes_while_typing(line) is menu
+def test_names_that_begin_or_adjoin_rank_first(query, first, second):
+    assert best_matches([second, first], query, 9)[:2] == [first, second]
+
+
+def test_letters_in_another_order_do_not_fit():
+    assert best_matches(["abc"], "cab", 9) == []
+
+
+@given(st.lists(st.text("abXY/_-. ", max_size=12)), st.text("abXY/", min_size=1, max_size=4))
+def test_each_fitting_path_is_listed_once(paths, query):
+    fitting = [path for path in paths if set(query.lower()) <= set(path.lower())]
+    matches = best_matches(paths, query, len(paths))
+
+    assert not Counter(matches) - Counter(fitting)
+    assert Counter(matches) >= Counter(path for path in paths if query.lower() in path.lower())

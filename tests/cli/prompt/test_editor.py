@@ -9,7 +9,6 @@ import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from kode.cli.prompt.editor import Editor
@@ -37,15 +36,7 @@ async def prompt() -> AsyncIterator[tuple[Editor, PipeInput]]:
     )
     state = PromptState(screen, Renderer(screen), {})
     with create_pipe_input() as keys, create_app_session(input=keys):
-        editor = Editor(
-            state,
-            history=InMemoryHistory(),
-            completer=DummyCompleter(),
-            live=lambda width, height: [],
-            status=lambda width: [("", "")],
-            color=False,
-            keys=bindings,
-        )
+        editor = Editor(state, DummyCompleter(), bindings)
         drawn = asyncio.Event()
         running = asyncio.ensure_future(editor.run(drawn.set))
         try:
@@ -148,7 +139,7 @@ async def test_esc_stops_the_turn_and_a_second_edits() -> None:
         state = editor.state
         state.sent = "count the files"
         ended = asyncio.Event()
-        state.jobs.start(asyncio.Event().wait, then=lambda stopped: ended.set())
+        state.start_job(asyncio.Event().wait, then=lambda stopped: ended.set())
         keys.send_text("\x1b")
         await ended.wait()
         assert editor.buffer.text == ""

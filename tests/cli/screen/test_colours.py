@@ -2,8 +2,8 @@
 
 from io import StringIO
 
-from kode.cli.prompt.layout import STYLE
-from kode.cli.screen.markdown import markdown
+from kode.cli.prompt.editor import STYLE
+from kode.cli.screen.markdown import TerminalMarkdown
 from kode.cli.screen.screen import SGR, Screen
 from tests.tables import for_each
 
@@ -74,7 +74,7 @@ def test_markdown_has_no_colour_but_in_code():
     text = "# a\n\n`b` [c](https://d.example) **e**\n\n> f\n\n- g\n\n| h |\n|---|\n| i |\n\n---\n"
     screen = Screen(StringIO(), True, True, columns=lambda: 80, rows=lambda: 24)
 
-    shown = screen.rendered(markdown(text))
+    shown = screen.rendered(TerminalMarkdown(text))
 
     codes = {
         int(code) for part in shown.split("\x1b[")[1:] for code in part.split("m")[0].split(";")

@@ -213,16 +213,6 @@ def test_long_thinking_is_one_live_line_of_last_words():
     assert "Thought: First this." in state.show(TextDelta(text="Hi\n\n"))
 
 
-def test_unfolded_thinking_is_live_and_stays_whole():
-    state = Shown()
-    state.renderer.toggle_thinking()
-    state.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
-
-    assert state.live()[1:3] == ["First this.", "Then that."]
-    text = state.show(TextDelta(text="Hi\n\n"))
-    assert "  First this.\n  Then that.\n" in text
-
-
 def test_hidden_thinking_is_still_said_to_go_on():
     state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text=""))
@@ -477,17 +467,16 @@ def test_no_event_controls_the_terminal_or_hides_anything(renderer_class):
         state.now += 5.0
         state.show(event)
         state.stream.write("\n".join(state.live()))
-    state.stream.write(state.renderer.details.render(state.renderer.screen)[0])
+    state.stream.write(state.renderer.details.render(state.renderer.screen))
 
     assert "a" in state.text
     assert {c for c in state.text if not c.isprintable()} == {"\n"}
 
 
-def test_painted_text_keeps_only_its_colours_and_links():
+def test_painted_text_keeps_only_its_colours():
     state = Shown(color=True)
-    link = "\x1b]8;;https://a.example/\x1b\\here\x1b]8;;\x1b\\"
 
-    state.renderer.screen.print_painted(f"\x1b[1;31mred\x1b[0m {link} {EVIL}")
+    state.renderer.screen.print_painted(f"\x1b[1;31mred\x1b[0m {EVIL}")
 
-    assert state.text.startswith(f"\x1b[1;31mred\x1b[0m {link} a")
-    assert "\x1b" not in state.text.removeprefix(f"\x1b[1;31mred\x1b[0m {link}")
+    assert state.text.startswith("\x1b[1;31mred\x1b[0m a")
+    assert "\x1b" not in state.text.removeprefix("\x1b[1;31mred\x1b[0m")

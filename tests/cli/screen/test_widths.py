@@ -7,7 +7,7 @@ import pytest
 from kode.cli.main import main
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import breaks, cell_width, explain, fold
-from kode.cli.screen.markdown import markdown
+from kode.cli.screen.markdown import TerminalMarkdown
 from kode.cli.screen.screen import Screen
 
 WIDTHS = (40, 60, 80, 120)
@@ -38,7 +38,7 @@ def whole_words(text: str, shown: str) -> set[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_table_breaks_no_word(width):
-    shown = screen(width).rendered(markdown(TABLE))
+    shown = screen(width).rendered(TerminalMarkdown(TABLE))
 
     assert whole_words(TABLE, shown.replace(":", "")) == set()
     assert max(map(cell_width, shown.split("\n"))) <= width
