@@ -13,7 +13,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,7 @@ from kode import paths
 from kode.errors import ConfigError, KodeError, PluginError
 
 if TYPE_CHECKING:
-    from kode.config.model import Config
+    pass
 
 T = TypeVar("T")
 Else = TypeVar("Else")
@@ -117,8 +117,6 @@ class Plugin:
     bundles: Code = ""
     """A function of `$KODE_HOME` that returns each `Bundle` that a person has approved and that is
     unchanged, and a sentence for each that is off. Called where that folder has any."""
-    pages: Code = ""
-    """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: Code = ""
     """The pydantic model of its settings; without one it has none."""
     checks: Code = ""
@@ -128,52 +126,6 @@ class Plugin:
     def session_parts(self) -> tuple[Code, ...]:
         """What it adds to a session, but slash commands and what decides about calls."""
         return self.tools, self.sections, self.subscriber, self.around_turn
-
-
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """What the pages of `kode view` are about."""
-
-    home: Path
-    """`$KODE_HOME`."""
-    cwd: Path
-    """The folder whose project is "this project"."""
-    config: "Config"
-
-    @property
-    def project(self) -> str:
-        """By what memory knows this project."""
-        return paths.path_hash(paths.project_root(self.cwd))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """One page of `kode view`."""
-
-    path: str
-    """Its address: `/costs`, or `/fleets/{id}` with a part that is in the query too."""
-    title: str = ""
-    """Its name in the navigation; "" leaves it out of that."""
-    show: Callable[[Place, Mapping[str, str]], tuple[str, Mapping[str, object]] | None]
-    """Called in a thread at each request, with the query of the address, which has a `page` from 1.
-    Returns the name of a template in `templates` beside its module, and its values, of which `more`
-    says that a further page follows; None: no such page. Raises: KodeError, which is shown."""
-
-    @classmethod
-    def of_plugins(cls, warn: Callable[[str], object]) -> "tuple[tuple[str, Page], ...]":
-        """The pages of all plug-ins, each with the package that holds its templates. Never raises:
-        a plug-in at fault is left out, and `warn` gets a sentence about it."""
-        pages: list[tuple[str, Page]] = []
-        for plugin in plugins():
-            try:
-                listed = load(plugin, plugin.pages) if plugin.pages else ()
-            except KodeError as error:
-                warn(str(error))
-                continue
-            for page in listed:
-                package = page.show.__module__.rpartition(".")[0]
-                pages.append((package, replace(page, show=guard_plugin(plugin, page.show))))
-        return tuple(pages)
 
 
 @dataclass(frozen=True)

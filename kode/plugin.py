@@ -38,12 +38,12 @@ HOMES = {
     "kode.extensions.places": "Bundle",
     "kode.extras": "require_extra=require",
     "kode.git": "run_git",
-    "kode.installed": "Command ExportFile Page Place Plugin",
+    "kode.installed": "Command ExportFile Plugin",
     "kode.memory.commands": "open_memory=open_outside",
     "kode.memory.contract": "Injection NullMemory RemoteAnswer RemoteLine",
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
-    "kode.paths": "expand_path=expand kode_home=home project_root real_path session_file",
+    "kode.paths": "expand_path=expand kode_home=home path_hash project_root real_path session_file",
     "kode.permissions.modes": "PermissionMode",
     "kode.permissions.question": "Answer Question visible",
     "kode.process_end": "cancelled_by_signals describe_fault",
@@ -124,8 +124,6 @@ if TYPE_CHECKING:
     from kode.git import run_git as run_git
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
-    from kode.installed import Page as Page
-    from kode.installed import Place as Place
     from kode.installed import Plugin as Plugin
     from kode.memory.commands import open_outside as _open_memory
     from kode.memory.contract import Injection as Injection
@@ -143,6 +141,7 @@ if TYPE_CHECKING:
     from kode.messages import shorten as shorten
     from kode.paths import expand as _expand_path
     from kode.paths import home as _kode_home
+    from kode.paths import path_hash as path_hash
     from kode.paths import project_root as project_root
     from kode.paths import real_path as real_path
     from kode.paths import session_file as session_file

@@ -10,7 +10,7 @@ trees       a worktree per task, and the task's changes as a patch
 child       a task's `kode run` process, and its progress as read from its session
 ray         workers on the nodes of a Ray cluster
 collect     turns patches into branches or commits
-report      the status and results of a queue; `pages`: those of `kode view`
+report      the status and results of a queue
 """
 
 from kode.plugin import Command, Plugin
@@ -24,5 +24,4 @@ PLUGIN = Plugin(
             summary="run many tasks from a durable queue and collect the changes",
         )
     },
-    pages="kode.plugins.fleet.report:PAGES",
 )

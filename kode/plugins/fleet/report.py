@@ -1,23 +1,16 @@
-"""The state of a queue for people and programs: a summary and a row per task, as lines, JSON and
-pages of `kode view`."""
+"""The state of a queue for people and programs: a summary and a row per task, as lines or JSON."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from kode.plugin import KodeError, Page, Place, money, plural, print_either, shorten
+from kode.plugin import money, plural, print_either, shorten
 from kode.plugins.fleet.collect import choose
-from kode.plugins.fleet.queue import LOG, Queue, open_queue, queues
+from kode.plugins.fleet.queue import LOG, Queue
 from kode.plugins.fleet.records import PATCH, Figures, Record, TaskState
 from kode.plugins.fleet.worker import Show
 
 Values = dict[str, Any]
 """As JSON; docs/fleet.md explains those of a task."""
-Shown = tuple[str, Mapping[str, object]]
-"""A template of `kode view` and its values."""
-
-FLEETS, TASKS = 30, 100
-"""Items per page."""
 
 TITLES = ("task", "session", "status", "verify", "files", "cost", "time", "starts", "host")
 
@@ -151,34 +144,3 @@ def conclusion(queue: Queue) -> str:
     if choose(queue, (), include_failed=True):
         text += f" The changes: kode fleet collect {id}"
     return text
-
-
-def fleets_page(place: Place, query: Mapping[str, str]) -> Shown:
-    """The list of fleets, newest first."""
-    start = (int(query["page"]) - 1) * FLEETS
-    folders = queues(place.home)[start : start + FLEETS + 1]
-    rows: list[tuple[str, Values | None, str]] = []
-    for folder in folders[:FLEETS]:
-        try:
-            rows.append((folder.name, summary_of(open_queue(place.home, str(folder))), ""))
-        except KodeError as error:
-            rows.append((folder.name, None, str(error)))
-    return "fleets.html", {"fleets": rows, "more": len(folders) > FLEETS}
-
-
-def fleet_page(place: Place, query: Mapping[str, str]) -> Shown | None:
-    """One fleet and its tasks; None if no fleet has this id. Raises: UserError if it cannot be
-    read."""
-    folder = next((folder for folder in queues(place.home) if folder.name == query["id"]), None)
-    if folder is None:
-        return None
-    queue = open_queue(place.home, str(folder))
-    start, rows = (int(query["page"]) - 1) * TASKS, rows_of(queue)
-    shown, has_more = rows[start : start + TASKS], len(rows) > start + TASKS
-    return "fleet.html", {"fleet": summary_of(queue), "rows": shown, "more": has_more}
-
-
-PAGES = (
-    Page(path="/fleets", title="Fleets", show=fleets_page),
-    Page(path="/fleets/{id}", show=fleet_page),
-)

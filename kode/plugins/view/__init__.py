@@ -1,4 +1,4 @@
-"""`kode view`: sessions, memory, costs and pages of plug-ins in a browser, for this machine only.
+"""`kode view`: sessions, memory and costs in a browser, for this machine only.
 
     command   the command: a socket, the one-time link, the server
     access    access control: token, cookie, Host, Origin; what a page may do
@@ -23,6 +23,5 @@ PLUGIN = Plugin(
             summary="see sessions, cost and memory in the browser",
         )
     },
-    pages="kode.plugins.view.costs:PAGES",
     exports={"html": "kode.plugins.view.session:session_document"},
 )

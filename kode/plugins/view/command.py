@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from kode.plugin import (
     ConfigError,
     Parser,
-    Place,
     kode_home,
     load_config,
     print_either,
@@ -36,25 +35,18 @@ def main(argv: Sequence[str]) -> int:
     home, cwd = kode_home(), working_directory(arguments)
     loaded = load_config(home, cwd, environ=os.environ, flags={})
     print_either(faults=loaded.warnings)
-    place = Place(home=home, cwd=cwd, config=loaded.config)
-    serve(place, port=arguments.port, opens_browser=not arguments.no_browser)
-    return 0
-
-
-def serve(place: Place, *, port: int, opens_browser: bool) -> None:
-    """Serves until Ctrl-C. `port` 0 takes a free one; a browser is opened if there is a screen.
-    Raises: ConfigError if the port is unavailable."""
     import uvicorn
 
     from kode.plugins.view.access import Keys
-    from kode.plugins.view.pages import application
+    from kode.plugins.view.pages import Place, application
 
-    with _listening(port) as listener:
+    place = Place(home=home, cwd=cwd, config=loaded.config)
+    with _listen(arguments.port) as listener:
         keys = Keys(address=f"{HOST}:{listener.getsockname()[1]}")
         print(
             f"{keys.link}\nThe link works once, in one browser. Ctrl-C ends kode view.", flush=True
         )
-        if opens_browser and has_screen():
+        if not arguments.no_browser and has_screen():
             webbrowser.open(keys.link)
         config = uvicorn.Config(
             application(place, keys),
@@ -68,6 +60,7 @@ def serve(place: Place, *, port: int, opens_browser: bool) -> None:
         )
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
+    return 0
 
 
 def has_screen() -> bool:
@@ -76,7 +69,7 @@ def has_screen() -> bool:
     return sys.platform == "darwin" or any(map(os.environ.get, names))
 
 
-def _listening(port: int) -> socket.socket:
+def _listen(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:

@@ -1,22 +1,23 @@
 """The page of costs: all sessions of a period, by project, model and day."""
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 
-from kode.plugin import AnyEntry, Page, Place, Spending
+from kode.plugin import AnyEntry, Spending
 
 PERIODS = (7, 30, 90, 365)
 """Periods, in days."""
 
 
-def costs(place: Place, query: Mapping[str, str]) -> tuple[str, Mapping[str, object]]:
-    """Days with requests come newest first, projects and models by cost. Raises: StorageError."""
-    days = next((period for period in PERIODS if str(period) == query.get("days")), 30)
+def costs_of(home: Path, period: str) -> dict[str, object]:
+    """The values of the page: days with requests come newest first, projects and models by cost.
+    Raises: StorageError."""
+    days = next((days for days in PERIODS if str(days) == period), 30)
     now = datetime.now().astimezone()
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
     by_day: dict[str, list[AnyEntry]] = {}
     by_project: dict[str, list[AnyEntry]] = {}
-    for _, folder, entry in Spending.requests_by_folder(place.home, first):
+    for _, folder, entry in Spending.requests_by_folder(home, first):
         day = f"{datetime.fromisoformat(entry.at).astimezone():%Y-%m-%d}"
         by_day.setdefault(day, []).append(entry)
         by_project.setdefault(folder or "unknown", []).append(entry)
@@ -28,7 +29,4 @@ def costs(place: Place, query: Mapping[str, str]) -> tuple[str, Mapping[str, obj
         "models": [*models.items()],
         "total": models.total,
     }
-    return "costs.html", {"costs": values, "period": days, "periods": PERIODS}
-
-
-PAGES = (Page(path="/costs", title="Costs", show=costs),)
+    return {"costs": values, "period": days, "periods": PERIODS}

@@ -2,8 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,26 +18,41 @@ from starlette.types import ASGIApp
 from kode.plugin import (
     KodeError,
     MemoryRefused,
-    Page,
-    Place,
     SessionError,
     Transcript,
     describe_fault,
     find_session,
     list_sessions,
     open_memory,
-    print_either,
+    path_hash,
+    project_root,
     search_sessions,
     session_file,
 )
 from kode.plugins.view import render
 from kode.plugins.view.access import Guard, Keys, has_form_token
+from kode.plugins.view.costs import costs_of
 from kode.plugins.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, MATCHES = 50, 40, 20
 """Items per page."""
 SEARCH_CHARS = 200  # nobody types more
 NOT_FOUND = (SessionError, MemoryRefused)
+
+
+VIEWS = {"/": "Sessions", "/memory": "Memory", "/costs": "Costs"}
+"""Addresses and names in the navigation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What the pages are about."""
+
+    home: Path
+    """`$KODE_HOME`."""
+    cwd: Path
+    """The folder whose project is "this project"."""
+    config: Any
 
 
 def application(place: Place, keys: Keys) -> ASGIApp:
@@ -49,7 +66,7 @@ def application(place: Place, keys: Keys) -> ASGIApp:
         Route("/memory/review/{id}/{choice}", pages.decide, methods=["POST"]),
         Route("/memory/undo/{id}", pages.undo, methods=["POST"]),
         Route("/style.css", _style),
-        *(Route(page.path, pages.of_plugin(package, page)) for package, page in pages.added),
+        Route("/costs", pages.costs),
     ]
     handlers = dict.fromkeys((KodeError, HTTPException, Exception), pages.fault)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), keys)
@@ -62,10 +79,6 @@ class _Pages:
     def __init__(self, place: Place, keys: Keys) -> None:
         self._place = place
         self._keys = keys
-        self.added = Page.of_plugins(lambda fault: print_either(faults=[fault]))
-        titles = sorted((page.title, page.path) for _, page in self.added if page.title)
-        self._views = {"/": "Sessions", "/memory": "Memory"} | {path: name for name, path in titles}
-        """Addresses and names in the navigation."""
 
     def sessions(self, request: Request) -> Response:
         home, number = self._place.home, _number(request)
@@ -113,20 +126,9 @@ class _Pages:
         part = _part(request, has_more=len(turns) > TURNS)
         return self._page("session.html", session=view, part=part, shown=turns[:TURNS])
 
-    def of_plugin(self, package: str, page: Page) -> Callable[[Request], Response]:
-        """The handler of a plug-in's page, whose template is in this package."""
-
-        def handler(request: Request) -> Response:
-            query = {**request.query_params, **request.path_params, "page": str(_number(request))}
-            shown = page.show(self._place, query)
-            if shown is None:
-                raise HTTPException(404)
-            template, values = shown
-            part = _part(request, has_more=bool(values.get("more")))
-            text = render.page(template, package, views=self._views, part=part, **values)
-            return HTMLResponse(text)
-
-        return handler
+    def costs(self, request: Request) -> Response:
+        period = request.query_params.get("days", "")
+        return self._page("costs.html", part=None, **costs_of(self._place.home, period))
 
     async def memory(self, request: Request) -> Response:
         async with self._open_memory() as opened:
@@ -137,7 +139,7 @@ class _Pages:
             memory=overview,
             sources=Counter(entry.statement.who for entry in overview.entries).most_common(),
             notices=notices,
-            here=self._place.project,
+            here=path_hash(project_root(self._place.cwd)),
         )
 
     async def decide(self, request: Request) -> Response:
@@ -177,7 +179,7 @@ class _Pages:
         return self._page("message.html", status, **values)
 
     def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
-        return HTMLResponse(render.page(template, views=self._views, **values), status)
+        return HTMLResponse(render.page(template, views=VIEWS, **values), status)
 
 
 def _number(request: Request) -> int:

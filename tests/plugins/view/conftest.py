@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from kode import paths
 from kode.config.model import Config
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
-from kode.plugin import Place, open_memory
+from kode.plugin import open_memory
 from kode.plugins.view.access import Keys
-from kode.plugins.view.pages import application
+from kode.plugins.view.pages import Place, application
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"

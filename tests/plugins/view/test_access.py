@@ -8,7 +8,7 @@ from kode.plugins.view.access import Keys
 from tests.plugins.view.conftest import ADDRESS, client_of, make_place, remember
 from tests.tables import for_each
 
-PAGES = ("/", "/memory", "/fleets", "/costs")
+PAGES = ("/", "/memory", "/costs")
 ALL = (*PAGES, "/style.css", "/nowhere")
 
 

@@ -11,16 +11,16 @@ from kode.cli.commands import session
 from kode.errors import ConfigError
 from kode.plugins.view import command
 from tests.cli.commands.answers import run
-from tests.plugins.view.conftest import a_session, hostile_session, make_place
+from tests.plugins.view.conftest import a_session, hostile_session
 from tests.tables import for_each
 
 
-def test_a_port_in_use_is_an_error_with_advice(tmp_path):
+def test_a_port_in_use_is_an_error_with_advice():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
         with pytest.raises(ConfigError, match=rf"port {port} cannot be used .* Leave out --port"):
-            command.serve(make_place(tmp_path), port=port, opens_browser=False)
+            command.main([f"--port={port}", "--no-browser"])
 
 
 @for_each("port", ["x", "-1", "65536", "80.5"])

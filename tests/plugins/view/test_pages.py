@@ -31,7 +31,6 @@ from tests.undo.changes import change, undo_in
 def test_an_empty_home_shows_pages_that_say_so(browser):
     assert "No sessions yet" in browser.get("/")
     assert "Nothing is pending" in browser.get("/memory")
-    assert "No fleet yet" in browser.get("/fleets")
     assert "0 requests" in browser.get("/costs")
     assert not paths.memory_folder(browser.place.home, None).exists()
 
