@@ -377,7 +377,7 @@ class Conversation:
 
     def offered_models(self) -> tuple[str, ...]:
         """The models that the provider offers; may ask its server, so call it in a thread."""
-        from kode.providers.listing import Listing
+        from kode.providers.server import Listing
 
         offer, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
         return offer.models

@@ -15,7 +15,6 @@
     scripted.py            plays a script
     models.py              what is known of a model: limits, prices, abilities (models.json)
     server.py              what a server says: whether it answers, its models, their facts
-    listing.py             the models of all configured providers
     written_calls.py       calls that a model wrote as text
 
 Only the chosen format's module is imported; its SDK is imported on the first request, or by

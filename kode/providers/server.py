@@ -1,6 +1,6 @@
 """What a model server says: whether it answers, which models it lists, and what one of them can do.
 
-    Anthropic    GET /v1/models/ID: limits, lifecycle, capabilities
+    Anthropic    GET /v1/models/ID: limits, capabilities
     OpenRouter   limits, prices, modalities, parameters and levels of reasoning in its list
     llama.cpp    meta.n_ctx in /v1/models, before that /props; a router's /props?model=NAME;
                  modalities in /props
@@ -24,24 +24,35 @@ import ipaddress
 import itertools
 import json
 import math
+import os
 import re
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote, urlsplit
 
 from kode import durable, paths
 from kode.broken_json import object_of
-from kode.config.choice import LOCAL_KEY, ProviderChoice
-from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError
-from kode.provider import EFFORTS, ThinkingType
+from kode.config.choice import (
+    LOCAL_KEY,
+    ProviderChoice,
+    configured,
+    resolve_model,
+    resolve_provider,
+    switched,
+)
+from kode.config.model import Config
+from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError, UserError
+from kode.provider import EFFORTS, Provider, ThinkingType
 from kode.providers.encoding import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, plain_reason
-from kode.providers.models import info_of
+from kode.providers.models import info_of, names_of
 from kode.providers.refusals import names_fault
-from kode.registry import COMPATIBLE, ProviderRow
+from kode.registry import COMPATIBLE, ProviderRow, provider_names, provider_row
 
 if TYPE_CHECKING:
     import httpx2
@@ -55,14 +66,16 @@ LOAD_TIMEOUT_S = 120.0
 FRESH = timedelta(days=1)
 FAILED_FRESH = timedelta(minutes=10)
 """How long a server that did not answer is left alone."""
+MENU_PATIENCE_S = 3.0  # the person waits for the menu
+MENU_FRESH_S = 600.0  # vendors add models every few weeks
+NEAR_FRESH_S = 60.0
+"""A server on one's own machine changes what it has at any time."""
 MAX_BYTES = 4_000_000  # many times the longest list of models
-MAX_PAGES = 10
-"""Of a list that comes in pages, as Anthropic's does."""
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
 SILENT_HOSTS = ("api.openai.com",)
 """Hosts whose lists hold only names."""
-KEY_REFUSED = (401, 403)
+KEY_REFUSED = {401, 403}
 
 Facts = dict[str, Any]
 """Fields of `ModelInfo` with their values."""
@@ -75,13 +88,6 @@ def is_near(url: str) -> bool:
         return ipaddress.ip_address(host).is_private
     except ValueError:
         return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
-
-
-def _headers(row: ProviderRow, key: str) -> dict[str, str]:
-    if not key or (key == LOCAL_KEY and not row.key_header):
-        return dict(row.headers)
-    name, value = (row.key_header, key) if row.key_header else ("authorization", f"Bearer {key}")
-    return {**row.headers, name: value}
 
 
 # ── what an entry in a list says of its model ────────────────────────────────────────────────
@@ -97,9 +103,6 @@ _PRICES = {
     "input_cache_write": "cache_write_price",
 }
 """OpenRouter's names, each in dollars per token as text."""
-_TOKENS = ("context_window", "max_output_tokens")
-_SWITCHES = ("sees_images", "sees_pdf", "answers_by_schema", "takes_temperature", "searches")
-_WORDS: Mapping[str, Sequence[str]] = {"efforts": EFFORTS, "thinking": get_args(ThinkingType)}
 
 
 def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
@@ -113,22 +116,20 @@ def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
     return entries[0] if len(entries) == 1 else None
 
 
-def read_entry(entry: Mapping[str, Any], today: date) -> Facts:
+def read_entry(entry: Mapping[str, Any]) -> Facts:
     """What an entry says of its model; a value that makes no sense is left out."""
-    if _is_of_anthropic(entry):
-        return check_facts(_read_anthropic(entry, today))
-    return check_facts(_read_openrouter(entry) if _is_of_openrouter(entry) else _read_other(entry))
+    return check_facts((_reader_of_vendor(entry) or _read_other)(entry))
 
 
-def _is_of_anthropic(entry: Mapping[str, Any]) -> bool:
-    return entry.get("type") == "model" and ("capabilities" in entry or "lifecycle" in entry)
+def _reader_of_vendor(entry: Mapping[str, Any]) -> "Callable[[Mapping[str, Any]], Facts] | None":
+    """What reads an entry of Anthropic or OpenRouter, which speak for their models."""
+    if entry.get("type") == "model" and "capabilities" in entry:
+        return _read_anthropic
+    is_routed = isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry
+    return _read_openrouter if is_routed else None
 
 
-def _is_of_openrouter(entry: Mapping[str, Any]) -> bool:
-    return isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry
-
-
-def _read_anthropic(entry: Mapping[str, Any], today: date) -> Facts:
+def _read_anthropic(entry: Mapping[str, Any]) -> Facts:
     capabilities = entry.get("capabilities")
     facts: Facts = {
         "context_window": entry.get("max_input_tokens"),
@@ -138,18 +139,15 @@ def _read_anthropic(entry: Mapping[str, Any], today: date) -> Facts:
         "answers_by_schema": pick(capabilities, "structured_outputs", "supported"),
         "searches": pick(capabilities, "server_tools", "web_search", "supported"),
     }
-    for field, *path in (("efforts", "effort"), ("thinking", "thinking", "types")):
+    for name, known, *path in (
+        ("efforts", EFFORTS, "effort"),
+        ("thinking", _THINKING, "thinking", "types"),
+    ):
         is_supported = pick(capabilities, path[0], "supported")
         if isinstance(is_supported, bool):
             levels = pick(capabilities, *path) if is_supported else {}
-            words = [word for word in _WORDS[field] if pick(levels, word, "supported") is True]
-            facts[field] = tuple(words)
-    # Only `lifecycle` says that a model is retired, whatever the date.
-    planned, now = str(entry.get("retires_at") or "")[:10], today.isoformat()
-    planned = planned if _is_date(planned) else ""
-    dates = {"retired": min(planned or now, now), "active": ""}
-    dates["deprecated"] = planned if planned > now else ""
-    return {**facts, "retires_on": dates.get(str(entry.get("lifecycle")))}
+            facts[name] = [word for word in known if pick(levels, word, "supported") is True]
+    return facts
 
 
 def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
@@ -169,11 +167,10 @@ def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
         "answers_by_schema": "structured_outputs" in takes,
         "takes_temperature": "temperature" in takes,
         "efforts": [level for level in EFFORTS if level in levels and "reasoning" in takes],
-        "retires_on": str(entry.get("expiration_date") or "")[:10],
     }
-    for key, field in _PRICES.items():
+    for key, name in _PRICES.items():
         price = _price(pick(entry, "pricing", key))
-        facts[field] = None if price is None else round(price * 1_000_000, 6)
+        facts[name] = None if price is None else round(price * 1_000_000, 6)
     return facts
 
 
@@ -194,45 +191,44 @@ def _read_other(entry: Mapping[str, Any]) -> Facts:
     }
 
 
-def check_facts(facts: Mapping[str, Any]) -> Facts:
-    """The facts whose values are possible; lists become tuples."""
-    checked = {key: _check_fact(key, value) for key, value in facts.items()}
-    return {key: value for key, value in checked.items() if value is not None}
-
-
-def _check_fact(key: str, value: Any) -> Any:
-    if key in _TOKENS:
-        return _tokens(value)
-    if key in _SWITCHES:
-        return value if isinstance(value, bool) else None
-    if key in _PRICES.values():
-        return _price(value)
-    if key == "retires_on":
-        return value if value == "" or _is_date(value) else None
-    is_list = key in _WORDS and isinstance(value, list | tuple)
-    return tuple(value) if is_list and all(word in _WORDS[key] for word in value) else None
-
-
 def _tokens(value: Any) -> int | None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and value > 0 else None
 
 
+def _switch(value: Any) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
 def _price(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
         number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
+        return number if math.isfinite(number) and number >= 0 and _switch(value) is None else None
+    return None
 
 
-def _is_date(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
-    except ValueError:
-        return False
+def _words(known: Sequence[str], value: Any) -> tuple[str, ...] | None:
+    is_list = isinstance(value, list | tuple)
+    return tuple(value) if is_list and all(word in known for word in value) else None
+
+
+_THINKING: Sequence[str] = get_args(ThinkingType)
+_CHECKS: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("context_window", "max_output_tokens"), _tokens),
+    **dict.fromkeys(_PRICES.values(), _price),
+    **dict.fromkeys(
+        "sees_images sees_pdf answers_by_schema takes_temperature searches".split(), _switch
+    ),
+    "efforts": partial(_words, EFFORTS),
+    "thinking": partial(_words, _THINKING),
+}
+"""A fact → its value if that is possible; None for any other."""
+
+
+def check_facts(facts: Mapping[str, Any]) -> Facts:
+    """The facts whose values are possible; lists become tuples."""
+    checked = {key: _CHECKS[key](value) for key, value in facts.items() if key in _CHECKS}
+    return {key: value for key, value in checked.items() if value is not None}
 
 
 # ── asking for the facts of a model ──────────────────────────────────────────────────────────
@@ -282,7 +278,8 @@ async def _ask_near(
     # Clients have errors of many families; the first request will name the fault.
     with contextlib.suppress(Exception):
         await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
-        async with asyncio.timeout(MAX_LOADING_S), _open_client(row, endpoint) as client:
+        client = _open_client(row, endpoint.base_url, endpoint.api_key)
+        async with asyncio.timeout(MAX_LOADING_S), client:
             server = ModelServer(client, row, endpoint, loads, report_loading)
             for attempt in itertools.count():
                 with contextlib.suppress(LoadingError):
@@ -297,22 +294,25 @@ async def _ask_far(row: ProviderRow, endpoint: Endpoint, file: Path) -> Facts:
     """Asks, and keeps the answer; {} after a fault, which is kept too."""
     facts: Facts | None = None
     with contextlib.suppress(Exception):
-        async with asyncio.timeout(ASK_TIMEOUT_S), _open_client(row, endpoint) as client:
+        client = _open_client(row, endpoint.base_url, endpoint.api_key)
+        async with asyncio.timeout(ASK_TIMEOUT_S), client:
             facts = await ModelServer(client, row, endpoint).read_list()
     await asyncio.to_thread(keep_facts, file, _key(endpoint), facts, datetime.now(UTC))
     return facts or {}
 
 
-def _open_client(row: ProviderRow, endpoint: Endpoint) -> "httpx2.AsyncClient":
-    """A client that asks with the key, and follows no redirect."""
+def _open_client(
+    row: ProviderRow, url: str, key: str, headers: Mapping[str, str] = {}
+) -> "httpx2.AsyncClient":
+    """A client that asks with the key, and follows no redirect, which would carry it away. Each
+    question has a time limit of its own."""
     import httpx2
 
-    return httpx2.AsyncClient(
-        timeout=ASK_TIMEOUT_S,
-        headers=_headers(row, "" if endpoint.api_key == LOCAL_KEY else endpoint.api_key),
-        # Reading the trusted certificates takes longer than a question to this machine.
-        verify=endpoint.base_url.startswith("https"),
-    )
+    headers = {**row.headers, **headers}
+    if key and (key != LOCAL_KEY or row.key_header):
+        headers[row.key_header or "authorization"] = key if row.key_header else f"Bearer {key}"
+    # Reading the trusted certificates takes longer than a question to this machine.
+    return httpx2.AsyncClient(timeout=None, headers=headers, verify=url.startswith("https"))
 
 
 @dataclass(frozen=True)
@@ -329,19 +329,19 @@ class ModelServer:
     async def read_list(self) -> Facts:
         """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
         errors."""
-        model, path = self.endpoint.model, self.row.models_path
+        model, path = self.endpoint.model, self.row.models_path.partition("?")[0]
         if "anthropic-version" in self.row.headers:
             entry = await self.ask(f"{path}/{quote(model, safe='')}")
-            if entry is not None and (_is_of_anthropic(entry) or _is_of_openrouter(entry)):
-                return read_entry(entry, date.today())
+            if entry is not None and _reader_of_vendor(entry) is not None:
+                return read_entry(entry)
         # A model with a price is its vendor's alone, whatever a proxy says of it; only OpenRouter's
         # list, with the vendor in each name, says what the vendor's does.
         if self._is_vendors_own and "/" not in model:
             return {}
         listed = find_entry(await self.ask(path), model) or {}
-        if self._is_vendors_own and not (_is_of_anthropic(listed) or _is_of_openrouter(listed)):
+        if self._is_vendors_own and _reader_of_vendor(listed) is None:
             return {}
-        facts = read_entry(listed, date.today())
+        facts = read_entry(listed)
         if listed.get("owned_by") == "llamacpp" and "context_window" in facts:
             return {**_read_props(await self.ask("/props", at_root=True)), **facts}
         return facts
@@ -363,7 +363,7 @@ class ModelServer:
         if facts := _read_props(props):
             return facts
         entry = find_entry(await self.ask("/api/v0/models", at_root=True), model)
-        if facts := read_entry(entry or {}, date.today()):
+        if facts := read_entry(entry or {}):
             return facts
         running = await self.ask("/api/ps", at_root=True)
         if not isinstance(pick(running, "models"), list):
@@ -414,21 +414,30 @@ class ModelServer:
         None if there is none. Raises: LoadingError; the client's errors."""
         timeout_s = ASK_TIMEOUT_S if timeout_s is None else timeout_s
         base = self.endpoint.base_url.rstrip("/")
-        url = f"{base.removesuffix('/v1') if at_root else base}{path}"
-        method = "GET" if body is None else "POST"
-        async with (
-            asyncio.timeout(timeout_s),
-            self.client.stream(method, url, json=body, timeout=timeout_s) as answer,
-        ):
-            data = b""
-            async for chunk in answer.aiter_bytes():
-                data += chunk
-                if len(data) > MAX_BYTES:
-                    return None
-        if answer.status_code == 503 and names_fault(data.decode(errors="replace"), "loading"):
+        base = base.removesuffix("/v1") if at_root else base
+        async with asyncio.timeout(timeout_s):
+            status, data = await _fetch(self.client, f"{base}{path}", body)
+        if _is_loading(status, data):
             raise LoadingError
         # Ollama answers some questions in JSON lines, which are no object.
-        return object_of(data) if answer.status_code == 200 else None
+        return object_of(data) if status == 200 else None
+
+
+async def _fetch(
+    client: "httpx2.AsyncClient", url: str, body: Mapping[str, Any] | None = None
+) -> tuple[int, bytes]:
+    """The status and the body of an answer; without the end of a body that is too long."""
+    method, data = "GET" if body is None else "POST", b""
+    async with client.stream(method, url, json=body) as answer:
+        async for chunk in answer.aiter_bytes():
+            data += chunk
+            if len(data) > MAX_BYTES:
+                break
+    return answer.status_code, data
+
+
+def _is_loading(status: int, data: bytes) -> bool:
+    return status == 503 and names_fault(data.decode(errors="replace"), "loading")
 
 
 def _read_props(props: Any) -> Facts:
@@ -464,24 +473,18 @@ def keep_facts(file: Path, key: str, facts: Facts | None, now: datetime) -> None
 
 
 def _read_fresh(file: Path, now: datetime) -> dict[str, Any]:
-    """Key → entry, of the answers that are fresh; {} for a file that cannot be used."""
-    try:
-        with file.open("rb") as stream:
-            models = pick(json.loads(stream.read(MAX_BYTES)), "models")
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return {key: entry for key, entry in mapping_of(models).items() if _is_fresh(entry, now)}
-
-
-def _is_fresh(entry: Any, now: datetime) -> bool:
-    """Whether an entry is whole, and from the last day; not from the future, as after a clock was
-    set back."""
-    try:
-        facts, age = entry["facts"], now - datetime.fromisoformat(entry["asked_at"])
-        is_whole = facts is None or len(check_facts(facts)) == len(facts)
-        return is_whole and timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH)
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return False
+    """Key → entry, of the answers that are whole and fresh; {} for a file that cannot be used. None
+    is from the future, as after a clock was set back."""
+    fresh: dict[str, Any] = {}
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        models = pick(json.loads(file.read_bytes()[:MAX_BYTES]), "models")
+        for key, entry in mapping_of(models).items():
+            with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
+                facts, age = entry["facts"], now - datetime.fromisoformat(entry["asked_at"])
+                is_whole = facts is None or len(check_facts(facts)) == len(facts)
+                if is_whole and timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH):
+                    fresh[key] = entry
+    return fresh
 
 
 # ── whether it answers ───────────────────────────────────────────────────────────────────────
@@ -516,49 +519,39 @@ def url_of(choice: ProviderChoice) -> str:
 
 def reach_server(choice: ProviderChoice, timeout_s: float = LIST_TIMEOUT_S) -> ServerAnswer:
     """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere
-    else."""
-    import httpx2
+    else. Not for the thread of an event loop."""
+    return asyncio.run(_reach(choice, timeout_s))
 
+
+async def _reach(choice: ProviderChoice, timeout_s: float) -> ServerAnswer:
     row, url = choice.row, url_of(choice)
     if not url:
         detail = "its SDK finds the address; kode cannot ask it for a list"
         return ServerAnswer(url=row.shown, state="odd", detail=detail)
+    answer = partial(ServerAnswer, url=url)
     address = f"{url.rstrip('/')}{row.models_path}"
-    headers = _headers(row, choice.api_key or "") | dict(choice.headers)
     try:
-        with httpx2.Client(timeout=timeout_s, follow_redirects=False, headers=headers) as client:
-            status, body = _fetch(client, address)
-            models = _model_names(body) if status == 200 else None
-            page, pages = body, 1
-            while models is not None and pages < MAX_PAGES and (after := _next_page(page)):
-                _, page = _fetch(client, f"{address}?after_id={quote(after)}")
-                models, pages = models + (_model_names(page) or ()), pages + 1
+        client = _open_client(row, url, choice.api_key or "", choice.headers)
+        async with asyncio.timeout(timeout_s), client:
+            status, body = await _fetch(client, address)
             if status == 200 and is_near(url):
                 # llama.cpp lists its model to anybody, and then wants a key for each request.
-                answer, _ = _fetch(client, f"{address.removesuffix('/models')}/chat/completions")
-                status = answer if answer in KEY_REFUSED else status
+                further = f"{address.removesuffix('/models')}/chat/completions"
+                status = next(
+                    filter(KEY_REFUSED.__contains__, [(await _fetch(client, further))[0]]), status
+                )
     except Exception as error:  # clients raise errors of many families, also about their arguments
         words = plain_reason(str(error).strip()) or type(error).__name__
-        return ServerAnswer(url=url, state="unreachable", detail=words.splitlines()[0][:200])
+        return answer(state="unreachable", detail=words.splitlines()[0][:200])
     if status in KEY_REFUSED:
-        return ServerAnswer(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")
-    if status == 503 and names_fault(body.decode(errors="replace"), "loading"):
-        return ServerAnswer(url=url, state="loading", detail="it is still loading its model")
+        return answer(state="refused", detail=f"it refuses the key (HTTP {status})")
+    if _is_loading(status, body):
+        return answer(state="loading", detail="it is still loading its model")
+    models = _model_names(body) if status == 200 else None
     if models is None:
         detail = f"it answers, but not with a list of models (HTTP {status})"
-        return ServerAnswer(url=url, state="odd", detail=detail)
-    detail = f"it offers {len(models)} models"
-    return ServerAnswer(url=url, state="ok", detail=detail, models=models)
-
-
-def _fetch(client: Any, address: str) -> tuple[int, bytes]:
-    with client.stream("GET", address) as response:
-        body = b""
-        for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) > MAX_BYTES:
-                break
-        return response.status_code, body
+        return answer(state="odd", detail=detail)
+    return answer(state="ok", detail=f"it offers {len(models)} models", models=models)
 
 
 def _model_names(body: bytes) -> tuple[str, ...] | None:
@@ -572,7 +565,129 @@ def _model_names(body: bytes) -> tuple[str, ...] | None:
         return None
 
 
-def _next_page(body: bytes) -> str:
-    answer = object_of(body)
-    after = pick(answer, "last_id") if pick(answer, "has_more") is True else ""
-    return after if isinstance(after, str) else ""
+# ── what all configured providers offer ──────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """What one provider offers."""
+
+    provider: str
+    models: tuple[str, ...]
+    """Their names at this provider."""
+    is_listed: bool = False
+    """Whether they are its server's own list."""
+    is_near: bool = False
+    """Whether the server is on this machine or network: it has what it lists, and nothing else."""
+    problem: str = ""
+    """Why it cannot be used; "" if it can."""
+
+    def lacks(self, model: str) -> bool:
+        """Whether its server has said that it does not have a model, and the config does not name
+        it."""
+        return self.is_listed and not offers_model(self.models, model)
+
+
+@dataclass
+class Listing:
+    """The lists of this process's servers, each kept for a while."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    _lists: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = field(default_factory=dict)
+    """Provider and URL → when it was asked, and its models."""
+
+    def offers(self, config: Config, current: Provider, *, ask: bool = True) -> list[Offer]:
+        """What each configured provider offers, the current one first: its server's list where that
+        can be asked, else the names in the config and those that kode knows. Without `ask` only
+        servers on this machine are asked, all at once. Call it in a thread."""
+        names = [row.name for row in configured(config, self.environ) if row.apis != ("scripted",)]
+        choices: dict[str, ProviderChoice | str] = {}
+        for name in dict.fromkeys((current.name, *names)):
+            try:
+                is_current = name == current.name
+                each = config if is_current else switched(config, self.environ, name, None)
+                choices[name] = resolve_provider(each, self.environ)
+            except UserError as error:
+                choices[name] = str(error)
+        usable = [choice for choice in choices.values() if isinstance(choice, ProviderChoice)]
+        asyncio.run(self._ask([choice for choice in usable if ask or is_near(url_of(choice))]))
+        offers = []
+        for name, choice in choices.items():
+            part = config.providers.get(name)
+            models = [current.model, *config.prices] if name == current.name else []
+            models += [part.model] if part is not None and part.model else []
+            offers.append(self._offer(name, choice, models))
+        return offers
+
+    def _offer(self, name: str, choice: ProviderChoice | str, models: list[str]) -> Offer:
+        row = provider_row(name)
+        if isinstance(choice, str):
+            models = model_names(name, models) if row is not None else models
+            return Offer(provider=name, models=tuple(models), problem=choice)
+        listed = self._lists.get((name, url_of(choice)), (0.0, ()))[1]
+        if listed:
+            models += _sort_models(row, listed)
+        else:
+            models += [*([row.default_model] if row else []), *model_names(name, ())]
+        return Offer(
+            provider=name,
+            models=tuple(dict.fromkeys(filter(None, models))),
+            is_listed=bool(listed),
+            is_near=is_near(url_of(choice)),
+        )
+
+    async def _ask(self, choices: Sequence[ProviderChoice]) -> None:
+        """Asks the servers whose lists are not fresh, side by side."""
+        now = time.monotonic()
+
+        async def note(choice: ProviderChoice) -> None:
+            key, url = (choice.name, url_of(choice)), url_of(choice)
+            asked_at, _ = self._lists.get(key, (float("-inf"), ()))
+            if url and now - asked_at >= (NEAR_FRESH_S if is_near(url) else MENU_FRESH_S):
+                answer = await _reach(choice, MENU_PATIENCE_S)
+                self._lists[key] = now, tuple(n for n in answer.models if n and n.isprintable())
+
+        await asyncio.gather(*map(note, choices))
+
+
+def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
+    """A server's list: of a vendor's own, only what is named like its language models, those that
+    kode knows first."""
+    if row is None or not row.models:
+        return list(names)
+    fitting = [name for name in names if name.startswith(row.models)] or list(names)
+    first = [name for name in model_names(row.name, ()) if name in fitting]
+    return list(dict.fromkeys((*first, *fitting)))
+
+
+def model_names(provider: str | None, configured: Iterable[str]) -> list[str]:
+    """The models to choose from for a provider (None: for all) without asking a server: those in
+    the config, then those that kode knows for it."""
+    vendors = provider_names() if provider is None else (provider,)
+    table_names = [name for vendor in vendors for name in names_of(vendor, date.today())]
+    return list(dict.fromkeys(name for name in (*configured, *table_names) if name))
+
+
+def find_model(
+    offers: Sequence[Offer],
+    config: Config,
+    current: ProviderRow,
+    text: str,
+    environ: Mapping[str, str] = os.environ,
+) -> tuple[str, str]:
+    """(provider, model) of what a person typed, `MODEL` or `PROVIDER/MODEL`. A name in the current
+    provider's list is its own, then the lists of the others decide, then the name itself.
+
+    Raises: UserError if several others have it.
+    """
+    by_name = {offer.provider: offer for offer in offers}
+    if current.name in by_name and text in by_name[current.name].models:
+        return current.name, text
+    first, _, rest = text.partition("/")
+    if rest and first in by_name and rest in by_name[first].models:
+        return first, rest
+    having = [offer.provider for offer in offers if offer.is_listed and text in offer.models]
+    if len(having) > 1:
+        full = ", ".join(f"{name}/{text}" for name in having)
+        raise UserError(f"Several providers have {text}. Name one: {full}.")
+    return (having[0], text) if having else resolve_model(config, environ, current, text)

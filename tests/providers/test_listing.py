@@ -8,8 +8,8 @@ import pytest
 
 from kode.config.model import Config
 from kode.errors import UserError
-from kode.providers.listing import Listing, Offer, find_model
 from kode.providers.models import info_of
+from kode.providers.server import Listing, Offer, find_model
 from kode.registry import provider_row
 from tests.scripted_server import ScriptedServer
 from tests.tables import for_each
@@ -79,18 +79,6 @@ def test_a_provider_that_cannot_be_used_says_why() -> None:
     assert "MISTRAL_API_KEY" in problems["mistral"]
 
 
-def test_a_list_in_pages_is_read_to_its_end(server: ScriptedServer) -> None:
-    first = {"data": [{"id": "a"}], "has_more": True, "last_id": "a"}
-    server.answers = {
-        "/v1/models": first,
-        "/v1/models?after_id=a": {"data": [{"id": "b"}], "has_more": False, "last_id": "b"},
-    }
-
-    _, more = Listing({}).offers(two(server), provider("own", "a"))
-
-    assert more.models == ("a", "b")
-
-
 def test_a_key_and_headers_go_to_their_own_provider_only(server: ScriptedServer) -> None:
     listed(server, "a")
 
@@ -102,9 +90,9 @@ def test_a_key_and_headers_go_to_their_own_provider_only(server: ScriptedServer)
     assert set(asked) == {("Bearer k-own", None), (None, "blue")}
 
 
-OWN = Offer(provider="groq", title="", models=("openai/gpt-oss-20b",), is_listed=True)
-OPENAI = Offer(provider="openai", title="", models=("gpt-5", "gpt-5-mini"), is_listed=True)
-FURTHER = Offer(provider="together", title="", models=("kimi", "gpt-5-mini"), is_listed=True)
+OWN = Offer(provider="groq", models=("openai/gpt-oss-20b",), is_listed=True)
+OPENAI = Offer(provider="openai", models=("gpt-5", "gpt-5-mini"), is_listed=True)
+FURTHER = Offer(provider="together", models=("kimi", "gpt-5-mini"), is_listed=True)
 ENVIRON = {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o", "TOGETHER_API_KEY": "t"}
 
 
@@ -138,4 +126,4 @@ def test_an_ambiguous_model_needs_the_name_of_its_provider() -> None:
 def test_only_a_server_with_a_list_lacks_a_model() -> None:
     assert OWN.lacks("a")
     assert not OWN.lacks("openai/gpt-oss-20b")
-    assert not Offer(provider="groq", title="", models=("a",)).lacks("b")
+    assert not Offer(provider="groq", models=("a",)).lacks("b")

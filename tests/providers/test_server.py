@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ WINDOWS, ABILITIES, OVERFLOWS = (
     [json.loads(line) for line in (DATA / name).read_text().splitlines()]
     for name in ("windows.jsonl", "abilities.jsonl", "overflows.jsonl")
 )
-TODAY = date(2026, 11, 24)
 YES, NO = {"supported": True}, {"supported": False}
 NEAR = Endpoint(base_url="http://127.0.0.1/v1", model="m")
 
@@ -42,8 +41,6 @@ CLAUDE: dict[str, Any] = {
     "type": "model",
     "id": "claude-opus-6",
     "display_name": "Claude Opus 6",
-    "lifecycle": "active",
-    "retires_at": None,
     "max_input_tokens": 2_000_000,
     "max_tokens": 256_000,
     "capabilities": {
@@ -68,7 +65,6 @@ CLAUDE_FACTS: Facts = {
     "searches": True,
     "efforts": ("medium", "high", "max"),
     "thinking": ("adaptive", "between_tools"),
-    "retires_on": "",
 }
 
 ROUTED: dict[str, Any] = {
@@ -84,7 +80,6 @@ ROUTED: dict[str, Any] = {
     "top_provider": {"context_length": 300_000, "max_completion_tokens": 65_536},
     "supported_parameters": ["max_tokens", "reasoning", "structured_outputs", "tools"],
     "reasoning": {"mandatory": True, "supported_efforts": ["high", "medium", "none"]},
-    "expiration_date": None,
 }
 """As OpenRouter documents it."""
 ROUTED_FACTS: Facts = {
@@ -98,7 +93,6 @@ ROUTED_FACTS: Facts = {
     "answers_by_schema": True,
     "takes_temperature": False,
     "efforts": ("medium", "high"),
-    "retires_on": "",
 }
 FREE = {"mandatory": False, "supported_efforts": None}
 
@@ -107,29 +101,6 @@ FREE = {"mandatory": False, "supported_efforts": None}
     ("entry", "change", "facts"),
     [
         (CLAUDE, {}, CLAUDE_FACTS),
-        (CLAUDE, {"lifecycle": "deprecated"}, {"retires_on": ""}),
-        (
-            CLAUDE,
-            {"lifecycle": "deprecated", "retires_at": "2027-01-22T00:00:00Z"},
-            {"retires_on": "2027-01-22"},
-        ),
-        # Overdue: it still answers.
-        (
-            CLAUDE,
-            {"lifecycle": "deprecated", "retires_at": "2026-11-01T00:00:00Z"},
-            {"retires_on": ""},
-        ),
-        (CLAUDE, {"lifecycle": "retired"}, {"retires_on": "2026-11-24"}),
-        (
-            CLAUDE,
-            {"lifecycle": "retired", "retires_at": "2026-06-15T00:00:00Z"},
-            {"retires_on": "2026-06-15"},
-        ),
-        (
-            CLAUDE,
-            {"lifecycle": "retired", "retires_at": "2027-06-15T00:00:00Z"},
-            {"retires_on": "2026-11-24"},
-        ),
         (CLAUDE, {"capabilities": {"effort": {"supported": False, "high": YES}}}, {"efforts": ()}),
         (CLAUDE, {"capabilities": None}, {"max_output_tokens": 256_000}),
         (ROUTED, {}, ROUTED_FACTS),
@@ -144,7 +115,7 @@ FREE = {"mandatory": False, "supported_efforts": None}
     ],
 )
 def test_an_entry_has_the_facts_of_its_model(entry: Facts, change: Facts, facts: Facts) -> None:
-    read = read_entry({**entry, **change}, TODAY)
+    read = read_entry({**entry, **change})
 
     assert facts.items() <= read.items()
     if change.get("capabilities", ...) is None:
@@ -170,7 +141,7 @@ KEYS = sorted({*CLAUDE, *ROUTED, "meta", "state", "max_model_len", "supports_ima
 
 @given(st.dictionaries(st.sampled_from(KEYS), JSON), st.sampled_from([{}, CLAUDE, ROUTED]))
 def test_nonsense_is_left_out(odd: dict[str, Any], base: dict[str, Any]) -> None:
-    assert None not in read_entry({**base, **odd}, TODAY).values()
+    assert None not in read_entry({**base, **odd}).values()
 
 
 # ── a server far away ────────────────────────────────────────────────────────────────────────

@@ -178,7 +178,7 @@ async def use_model(state: PromptState, argument: str) -> None:
     providers. A model that a local server lacks is refused: the session would depend on a model
     that fails. Raises: UserError."""
     from kode.config.choice import row_of
-    from kode.providers.listing import find_model
+    from kode.providers.server import find_model
 
     conversation, screen = state.conversation, state.screen
     if not argument:

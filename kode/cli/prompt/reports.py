@@ -2,6 +2,8 @@
 `/extensions`."""
 
 import asyncio
+import contextlib
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -62,9 +64,12 @@ def _label_lines(name: str, lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _address(conversation: "Conversation") -> str:
-    from kode.providers.listing import base_url_of
+    from kode.config.choice import resolve_provider
 
-    return f", {url}" if (url := base_url_of(conversation.config)) else ""
+    with contextlib.suppress(UserError):
+        url = resolve_provider(conversation.config, os.environ).base_url
+        return f", {url}" if url else ""
+    return ""
 
 
 def _sandbox(conversation: "Conversation") -> str:

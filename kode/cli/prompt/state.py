@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor
     from kode.conversation import Conversation
     from kode.events import TurnEnded
-    from kode.providers.listing import Listing, Offer
+    from kode.providers.server import Listing, Offer
 
 Work = Callable[..., Awaitable[object]]
 
@@ -177,7 +177,7 @@ class PromptState:
         """What the configured providers offer; with `ask` all that can be asked are. Call it in a
         thread."""
         if self.listing is None:
-            from kode.providers.listing import Listing
+            from kode.providers.server import Listing
 
             self.listing = Listing()
         conversation = self.conversation

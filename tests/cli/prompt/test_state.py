@@ -20,7 +20,7 @@ from kode.errors import SessionError
 from kode.events import MemoryChanged
 from kode.memory.statement import Change, Outcome
 from kode.messages import Text
-from kode.providers.listing import Offer
+from kode.providers.server import Offer
 from tests.cli.fake_conversation import FakeConversation
 from tests.pictures import png
 from tests.tables import for_each
@@ -378,13 +378,12 @@ class Offered:
 
 OWN = Offer(
     provider="anthropic",
-    title="Own",
     models=("big-model", "qwen2.5-coder:latest", "llama3.2:3b"),
     is_listed=True,
     is_near=True,
 )
-GROQ = Offer(provider="groq", title="Groq", models=("openai/gpt-oss-120b", "kimi"), is_listed=True)
-BROKEN = Offer(provider="azure", title="Azure OpenAI", models=(), problem="There is no key.")
+GROQ = Offer(provider="groq", models=("openai/gpt-oss-120b", "kimi"), is_listed=True)
+BROKEN = Offer(provider="azure", models=(), problem="There is no key.")
 
 
 async def test_a_model_missing_on_the_own_server_is_refused(chat):
