@@ -6,11 +6,11 @@ follow one short paragraph in a template's markup. A call is JSON with a tool an
 name in front of an object, an element or a tag with elements in it, or Python's notation; around it
 are special tokens, tags about tools, and fences.
 
-It must name a tool of the request and have every required argument. One that is followed by words,
-or quoted from memory, a person or a tool, is shown, not made. A reply that looks like a call and
-cannot be one gets the stop `malformed_call`, and so does a call that may as well be shown: after
-words in Markdown, or as in the model's own earlier answer. The model, which knows, is asked, and a
-call at the end of its next reply is made whatever words introduce it.
+It must name a tool of the request; wrong arguments the model is told of when the call runs. One
+that is followed by words, or quoted from memory, a person or a tool, is shown, not made. A reply
+that begins like a call and cannot be read, and one with a call after words of another kind, gets
+the stop `malformed_call`: the model is asked, and a call at the end of its next reply is made
+whatever words introduce it.
 """
 
 import ast
@@ -26,6 +26,7 @@ from typing import Any
 from kode import broken_json
 from kode.messages import (
     Message,
+    Part,
     Text,
     ToolCall,
     ToolResult,
@@ -72,9 +73,8 @@ _PAIR = re.compile(
 _END_TAGS = re.compile(r"(?:\s*</[\w.:-]+>)*")
 _PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]*\(")
 _PYTHON_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
-_BROKEN_CALL = re.compile(r"[\[{\s]*\W?(\w+)\W?\s*:\s*\W?([\w.-]+)")
-_BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
-_INSIDE = re.compile(r"[{<]")
+_BROKEN_CALL = re.compile(r"\s*([\[{]+)\s*\W?(\w+)\W?\s*:\s*\W?([\w.-]+)")
+_BEGINNING = re.compile(r"^[ \t]*(?=[{\[]|```|~~~)", re.MULTILINE)
 _LINE_NUMBER = re.compile(r"^(?:[^\s:]+:)?\d+[:\t]", re.MULTILINE)
 """What a tool puts in front of each line."""
 _NOTATION = re.compile(r"\\+[nrt]?|[^\w{(<\\]+")
@@ -83,10 +83,6 @@ _NOTATION = re.compile(r"\\+[nrt]?|[^\w{(<\\]+")
 
 class _NoCallError(Exception):
     """A text does not have the form of a call."""
-
-
-class _UnfitCallError(Exception):
-    """It has the form of a call and cannot be one: the tool is unknown, or an argument missing."""
 
 
 @dataclass(frozen=True)
@@ -107,87 +103,59 @@ def read_written_calls(message: Message, request: Request) -> Message:
     if not may_call or message.stop not in ("end", "length") or len(text) > MAX_TEXT_CHARS:
         return message
     tools = {tool.name: tool for tool in request.tools}
-    for lead, rest in _splits(text):
-        words = lead.strip()
-        try:
-            calls = _Reader(rest, tools, is_all=not words).read()
-        except (_NoCallError, RecursionError):
+    outside = (part for m in request.messages if m.role != "assistant" for part in m.parts)
+    texts = (part.text for part in outside if isinstance(part, Text | ToolResult))
+    source = "\0".join((request.system, *texts))
+    replies = [earlier for earlier in request.messages if earlier.role == "assistant"]
+    was_asked = bool(replies) and replies[-1].stop == "malformed_call"
+    is_malformed = False
+    found = (pattern.search(text) for pattern in (_MARK, _BEGINNING))
+    for place in sorted({0, *(match.start() for match in found if match)}):
+        lead, written = text[:place].strip(), text[place:]
+        calls: list[_Call] = []
+        with suppress(_NoCallError, RecursionError):
+            calls = _Reader(written, tools).read()
+        if not calls or _is_quoted((written, *(call.text for call in calls)), source):
             continue
-        except _UnfitCallError:
-            calls = []
-        heard = (
-            request.system,
-            *_texts(request.messages, "user"),
-            *_texts(request.messages, "tool"),
-        )
-        if _is_quoted(calls, rest, heard):
-            return message
-        is_marked = _MARK.match(rest) is not None
-        if _asks_about_call(request.messages):
-            is_made = len(words) <= MAX_LEAD_CHARS
-        else:
-            answers = [m for m in request.messages if m.stop == "end" and not calls_of(m)]
-            is_made = not words or (is_marked and _is_paragraph(words))
-            is_made = is_made and not _is_quoted(calls, rest, _texts(answers, "assistant"))
-        if calls and is_made:
-            return _with_calls(message, lead, rest, calls)
-        is_unclear = is_made or (calls and (is_marked or len(words) <= MAX_LEAD_CHARS))
-        is_malformed = is_unclear and message.stop == "end"
-        return replace(message, stop="malformed_call") if is_malformed else message
+        announces = _MARK.match(written) is not None and _is_paragraph(lead)
+        if not lead or announces or (was_asked and len(lead) <= MAX_LEAD_CHARS):
+            return _with_calls(message, text[:place], written, calls)
+        is_malformed = len(lead) <= MAX_LEAD_CHARS and not lead.startswith("<")
+    begun = _BROKEN_CALL.match(text)
+    if begun is not None and begun[2] in NAME_KEYS and begun[3] in tools:
+        is_malformed = broken_json.value_at(text, begun.start(1)) is None
+    is_malformed = is_malformed or _MARK.match(text.lstrip()) is not None
+    if is_malformed and message.stop == "end" and not _is_quoted((text,), source):
+        return replace(message, stop="malformed_call")
     return message
 
 
-def _with_calls(message: Message, lead: str, rest: str, calls: Sequence[_Call]) -> Message:
-    others = [part for part in message.parts if not isinstance(part, Text)]
-    texts = [Text(text=lead)] if lead.strip() else []
-    written = [
-        ToolCall(
-            id=new_call_id(),
-            name=call.name,
-            # Escapes may have created lone surrogates, which no server takes.
-            arguments=json.dumps(call.arguments, ensure_ascii=False)
-            .encode("utf-8", "replace")
-            .decode(),
-            written="" if number else rest,
+def _with_calls(message: Message, lead: str, written: str, calls: Sequence[_Call]) -> Message:
+    parts: list[Part] = [part for part in message.parts if not isinstance(part, Text)]
+    parts += [Text(text=lead)] if lead.strip() else []
+    for number, call in enumerate(calls):
+        # Escapes may have created lone surrogates, which no server takes.
+        arguments = json.dumps(call.arguments, ensure_ascii=False).encode("utf-8", "replace")
+        call_text = "" if number else written
+        parts.append(
+            ToolCall(
+                id=new_call_id(), name=call.name, arguments=arguments.decode(), written=call_text
+            )
         )
-        for number, call in enumerate(calls)
-    ]
     stop = "tool_calls" if message.stop == "end" else message.stop
-    return replace(message, parts=(*others, *texts, *written), stop=stop)
-
-
-def _splits(text: str) -> Iterator[tuple[str, str]]:
-    """Where calls could begin, as (text before, rest): at once, at the first line that looks like a
-    call, and in the middle of a line."""
-    places = (pattern.search(text) for pattern in (_BEGINNING, _INSIDE, _MARK))
-    for position in sorted({0, *(place.start() for place in places if place)}):
-        if not text[:position].endswith("`"):  # else it is quoted
-            yield text[:position], text[position:]
+    return replace(message, parts=tuple(parts), stop=stop)
 
 
 def _is_paragraph(words: str) -> bool:
     """Whether a text before a call announces an action. A colon announces a quotation."""
-    is_whole = words.endswith((".", "!", "…", "。"))
+    is_whole = words.endswith((".", "!", "…", "。", "</think>"))
     return is_whole and len(words) <= MAX_LEAD_CHARS and "\n\n" not in words
 
 
-def _asks_about_call(messages: Sequence[Message]) -> bool:
-    """Whether the model is asked what its last reply was, and was told how to show a call."""
-    replies = [message for message in messages if message.role == "assistant"]
-    return bool(replies) and replies[-1].stop == "malformed_call"
-
-
-def _texts(messages: Sequence[Message], role: str) -> list[str]:
-    parts = (part for message in messages if message.role == role for part in message.parts)
-    return [part.text for part in parts if isinstance(part, Text | ToolResult)]
-
-
-def _is_quoted(calls: Sequence[_Call], rest: str, texts: Iterable[str]) -> bool:
-    """Whether the rest of a reply, or one of the calls in it, stands in one of these texts in some
-    notation; a bare name is not enough."""
-    source = _without_notation("\0".join(texts))
-    quotable = (rest, *(call.text for call in calls))
-    return any(_without_notation(each) in source for each in quotable if re.search(r"[{(<]", each))
+def _is_quoted(texts: Iterable[str], source: str) -> bool:
+    """Whether a text stands in the source in some notation; a bare name is not enough."""
+    squeezed = _without_notation(source)
+    return any(_without_notation(text) in squeezed for text in texts if re.search(r"[{(<]", text))
 
 
 def _without_notation(text: str) -> str:
@@ -202,30 +170,21 @@ def _without_notation(text: str) -> str:
 class _Reader:
     """Parses a text that consists of calls from start to end."""
 
-    def __init__(self, text: str, tools: Mapping[str, ToolSpec], *, is_all: bool) -> None:
+    def __init__(self, text: str, tools: Mapping[str, ToolSpec]) -> None:
         self.text, self.tools = text, tools
-        self.begins_marked = is_all and _MARK.match(text.lstrip()) is not None
-        """Whether nothing precedes it, and it begins with a template's markup."""
         self.at = 0
         self.is_marked = False
         """Whether a template's markup was the last that is not a call."""
 
     def read(self) -> list[_Call]:
-        """The calls, at least one. Raises: _NoCallError, _UnfitCallError."""
+        """The calls, at least one. Raises: _NoCallError."""
         calls: list[_Call] = []
         while not self._is_over():
             begin = self.at
-            try:
-                calls_here = self._next()
-            except _NoCallError:
-                # A model that continues after a call of its template makes up the result.
-                ends_marked = self.text.rstrip().endswith((">", "}", "]", "```"))
-                if self.begins_marked and (calls or ends_marked):
-                    raise _UnfitCallError from None
-                raise
-            calls += (replace(call, text=self.text[begin : self.at]) for call in calls_here)
+            made = self._next()
+            calls += (replace(call, text=self.text[begin : self.at]) for call in made)
         if not calls or len(calls) > MAX_CALLS:
-            raise _UnfitCallError if calls or self.begins_marked else _NoCallError
+            raise _NoCallError
         return calls
 
     def _is_over(self) -> bool:
@@ -264,10 +223,8 @@ class _Reader:
             arguments = self._value()
             self.at += self.text[self.at : self.at + 1] == ")"
             return [_fit(tool, arguments)]
-        if not is_tag and not self.is_marked:
-            raise _NoCallError
-        if "<" not in self.text[self.at : begin]:
-            raise _UnfitCallError  # cut behind the name
+        if not (is_tag or self.is_marked) or "<" not in self.text[self.at : begin]:
+            raise _NoCallError  # no markup, or cut behind the name
         return [_fit(tool, {})]
 
     def _tool_here(self) -> tuple[ToolSpec, bool]:
@@ -303,7 +260,7 @@ class _Reader:
             self.at = element.end()
             ends = _END_TAGS.match(self.text, self.at)
             if (properties and key not in properties) or (ends and element[4] in ends[0]):
-                raise _UnfitCallError  # in the second case the value itself holds such an element
+                raise _NoCallError  # in the second case the value itself holds such an element
         return values
 
     def _value(self) -> Any:
@@ -311,9 +268,7 @@ class _Reader:
         value = broken_json.value_at(self.text, self.at)
         value = value or broken_json.loose_value_at(self.text, self.at)
         if value is None:
-            begun = _BROKEN_CALL.match(self.text, self.at)
-            names_tool = begun and begun[1] in NAME_KEYS and begun[2] in self.tools
-            raise _UnfitCallError if names_tool else _NoCallError
+            raise _NoCallError
         self.at = value[1]
         return value[0]
 
@@ -344,7 +299,7 @@ def _parse_python(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[_Call]:
 
 def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
     """The calls in a value that contains nothing else. Keys that are common in other data count
-    only if everything else fits as well. Raises: _NoCallError, _UnfitCallError."""
+    only if everything else fits as well. Raises: _NoCallError."""
     if isinstance(value, list) and value:
         return [call for item in value for call in _calls_in(item, tools)]
     if not isinstance(value, dict):
@@ -360,21 +315,17 @@ def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
 
 def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _Call:
     """The call that an object says by keys for the tool and for its arguments, or with the
-    arguments beside the tool. Raises: _NoCallError, _UnfitCallError."""
-    key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), None)
-    if key is None:
+    arguments beside the tool. Raises: _NoCallError."""
+    key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), "")
+    tool = tools.get(value.get(key, "").removeprefix("functions."))
+    if tool is None:
         raise _NoCallError
-    tool = tools.get(value[key].removeprefix("functions."))
-    properties = _properties(tool) if tool else {}
-    known = {key, *_LABELS, *ARGUMENT_KEYS, *properties}
+    properties = _properties(tool)
+    known = {*_LABELS, *ARGUMENT_KEYS, *properties}
     before = list(value)[: list(value).index(key)]
     # A text before the name introduces the call, as a sentence before an object does.
     thoughts = {each for each in before if isinstance(value[each], str) and each not in known}
     content = {k: v for k, v in value.items() if k != key and k not in thoughts}
-    if tool is None:
-        # Only an unmistakable object: a name occurs in much data.
-        is_call = isinstance(value.get("arguments"), dict | str) and content.keys() <= known
-        raise _UnfitCallError if is_call and key != "action" else _NoCallError
     flat = {k: v for k, v in content.items() if k not in _LABELS or k in properties}
     if flat.keys() <= properties.keys() and (flat or not properties):
         return _fit(tool, flat)
@@ -384,10 +335,6 @@ def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _C
     arguments = content[keys[0]]
     while isinstance(arguments, str):
         arguments = broken_json.parse_value(arguments)
-    if isinstance(arguments, dict) and "properties" in arguments:
-        raise _NoCallError  # a schema, which describes the tool
-    if not isinstance(arguments, dict):
-        raise _UnfitCallError
     return _fit(tool, arguments)
 
 
@@ -403,14 +350,11 @@ def _call_by_key(tool: ToolSpec, value: Any) -> _Call:
 
 
 def _fit(tool: ToolSpec, arguments: Any) -> _Call:
-    """The call, if all required arguments are present. Values are checked when it runs, which tells
-    the model what is wrong. Raises: _NoCallError if it is no object, _UnfitCallError."""
-    if not isinstance(arguments, dict):
+    """The call, if its arguments are an object, and not the schema that describes the tool. What
+    else is wrong with them the model is told when it runs. Raises: _NoCallError."""
+    is_schema = isinstance(arguments, dict) and "properties" in arguments
+    if not isinstance(arguments, dict) or (is_schema and "properties" not in _properties(tool)):
         raise _NoCallError
-    properties = _properties(tool)
-    is_known = not arguments or not properties or bool(arguments.keys() & properties.keys())
-    if not is_known or not set(tool.parameters.get("required", ())) <= arguments.keys():
-        raise _UnfitCallError
     return _Call(tool.name, arguments)
 
 

@@ -109,16 +109,6 @@ def test_a_call_that_a_file_holds_is_quoted(shown: str) -> None:
     assert read_written_calls(reply(READ), again) == reply(READ)
 
 
-def test_a_call_the_model_quoted_runs_only_once_asked() -> None:
-    shown = reply(f"A call:\n\n{READ}\n\nIt reads a file.")
-    bare = user_message("Only the call, please.")
-
-    asked = read(READ, shown, bare)
-
-    assert asked == reply(READ, stop="malformed_call")
-    assert made(read(READ, shown, bare, asked, user_message("Was that a call?")))
-
-
 @pytest.mark.parametrize("words", ["I will look.", "I need to read the file:", "**Reading**"])
 def test_a_call_after_words_runs_once_the_model_is_asked(words: str) -> None:
     text = f"{words}\n\n```json\n{READ}\n```"
@@ -237,10 +227,8 @@ def test_a_call_that_a_person_has_described_runs(said: str) -> None:
         assert calls_of(read(text, Message(role="user", parts=(Text(text=said),))))
 
 
-@pytest.mark.parametrize(
-    "text", ["<tool_call>\nread it\n</tool_call>", "<tool_call>shell</tool_call>"]
-)
-def test_tagged_words_do_not_quote_the_same_words(text: str) -> None:
+def test_tagged_words_do_not_quote_the_same_words() -> None:
+    text = "<tool_call>\nread it\n</tool_call>"
     said = Message(role="user", parts=(Text(text="Use the shell to read it."),))
     source = ToolResult(call_id="c", name="read_file", text=f"1\t{text}")
 
