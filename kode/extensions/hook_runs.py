@@ -62,13 +62,15 @@ _NAMES: Mapping[str, str] = {
     "todo": "TodoWrite",
     "skill": "Skill",
 }
+_INPUT_NAMES: Mapping[str, str] = {
+    "path": "file_path",
+    "old_text": "old_string",
+    "new_text": "new_string",
+}
+"""Arguments of tools for one file → what hooks call them."""
 
 TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
 """What a matcher is compared with, by event: at most one of these is in its input."""
-
-_FILE_TOOLS = ("read_file", "write_file", "edit_file", "search_files", "list_files")
-
-_TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
 def line_of(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
@@ -104,19 +106,30 @@ def names_of(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
-    """`tool_name` and `tool_input` of a call."""
+    """`tool_name` and `tool_input` of a call. Tools that other agents do not have by these
+    arguments keep kode's."""
     given = {key: _plain(value) for key, value in arguments.items() if value is not None}
-    return {"tool_name": name_of(tool, arguments), "tool_input": _input(tool, given, cwd)}
+    if "path" in given and tool in TOOLS.values():
+        given["path"] = os.path.normpath(cwd / paths.expand(str(given["path"])))
+    if tool == "shell":
+        if timeout_s := given.pop("timeout_s", 0):
+            given["timeout"] = int(timeout_s * 1000)
+        if given.pop("background", False):
+            given["run_in_background"] = True
+    elif tool in ("read_file", "write_file", "edit_file"):
+        hunks = [
+            {"old_text": "\n".join(hunk.old), "new_text": "\n".join(hunk.new)}
+            for hunk in given.pop("hunks", None) or ()
+        ]
+        edits = given.pop("edits", None) or (hunks if len(hunks) != 1 else [])
+        given = _renamed({**given, **(hunks[0] if len(hunks) == 1 else {})})
+        given |= {"edits": [_renamed(edit) for edit in edits]} if edits else {}
+    return {"tool_name": name_of(tool, arguments), "tool_input": given}
 
 
-def updated_call(tool: str, given: Mapping[str, Any], updated: Mapping[str, Any]) -> dict[str, Any]:
-    """The unchecked arguments of a call that a hook changed. Of one that hands on tasks, whichever
-    was changed counts, the tasks or what another agent knows of them."""
-    extra: tuple[str, ...] = ()
-    if tool == "delegate_tasks":
-        is_same = updated.get("tasks") == given.get("tasks")
-        extra = ("tasks",) if is_same else ("prompt", "subagent_type")
-    return {key: value for key, value in updated.items() if key not in extra}
+def _renamed(given: Mapping[str, Any]) -> dict[str, Any]:
+    named = {_INPUT_NAMES.get(key, key): value for key, value in given.items()}
+    return {"replace_all": False, **named} if "old_string" in named else named
 
 
 def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
@@ -127,51 +140,6 @@ def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
     files = output.files_changed or output.files_read
     response = {"success": True, "text": text, **({"filePath": files[0]} if files else {})}
     return {"tool_response": response}
-
-
-def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
-    if "path" in given and tool in _FILE_TOOLS:
-        given["path"] = os.path.normpath(cwd / paths.expand(str(given["path"])))
-    match tool:
-        case "shell":
-            timeout_ms = int(given.pop("timeout_s", 0) * 1000)
-            stays = {"run_in_background": True} if given.pop("background", False) else {}
-            return {**given, **stays, **({"timeout": timeout_ms} if timeout_ms else {})}
-        case "read_file" | "write_file":
-            return {("file_path" if key == "path" else key): v for key, v in given.items()}
-        case "edit_file":
-            hunks = [
-                _edit({"old_text": "\n".join(hunk.old), "new_text": "\n".join(hunk.new)})
-                for hunk in given.get("hunks") or ()
-            ]
-            edits = [_edit(edit) for edit in given.get("edits") or ()] or hunks
-            texts = {"edits": edits} if edits else _edit(given)
-            return {"file_path": given["path"], **(hunks[0] if len(hunks) == 1 else texts)}
-        case "search_files":
-            given["-i"] = given.pop("ignore_case", False)
-            return given
-        case "todo":
-            items: Any = given.get("items", ())
-            todos = [(item["text"], _TODO[item["status"]]) for item in items]
-            return {"todos": [{"content": t, "activeForm": t, "status": s} for t, s in todos]}
-        case "delegate_tasks":
-            tasks: Any = given.get("tasks", ())
-            prompt = "\n\n".join(str(task["goal"]) for task in tasks)
-            agents = [str(task["agent"]) for task in tasks if task.get("agent")]
-            kind = agents[0] if agents else "general-purpose"
-            about = {"description": given.get("description", ""), "subagent_type": kind}
-            return {**about, "prompt": prompt, "tasks": tasks}
-        case "fetch_url":
-            return {"prompt": "", **given}
-    return given
-
-
-def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "old_string": given.get("old_text", ""),
-        "new_string": given.get("new_text", ""),
-        "replace_all": bool(given.get("replace_all")),
-    }
 
 
 def _plain(value: Any) -> Any:
@@ -394,7 +362,7 @@ class Hooks:
         """See `tool.Interceptor`."""
         if not self._has("PreToolUse"):
             return None
-        name, fields, names = self._about(action)
+        fields, names = self._about(action)
         answer = await self.at("PreToolUse", fields, names)
         if answer.context:
             self._context[action.call_id] = answer.context
@@ -404,16 +372,15 @@ class Hooks:
                 advice = Decision(outcome=outcome, reason=answer.reason, by="hook")
         if answer.updated is None or answer.outcome == "deny":
             return advice
-        arguments = updated_call(name, fields["tool_input"], answer.updated)
+        arguments = answer.updated
         by = f"The hook {answer.by}"
         return replace(action, arguments=arguments, changed_by=by, advice=advice)
 
-    def _about(self, action: Action) -> tuple[str, dict[str, Any], Sequence[str]]:
-        """The name of an action's tool, and what hooks get and are chosen by."""
-        name = action.tool.name
-        fields = call_fields(name, action.arguments, self.conversation.place.cwd)
-        fields["tool_use_id"] = action.call_id
-        return name, fields, names_of(name, action.arguments)
+    def _about(self, action: Action) -> tuple[dict[str, Any], Sequence[str]]:
+        """What hooks get about a call, and are chosen by."""
+        name, arguments = action.tool.name, action.arguments
+        fields = call_fields(name, arguments, self.conversation.place.cwd)
+        return {**fields, "tool_use_id": action.call_id}, names_of(name, arguments)
 
     async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
         """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
@@ -421,7 +388,7 @@ class Hooks:
         before = self._context.pop(action.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()
-        _, given, names = self._about(action)
+        given, names = self._about(action)
         try:
             output = await run()
         except (ToolRefused, StorageError):
