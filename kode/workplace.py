@@ -6,7 +6,7 @@
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import beneath, paths
@@ -41,9 +41,6 @@ class Workplace:
     """The session's plan file; None: it has none."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
-    inside: Mapping[str, str] = field(default_factory=dict)
-    """More of it in the sandbox alone: a repository must not steer what runs with the person's
-    rights."""
     git: tuple[GitFolder, ...] = ()
     """Those of the working folders and of the project, which may lie elsewhere."""
     user_home: Path
@@ -55,11 +52,6 @@ class Workplace:
     sandbox."""
     named: Callable[[], frozenset[str]] = frozenset
     """Absolute paths in the project that settings of git, hooks and editors have programs run."""
-
-    def with_variables(self, all: Mapping[str, str], inside: Mapping[str, str]) -> "Workplace":
-        """With these more for all commands, and these for those in the sandbox."""
-        environment, inside = {**self.environment, **all}, {**self.inside, **inside}
-        return replace(self, environment=environment, inside=inside)
 
 
 NOWHERE = Workplace(

@@ -1,33 +1,29 @@
-"""Settings files of Claude Code and Codex: found, and read as far as kode has an equal.
+"""Settings files of Claude Code: found, and read as far as kode has an equal, their permissions.
 
 Their denials and questions count as if the person's own config had them: they only make it
-stricter. What they allow, and their variables, waits for a yes; see `kode.extensions.review`.
-https://docs.claude.com/en/docs/claude-code/settings and
-https://developers.openai.com/codex/config-reference describe the keys.
+stricter. What they allow waits for a yes; see `kode.extensions.review`.
+https://docs.claude.com/en/docs/claude-code/settings describes the keys.
 """
 
 import json
 import os
 import re
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kode import credentials, paths
+from kode import paths
 from kode.errors import ConfigError
 from kode.paths import real_path
 from kode.permissions.tool_names import own_rule
 
 MAX_BYTES = 256 * 1024  # as other files for agents
-FILES = (".claude/settings.local.json", ".claude/settings.json", ".codex/config.toml")
+FILES = (".claude/settings.local.json", ".claude/settings.json")
 """Below a project or a home."""
 Scope = Literal["project", "home"]
 
 _PATH = re.compile(r"^((?:Edit|Glob|Grep|LS|MultiEdit|NotebookEdit|Read|Write)\()(?:(/)/|\.?/)")
 """In Claude Code's rules `//a` is absolute, and `/a` and `./a` are relative to the project."""
-_POLICY = "shell_environment_policy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +36,8 @@ class ForeignSettings:
     ask: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     """Allow nothing until a person has said so."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables for commands."""
     unused: tuple[str, ...] = ()
-    """Keys, rules and variables that kode does not use."""
+    """Keys and rules that kode does not use."""
     fault: str = ""
     """Why nothing of it counts; "" if it can be read."""
 
@@ -63,8 +57,8 @@ def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
 
 
 def read_named_settings(text: str, cwd: Path) -> ForeignSettings:
-    """What `--settings` names, a file or JSON: TOML as Codex has it, all else as Claude Code
-    has it. What it allows does not count. Raises: ConfigError."""
+    """What `--settings` names, a file or JSON. What it allows does not count. Raises:
+    ConfigError."""
     is_json = text.lstrip().startswith("{")
     path = Path("--settings") if is_json else Path(real_path(cwd / paths.expand(text)))
     settings = _read(path, "home", path.parent, text if is_json else None, is_named=True)
@@ -98,17 +92,12 @@ def _read(
 def parse_settings(
     text: str, path: Path, scope: Scope = "project", *, is_named: bool = False
 ) -> ForeignSettings:
-    """The settings in the text of a file, TOML or JSON by its name. Codex has no rules that deny a
-    call: what makes it stricter is its sandbox and its policy, and kode has both of its own.
-
-    Raises: ValueError, RecursionError.
-    """
-    is_toml = path.suffix == ".toml"
-    document = tomllib.loads(text) if is_toml else json.loads(text.strip() or "{}")
+    """The settings in the text of a file. Raises: ValueError, RecursionError."""
+    document = json.loads(text.strip() or "{}")
     if not isinstance(document, dict):
         raise ValueError("it holds no JSON object")
-    permissions, policy = (_object(document.pop(key, {})) for key in ("permissions", _POLICY))
-    environment, unused = dict[str, str](), list[str]()
+    permissions, unused = document.pop("permissions", {}), list[str]()
+    permissions = dict(permissions) if isinstance(permissions, dict) else {}
 
     def rules(kind: str, *, count: bool = True) -> tuple[str, ...]:
         written = permissions.pop(kind, [])
@@ -118,38 +107,14 @@ def parse_settings(
 
     deny, ask = rules("deny"), rules("ask")
     allow = rules("allow", count=not is_named)  # --allow says it
-    for key, part in (("env", document.pop("env", {})), (f"{_POLICY}.set", policy.pop("set", {}))):
-        for name, value in _object(part).items():
-            if _is_variable(name, value):
-                environment[name] = value
-            else:
-                unused.append(f"{key}.{name}")
     # Hooks in the usual places are read by `kode.extensions.hooks`.
-    ignored = {"$schema"} if is_named or is_toml else {"$schema", "hooks"}
-    unused += [key for key in document if key not in ignored]
+    unused += [key for key in document if key != "$schema" and (is_named or key != "hooks")]
     unused += [f"permissions.{key}" for key in permissions]
-    unused += [f"{_POLICY}.{key}" for key in policy]
     return ForeignSettings(
-        path=path,
-        scope=scope,
-        deny=deny,
-        ask=ask,
-        allow=allow,
-        environment=environment,
-        unused=tuple(unused),
+        path=path, scope=scope, deny=deny, ask=ask, allow=allow, unused=tuple(unused)
     )
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _rule(rule: Any) -> str:
     """A rule of Claude Code in kode's words; "" for one that kode cannot express."""
     return own_rule(_PATH.sub(r"\1\2", rule.strip())) if isinstance(rule, str) else ""
-
-
-def _is_variable(name: str, value: Any) -> bool:
-    """Whether commands get it: `shell.environment` gives them what looks like a secret."""
-    is_text = isinstance(value, str) and "\0" not in value and name != "" and "=" not in name
-    return is_text and credentials.redact(line := f"{name}={value}") == line

@@ -67,9 +67,7 @@ async def add_extensions(
         emit(Notice(text=f"{problems[0]}{more}{list_all}"))
     if files := settings.loaded.foreign:
         approvals = trust.load(place.home, place.project, trust_project=settings.trust_project)
-        rules, *variables = review.approved_settings(files, approvals)
-        agent.gate.approve_in_session(rules)
-        agent = replace(agent, place=place.with_variables(*variables))
+        agent.gate.approve_in_session(review.approved_rules(files, approvals))
         unused = [(file.path, file.fault or ", ".join(file.unused)) for file in files]
         if lines := "; ".join(f"{path}: {text}" for path, text in unused if text):
             emit(Notice(text=f"Not used of other agents' settings: {lines}", level="info"))
@@ -152,9 +150,9 @@ async def run_in_session(hooks: Hooks, hook: Hook, line: str) -> ProgramRun:
 
 
 async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
-    """Whether a hook, and what it loads, is as a person approved it; may ask. Raises: KodeError."""
+    """Whether a hook, and what it loads, is as a person approved it. Raises: KodeError."""
     conversation, item, sandbox = hooks.conversation, hook.item, hooks.conversation.agent.sandbox
-    place, extensions = conversation.place, conversation.extensions
+    place = conversation.place
     around = await asyncio.to_thread(surroundings, place.cwd, place.home, place.user_home)
     if not await asyncio.to_thread(is_current, hook, around):
         return False
@@ -162,24 +160,19 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
         return False
     if not hook.pins_loads or conversation.settings.trust_project:
         return True
-    async with hooks.review:
-        while True:
-            approvals = await asyncio.to_thread(trust.load, place.home, place.project)
-            approval = approvals.find(item)
-            if approval is None:  # revoked meanwhile
-                return False
-            is_new = not approval.is_seen and trust.state(item, approvals) == "trusted"
-            if is_new and sandbox and await asyncio.to_thread(sandbox.kind) != "none":
-                line = sample_line(hook.event, hook.matcher, hooks.common(), place.cwd)
-                ran = await run_hook(hook, line, place, sandbox, required=True)
-                if ran.opened is None:
-                    return True
-                pin = partial(trust.pin_loads, place.home, place.project, item)
-                approvals = await asyncio.to_thread(pin, ran.opened.project)
-            if trust.state(item, approvals) == "trusted":
-                return True
-            if extensions is None or not await extensions.may_change(item):
-                return False
+    approvals = await asyncio.to_thread(trust.load, place.home, place.project)
+    approval = approvals.find(item)
+    if approval is None:  # revoked meanwhile
+        return False
+    is_new = not approval.is_seen and trust.state(item, approvals) == "trusted"
+    if is_new and sandbox and await asyncio.to_thread(sandbox.kind) != "none":
+        line = sample_line(hook.event, hook.matcher, hooks.common(), place.cwd)
+        ran = await run_hook(hook, line, place, sandbox, required=True)
+        if ran.opened is None:
+            return True
+        pin = partial(trust.pin_loads, place.home, place.project, item)
+        approvals = await asyncio.to_thread(pin, ran.opened.project)
+    return trust.state(item, approvals) == "trusted"
 
 
 async def run_hook(

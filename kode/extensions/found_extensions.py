@@ -147,15 +147,13 @@ class BundleItems:
 HASH_CHARS = 12  # enough to tell versions apart
 ABOUT_CHARS = 100  # one line
 
-_READ: Mapping[Kind, str] = {
-    "skills": ".agents/skills, .claude/skills and .kode/skills, of the project and of your home",
-    "commands": ".claude/commands and .kode/commands, of the project and of your home",
-    "agents": ".claude/agents and .kode/agents, of the project and of your home",
-    "hooks": "`hooks` in .claude/settings.json, of the project and of your home, and in "
-    "$KODE_HOME/config.json",
+NONE: Mapping[Kind, str] = {
+    "skills": "No skills here. kode reads .agents/skills, .claude/skills and .kode/skills.",
+    "commands": "No commands here. kode reads .claude/commands and .kode/commands.",
+    "agents": "No agents here. kode reads .claude/agents and .kode/agents.",
+    "hooks": "No hooks here. kode reads .claude/settings.json and $KODE_HOME/config.json.",
 }
-NONE = {kind: f"No {kind} here. kode reads {places}." for kind, places in _READ.items()}
-"""Shown if there is none."""
+"""Shown if there is none, in the project and in the home."""
 
 
 def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any]]:
@@ -166,11 +164,10 @@ def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any
     for entry in things:
         item = entry.thing.item
         about, text, remarks = _about(entry.thing)
-        row = {"name": item.name, "state": entry.standing, "scope": item.scope}
-        row |= {"origin": str(item.origin), "hash": trust.digest(item)}
-        tokens = len(text) // CHARS_PER_TOKEN
-        remarks += (entry.remark,) if entry.remark else ()
-        rows.append({**row, "tokens": tokens, "about": about, "remarks": remarks})
+        row: dict[str, Any] = {"name": item.name, "state": entry.standing, "scope": item.scope}
+        row |= {"origin": str(item.origin), "hash": trust.digest(item), "about": about}
+        row |= {"tokens": len(text) // CHARS_PER_TOKEN}
+        rows.append(row | {"remarks": (*remarks, *([entry.remark] if entry.remark else []))})
     return rows
 
 
@@ -199,15 +196,11 @@ def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
 def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
     """What it is, what a model gets of it, and remarks about it."""
     match thing:
-        case Skill():
-            return thing.description, thing.body, ()
+        case Hook():
+            marks = {"guard": thing.guard, "outside the sandbox": thing.outside}
+            return redact(thing.command), "", tuple(mark for mark, on in marks.items() if on)
         case Command():
-            hint = f"{thing.argument_hint}  " if thing.argument_hint else ""
-            return f"{hint}{thing.description}", thing.body, ()
+            return f"{thing.argument_hint}  {thing.description}".lstrip(), thing.body, ()
         case AgentDefinition():
             return thing.description, thing.prompt, ()
-        case Hook():
-            marks = ["guard"] if thing.guard else []
-            marks += ["outside the sandbox"] if thing.outside else []
-            return redact(thing.command), "", tuple(marks)
-    raise AssertionError(thing)
+    return thing.description, thing.body, ()

@@ -305,8 +305,6 @@ class Hooks:
     hooks: tuple[Hook, ...]
     """Those that count."""
     run: RunHook
-    review: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a person may be asked about a hook that has changed."""
     _shown: set[tuple[str, str]] = field(default_factory=set)
     """Name of a hook, and the kind of remark that the person has seen about it."""
     _context: dict[str, str] = field(default_factory=dict)

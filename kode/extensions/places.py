@@ -4,6 +4,7 @@ home, and reads their files, with the front matter of those in Markdown.
 The nearest folder comes first: it takes precedence over the same name further away.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -99,17 +100,16 @@ def surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
 def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     """The bundles that a person approved and that are unchanged, and a sentence for each other.
     Never raises."""
-    all_bundles: list[Bundle] = []
-    faults: list[str] = []
+    bundles, faults = list[Bundle](), list[str]()
     try:
         for plugin in installed.plugins() if paths.bundles_folder(home).is_dir() else ():
             if plugin.bundles:
-                bundles, off = installed.call(plugin, plugin.bundles, home)
-                all_bundles += bundles
+                usable, off = installed.call(plugin, plugin.bundles, home)
+                bundles += usable
                 faults += off
     except ConfigError as error:
         faults.append(str(error))
-    return tuple(all_bundles), tuple(faults)
+    return tuple(bundles), tuple(faults)
 
 
 def find_each(
@@ -149,21 +149,20 @@ def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Pla
 def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Place]:
     """The folders for `kind` ("skills") of the families (".kode", ".claude"), nearest first: from
     the working directory up to the repository's root, then the home."""
-    folders = [_own_folder(around, family, kind) for family in families]
-    paths_known = {real_path(folder) for folder in folders}
-    files = []
-    for above in project_folders(around):
-        for family in families:
-            folder = above / family / kind
-            if folder.is_dir() and real_path(folder) not in paths_known:
-                paths_known.add(real_path(folder))
-                files.append(Place(folder=folder, scope="project", top=around.project))
-    files += [
-        Place(folder=folder, scope="home", top=around.user_home)
-        for folder in folders
-        if folder.is_dir()
+    personal = [
+        around.home / kind if family == ".kode" else around.user_home / family / kind
+        for family in families
     ]
-    return files
+    known = set(map(real_path, personal))
+    found = []
+    for folder in (
+        above / family / kind for above in project_folders(around) for family in families
+    ):
+        if folder.is_dir() and real_path(folder) not in known:
+            known.add(real_path(folder))
+            found.append(Place(folder=folder, scope="project", top=around.project))
+    home = (folder for folder in personal if folder.is_dir())
+    return [*found, *(Place(folder=it, scope="home", top=around.user_home) for it in home)]
 
 
 def project_folders(around: Surroundings) -> list[Path]:
@@ -172,23 +171,17 @@ def project_folders(around: Surroundings) -> list[Path]:
     return [folder for folder in (cwd, *cwd.parents) if folder == top or top in folder.parents]
 
 
-def _own_folder(around: Surroundings, family: str, kind: str) -> Path:
-    return around.home / kind if family == ".kode" else around.user_home / family / kind
-
-
 def files_below(folder: Path, suffix: str) -> Iterator[Path]:
     """Files with this suffix, sorted, at most `MAX_FOUND` and `MAX_DEPTH` folders deep; does not
     follow links to folders."""
-    count = 0
-    for where, folders, names in os.walk(folder):
-        depth = len(Path(where).relative_to(folder).parts)
-        folders[:] = sorted(set(folders) - set(SKIPPED)) if depth < MAX_DEPTH else []
-        for name in sorted(names):
-            if name.endswith(suffix):
-                count += 1
-                if count > MAX_FOUND:
-                    return
-                yield Path(where) / name
+
+    def walk() -> Iterator[Path]:
+        for where, folders, names in os.walk(folder):
+            depth = len(Path(where).relative_to(folder).parts)
+            folders[:] = sorted(set(folders) - set(SKIPPED)) if depth < MAX_DEPTH else []
+            yield from (Path(where) / name for name in sorted(names) if name.endswith(suffix))
+
+    return itertools.islice(walk(), MAX_FOUND)
 
 
 def read_text(path: Path, place: Place) -> str:
@@ -255,8 +248,7 @@ def read_document(text: str) -> Document:
     if len(head) > MAX_HEAD_CHARS:
         return Document(body=body, problem=f"its front matter has over {MAX_HEAD_CHARS} characters")
     fields = _load(head)
-    if fields is None:
-        fields = _load(_LINE.sub(_quote, head))
+    fields = _load(_LINE.sub(_quote, head)) if fields is None else fields
     if fields is None:
         return Document(body=body, problem="its front matter is not YAML")
     return Document(body=body, fields=fields)

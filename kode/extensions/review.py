@@ -78,12 +78,6 @@ class Reviewer:
             return tuple(item for item in pending if item not in asked)
         return tuple(pending)
 
-    async def may_change(self, project: Path, item: Item) -> bool:
-        """Whether an item that changed within a session may be used as it is now; asks about each
-        change. Raises: as `review`."""
-        approvals = trust.load(self.home, project)
-        return await self._approves(approvals, [item], shown(item, approvals))
-
     async def may(self, project: Path, wanted: Item) -> bool:
         """Whether a server or hook may do what `ALONE` names: run without a sandbox
         (`trust.outside`), or start once with the network (`mcp_server.download_item`). Asks about
@@ -220,38 +214,29 @@ def _instructions_item(source: Source, project: Path) -> Item:
 
 
 def foreign_items(home: Path, cwd: Path, scope: Scope = "project") -> list[Item]:
-    """What settings of other agents allow, and variables of a repository's. Nobody is asked about
-    the person's own files, "home", which `kode extensions approve` takes by name."""
-    return [
-        _settings_item(settings)
-        for settings in find_foreign(cwd)
-        if settings.scope == scope
-        if settings.allow or (settings.environment and scope == "project")
-    ]
+    """What settings of other agents allow. Nobody is asked about the person's own files, "home",
+    which `kode extensions approve` takes by name."""
+    files = (settings for settings in find_foreign(cwd) if settings.scope == scope)
+    return [_settings_item(settings) for settings in files if settings.allow]
 
 
 def _settings_item(settings: ForeignSettings) -> Item:
-    wanted = {"allow": settings.allow, "env": dict(settings.environment)}
     return Item(
         kind="settings",
         name="/".join(settings.path.parts[-2:]),
         origin=settings.path,
         scope=settings.scope,
-        content=json.dumps({key: value for key, value in wanted.items() if value}, indent=2),
+        content=json.dumps({"allow": settings.allow}, indent=2),
         covers=(str(settings.path),),
-        can="What it allows runs unasked; its variables are for commands in the sandbox.",
+        can="What it allows runs unasked.",
     )
 
 
-def approved_settings(
-    foreign: Iterable[ForeignSettings], approvals: Approvals
-) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """The rules that count as the person's, the variables for every command, and those for commands
-    in the sandbox."""
-    rules, everywhere, inside = list[str](), dict[str, str](), dict[str, str]()
-    for settings in reversed(tuple(foreign)):  # the nearest counts
-        everywhere |= settings.environment if settings.scope == "home" else {}
-        if trust.state(_settings_item(settings), approvals) == "trusted":
-            rules += settings.allow
-            inside |= settings.environment
-    return rules, everywhere, inside
+def approved_rules(foreign: Iterable[ForeignSettings], approvals: Approvals) -> list[str]:
+    """The rules of settings files that count as the person's."""
+    return [
+        rule
+        for settings in foreign
+        if trust.state(_settings_item(settings), approvals) == "trusted"
+        for rule in settings.allow
+    ]

@@ -24,7 +24,7 @@ from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Definition, Entry
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, named
-from kode.extensions.trust import Approvals, Item
+from kode.extensions.trust import Approvals
 from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
@@ -173,13 +173,6 @@ class Extensions:
             await _wait_for([server], FIRST_START_WAITS_S)
         except KodeError as error:
             self.emit(Notice(text=f"The MCP server {server.name} stays off: {error}"))
-
-    async def may_change(self, item: Item) -> bool:
-        """Whether a changed item may be used as it is now; asks once about each change.
-
-        Raises: StorageError, BusyError.
-        """
-        return await self._reviewer.may_change(paths.project_root(self.cwd), item)
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""

@@ -58,9 +58,6 @@ MAX_FILES = 1_000  # a skill with its scripts
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of a folder that can be approved as one item."""
 MAX_LOADED = 5_000  # a package with its dependencies
-MAX_TEXT_BYTES = 64 * 1024  # longer scripts are programs, which load by other ways
-MAX_TEXTS_BYTES = 256 * 1024
-"""Limits of the texts that are kept to show a change, of one file and of all."""
 MAX_KEPT_CHARS = 1024 * 1024
 """Limit of a text that is kept to show a change."""
 
@@ -95,8 +92,6 @@ class Loaded:
     digest: str
     """SHA-256 of its content; "" if it came or changed before it was seen, so that no
     content is approved."""
-    text: str = ""
-    """To show what changed: without credentials, "" if it is too large or no text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,17 +226,19 @@ def is_held(item: Item, home: Path, project: Path) -> bool:
 
 
 def diff(item: Item, approvals: Approvals) -> str:
-    """What changed since the approval, in it and in what it loads, as a unified diff without
-    credentials; "" if new or unchanged."""
+    """What changed since the approval, as a unified diff without credentials, and which of the
+    files that it loads; "" if new or unchanged."""
     before, approval = _text_before(item, approvals), approvals.find(item)
     if before is None and approval is not None:
         before = approval.content
-    own = "" if before is None else unified_diff(item.name, redact(before), _text_to_compare(item))
+    text = "" if before is None else unified_diff(item.name, redact(before), _text_to_compare(item))
     if approval is None:
-        return own
-    if not own and approval.digest != digest(item):
-        own = f"{item.name} differs in a credential, or is too large to compare\n"
-    return own + "".join(_diff_load(load, approvals.project) for load in approval.loads)
+        return text
+    if not text and approval.digest != digest(item):
+        text = f"{item.name} differs in a credential, or is too large to compare\n"
+    changed = (it.path for it in approval.loads if _is_load_changed(it, approvals.project))
+    names = (os.path.relpath(path, approvals.project) for path in changed)
+    return text + "".join(f"{name}, which it loads, has changed: look at it\n" for name in names)
 
 
 def _text_before(item: Item, approvals: Approvals) -> str | None:
@@ -411,7 +408,6 @@ def _add_opened(
     Raises: ConfigError for too many files.
     """
     files = {file.path: file for file in known}
-    room = MAX_TEXTS_BYTES - sum(len(file.text) for file in known)
     for path in opened:
         # What git keeps there changes with each commit; what it runs, no command may change.
         inside = Path(path).is_relative_to(project)
@@ -421,9 +417,7 @@ def _add_opened(
             continue
         content, changed_at = now
         digest = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
-        text = _text_of(content) if digest and len(content) <= room else ""
-        files[path] = Loaded(path=path, digest=digest, text=text)
-        room -= len(text)
+        files[path] = Loaded(path=path, digest=digest)
         if len(files) > MAX_LOADED:
             raise ConfigError(
                 f"It opens more than {MAX_LOADED:,} files of the project, too many to approve with "
@@ -441,16 +435,6 @@ def _is_load_changed(file: Loaded, project: Path) -> bool:
     # The kernel sets this time, whatever a program wants.
     version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
     return _digest_of(file.path, project, version) != file.digest
-
-
-def _diff_load(file: Loaded, project: Path) -> str:
-    """What changed in a file, without credentials; "" if nothing did. Never raises."""
-    if not _is_load_changed(file, project):
-        return ""
-    name, now = os.path.relpath(file.path, project), _read_load(file.path, project)
-    after = _text_of(now[0]) if now is not None else ""
-    shown = unified_diff(name, file.text, after)
-    return shown or f"{name}, which it loads, is {'another file now' if now else 'gone'}\n"
 
 
 def _folders_of(opened: Iterable[str]) -> tuple[str, ...]:
@@ -490,12 +474,3 @@ def _read_load(path: str, project: Path) -> tuple[bytes, float] | None:
         return now and (now[0], max(link.st_ctime, now[1]))
     except OSError:
         return None
-
-
-def _text_of(content: bytes) -> str:
-    if len(content) > MAX_TEXT_BYTES:
-        return ""
-    try:
-        return redact(content.decode())
-    except UnicodeDecodeError:
-        return ""

@@ -152,7 +152,7 @@ class _ShellCommand:
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
         argv = (program, "-c", self.command)
         place, wrap = self._context.place, self._context.wrap_command
-        environment = {**place.environment, **(place.inside if wrap else {}), **_ADDED}
+        environment = {**place.environment, **_ADDED}
         checks = self._context.decision.checks if program == "/bin/bash" else ()
         self._channel, traced = check_statuses.begin(checks, environment)
         if wrap is not None:

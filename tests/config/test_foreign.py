@@ -9,8 +9,8 @@ from kode.config.foreign import ForeignSettings, parse_settings
 from tests.tables import for_each
 
 
-def read(text: str, name: str = "settings.json") -> ForeignSettings:
-    return parse_settings(text, Path(name))
+def read(text: str) -> ForeignSettings:
+    return parse_settings(text, Path("settings.json"))
 
 
 GIVEN = {
@@ -44,7 +44,7 @@ def test_rules_that_cannot_be_expressed_are_named(rule: object) -> None:
     assert list(said.unused) == [f"permissions.deny: {rule}"]
 
 
-def test_all_that_is_not_used_has_its_reason() -> None:
+def test_all_that_is_not_used_is_named() -> None:
     said = read(
         json.dumps(
             {
@@ -52,13 +52,11 @@ def test_all_that_is_not_used_has_its_reason() -> None:
                 "model": "opus",
                 "permissions": {"defaultMode": "plan"},
                 "new": 1,
-                "env": {"A": "1", "B": 2, "API_KEY": "abcdefgh12345678"},
             }
         )
     )
 
-    assert set(said.unused) == {"model", "permissions.defaultMode", "new", "env.B", "env.API_KEY"}
-    assert said.environment == {"A": "1"}
+    assert set(said.unused) == {"model", "permissions.defaultMode", "new"}
 
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"permissions": 1, "env": [1]}', "null", ""])
@@ -67,28 +65,4 @@ def test_damaged_settings_are_a_fault_or_nothing(text: str) -> None:
         said = read(text)
     except ValueError:
         return
-    assert (said.deny, said.allow, said.environment) == ((), (), {})
-
-
-def test_codex_gives_variables_and_the_rest_has_reasons() -> None:
-    said = read(
-        """
-        model = "gpt-5.5"
-        sandbox_mode = "danger-full-access"
-        [shell_environment_policy]
-        inherit = "all"
-        set = { CI = "1" }
-        [mcp_servers.docs]
-        command = "docs"
-        """,
-        "config.toml",
-    )
-
-    assert said.environment == {"CI": "1"}
-    assert set(said.unused) == {
-        "model",
-        "sandbox_mode",
-        "mcp_servers",
-        "shell_environment_policy.inherit",
-    }
-    assert (said.allow, said.deny) == ((), ())
+    assert (said.deny, said.allow) == ((), ())

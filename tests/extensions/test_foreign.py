@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 
-from kode.config.load import Loaded, load_config
+from kode.config.load import load_config
 from kode.errors import ConfigError
-from kode.events import Event, Notice, ToolFinished
+from kode.events import Event, Notice
 from kode.extensions import review, trust
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.conftest import opened as opened
 from tests.extensions.found_extensions.conftest import world as world
-from tests.needs import needs
 
 DONE = {"text": "done"}
 ASKED = {"name": "shell", "arguments": {"command": "touch made.txt"}}
-SAYS = {"name": "shell", "arguments": {"command": 'echo "<$STAGE>"'}}
-PRINTS = {"name": "shell", "arguments": {"command": "printenv STAGE"}}
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +24,6 @@ def home(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settings(world: World, where: str = ".claude/settings.json", **given: Any) -> None:
     world.write(where, json.dumps(given))
-
-
-def finished(events: list[Event]) -> list[ToolFinished]:
-    return [event for event in events if isinstance(event, ToolFinished)]
 
 
 WHERE = [".claude/settings.json", ".claude/settings.local.json", "~/.claude/settings.json"]
@@ -77,35 +70,6 @@ async def test_a_changed_allowance_waits_again(world: World, opened: Open) -> No
     assert not (world.project / "made.txt").exists()
 
 
-async def test_variables_of_ones_own_file_hold_everywhere(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    settings(world, "~/.claude/settings.json", env={"STAGE": "own"})
-    conversation = await opened({"calls": [SAYS]}, DONE, mode="full")
-
-    await conversation.turn("say")
-
-    assert finished(events)[0].text.strip() == "<own>"
-
-
-@needs("bwrap")
-@pytest.mark.parametrize(
-    ("approved", "mode", "said"),
-    [(False, "auto-edit", "<>"), (True, "auto-edit", "<theirs>"), (True, "full", "<>")],
-)
-async def test_variables_of_a_repository_wait_and_stay_in_the_sandbox(
-    world: World, opened: Open, events: list[Event], approved: bool, mode: str, said: str
-) -> None:
-    settings(world, env={"STAGE": "theirs"})
-    if approved:
-        trust.approve(world.home, world.project, [*review.foreign_items(world.home, world.project)])
-    conversation = await opened({"calls": [SAYS]}, DONE, mode=mode)
-
-    await conversation.turn("say")
-
-    assert finished(events)[0].text.strip() == said
-
-
 async def test_unused_settings_are_named_once(
     world: World, opened: Open, events: list[Event]
 ) -> None:
@@ -124,7 +88,7 @@ async def test_unused_settings_are_named_once(
 async def test_a_file_that_links_out_is_a_fault(
     world: World, opened: Open, events: list[Event]
 ) -> None:
-    outside = world.write("~/elsewhere.json", json.dumps({"env": {"STAGE": "out"}}))
+    outside = world.write("~/elsewhere.json", json.dumps({"permissions": {"allow": ["Bash"]}}))
     world.write(".claude/empty", "")
     (world.project / ".claude/settings.json").symlink_to(outside)
     conversation = await opened(DONE)
@@ -135,22 +99,18 @@ async def test_a_file_that_links_out_is_a_fault(
     assert list(review.foreign_items(world.home, world.project)) == []
 
 
-async def test_named_settings_deny_and_set_but_never_allow(
+async def test_named_settings_deny_but_never_allow(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     named = {
         "permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash(rm:*)"]},
-        "env": {"STAGE": "named"},
         "hooks": {"Stop": []},
     }
-    conversation = await opened(
-        {"calls": [ASKED]}, {"calls": [PRINTS]}, DONE, mode="full", settings=json.dumps(named)
-    )
+    conversation = await opened({"calls": [ASKED]}, DONE, mode="full", settings=json.dumps(named))
 
     ended = await conversation.turn("make and say")
 
     assert [one.subject for one in ended.denials] == ["touch made.txt"]
-    assert finished(events)[-1].text.strip() == "named"
     assert conversation.config.permissions.allow == ()
     said = next(one.text for one in events if isinstance(one, Notice) and "rm:" in one.text)
     assert "hooks" in said
@@ -162,12 +122,9 @@ def test_unreadable_named_settings_are_a_fault(world: World, named: str) -> None
         load_config(world.home, world.project, environ={}, flags={"settings": named})
 
 
-def test_named_settings_are_read_by_their_ending(world: World) -> None:
+def test_named_settings_may_be_a_file(world: World) -> None:
     world.write("deny.json", json.dumps({"permissions": {"ask": ["Read(a.txt)"]}}))
-    world.write("policy.toml", '[shell_environment_policy.set]\nSTAGE = "codex"\n')
 
-    def loaded(name: str) -> Loaded:
-        return load_config(world.home, world.project, environ={}, flags={"settings": name})
+    loaded = load_config(world.home, world.project, environ={}, flags={"settings": "deny.json"})
 
-    assert loaded("deny.json").config.permissions.ask == ("read(a.txt)",)
-    assert loaded("policy.toml").foreign[0].environment == {"STAGE": "codex"}
+    assert loaded.config.permissions.ask == ("read(a.txt)",)

@@ -183,21 +183,6 @@ def test_a_key_is_neither_stored_nor_shown(home, project):
     assert trust.diff(other, approvals)
 
 
-def test_a_key_in_a_loaded_file_is_not_stored(home, project):
-    loaded = project / ".env"
-    loaded.write_text(f"TOKEN={KEY}\n")
-    trust.approve(home, project, [an_item(project)])
-    trust.pin_loads(home, project, an_item(project), [str(loaded)])
-    assert KEY not in paths.trust_file(home, project).read_text()
-
-    loaded.write_text(f"TOKEN={KEY[:-1]}\n")
-
-    approvals = trust.load(home, project)
-    assert trust.state(an_item(project), approvals) == "changed"
-    assert ".env" in trust.diff(an_item(project), approvals)
-    assert KEY[:-1] not in trust.diff(an_item(project), approvals)
-
-
 def test_a_loaded_link_out_of_the_project_is_not_followed(home, project, tmp_path):
     key = tmp_path / "id_rsa"
     key.write_text("PRIVATE")

@@ -327,7 +327,6 @@ def _find_foreign_settings(cwd: Path) -> Iterator[Finding]:
         counts = {
             "denied": settings.deny,
             "asked about": settings.ask,
-            "variables": settings.environment,
         }
         parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
         parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []

@@ -12,7 +12,6 @@ from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import opener
-from kode.permissions.question import Answer, Question
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 from tests.needs import PLAIN_PYTHON, needs
@@ -23,18 +22,6 @@ pytestmark = [pytest.mark.slow, needs("bwrap")]
 SERVERS = Path(__file__).parent.parent / "servers"
 SETTINGS = ".claude/settings.json"
 READ = {"name": "list_files", "arguments": {"path": "."}}
-
-
-class Person:
-    """Answers every question alike."""
-
-    def __init__(self, choice: Any = "once") -> None:
-        self.choice = choice
-        self.asked: list[str] = []
-
-    async def __call__(self, question: Question) -> Answer:
-        self.asked.append(question.preview)
-        return Answer(choice=self.choice)
 
 
 def bring(world: World, way: str) -> Path:
@@ -73,28 +60,6 @@ async def test_a_change_of_what_a_hook_loads_blocks_it(
     assert await outcomes(talk) == [""]
     file.write_text(file.read_text() + "\n# changed\n")
     assert await outcomes(talk) == ["", "deny"]
-
-
-async def test_a_person_sees_what_changed_and_may_accept_it(world: World, opened: Open) -> None:
-    file = bring(world, "imported")
-    person = Person()
-    talk = await opened(*with_calls(1), *with_calls(2), ask=person)
-    await outcomes(talk)
-    file.write_text("allowed = False\n")
-    assert await outcomes(talk) == ["", "", ""]
-    (shown,) = person.asked
-    assert "scripts/policy.py" in shown
-    assert "-allowed = True\n+allowed = False" in shown
-
-
-async def test_a_refused_change_is_asked_about_once(world: World, opened: Open) -> None:
-    file = bring(world, "sourced")
-    person = Person("no")
-    talk = await opened(*with_calls(1), *with_calls(2), ask=person)
-    await outcomes(talk)
-    file.write_text("exit 0\n")
-    assert await outcomes(talk) == ["", "deny", "deny"]
-    assert len(person.asked) == 1
 
 
 async def test_a_change_before_the_first_run_counts(world: World, opened: Open) -> None:
