@@ -94,11 +94,6 @@ def processes(folder: Path) -> dict[int, str]:
     return found
 
 
-def clients_of(id: str) -> list[int]:
-    """The processes of terminals that are attached to a session."""
-    return [pid for pid, line in processes(Path(id)).items() if f"attach {id}" in line]
-
-
 def working_in(folder: Path) -> list[str]:
     """The command lines of living processes whose working directory is in a folder."""
     found = []
@@ -108,14 +103,6 @@ def working_in(folder: Path) -> list[str]:
                 if (entry / "cwd").readlink().is_relative_to(folder) and _state(entry) != "Z":
                     found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
     return found
-
-
-def holder_of(folder: Path) -> int:
-    return next(pid for pid, line in processes(folder).items() if "holder.py" in line)
-
-
-def prompt_of(folder: Path) -> int:
-    return next(pid for pid, line in processes(folder).items() if "holder.py" not in line)
 
 
 def _state(entry: Path) -> str:

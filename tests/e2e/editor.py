@@ -94,17 +94,13 @@ class Editor:
 
         await asyncio.wait_for(wait(), WAIT_S)
 
-    def of(self, kind: str, session: str = "") -> list[dict[str, Any]]:
-        """The updates of one kind, of one session or of all."""
-        return [
-            update
-            for one, update in self.updates
-            if update["sessionUpdate"] == kind and session in ("", one)
-        ]
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        """The updates of one kind."""
+        return [update for _, update in self.updates if update["sessionUpdate"] == kind]
 
-    def said(self, kind: str = "agent_message_chunk", session: str = "") -> str:
+    def said(self, kind: str = "agent_message_chunk") -> str:
         """The texts of chunks of one kind, joined."""
-        return "".join(one["content"].get("text", "") for one in self.of(kind, session))
+        return "".join(one["content"].get("text", "") for one in self.of(kind))
 
     def call(self, number: int = 0) -> dict[str, Any]:
         """A call of a tool as it stands after all its updates."""

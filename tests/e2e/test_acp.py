@@ -16,7 +16,6 @@ from tests.e2e.command import Place
 from tests.e2e.editor import Editor, editor
 from tests.pictures import png
 from tests.scripted_server import ScriptedServer
-from tests.unsealed import unsealed
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "one\ntwo\n"}}
 
@@ -189,62 +188,6 @@ async def test_load_tells_the_whole_history_before_it_answers(
     assert loaded.modes.current_mode_id == "ask"
 
 
-async def test_sessions_are_listed_by_directory_and_by_pages(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "hello"}])
-    session = await zed.open()
-    await zed.open()  # never used, so in no list
-    await zed.prompt(session, "what a long way")
-    (first,) = place.session_files[:1]
-    for number in range(60):
-        name = f"20200101-000000-{number:06x}"
-        text = unsealed(first.read_text()).replace(session, name)
-        (first.parent / f"{name}.jsonl").write_text(text)
-
-    page = await zed.agent.list_sessions(cwd=str(place.project))
-    rest = await zed.agent.list_sessions(cwd=str(place.project), cursor=page.next_cursor)
-    elsewhere = await zed.agent.list_sessions(cwd=str(place.folder))
-
-    ids = [one.session_id for one in (*page.sessions, *rest.sessions)]
-    assert len(ids) == len(set(ids)) == 61
-    assert page.sessions[0].title == "what a long way"
-    assert page.sessions[0].cwd == str(place.project)
-    assert rest.next_cursor is None
-    assert elsewhere.sessions == []
-
-
-async def test_a_fork_goes_its_own_way_at_the_same_time(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    slow = {"match": "slow", "text": " ".join(map(str, range(4_000)))}
-    server.play(
-        [
-            {**slow, "wire": {"chunk_delay_s": 0.05}},
-            {"match": "quick", "text": "there"},
-            {"match": "first", "text": "one"},
-        ]
-    )
-    session = await zed.open()
-    await zed.prompt(session, "first")
-    forked = await zed.agent.fork_session(
-        cwd=str(place.project), session_id=session, mcp_servers=[]
-    )
-    fork = forked.session_id
-    turn = asyncio.ensure_future(zed.prompt(fork, "slow"))
-    await zed.until(lambda: zed.said(session=fork))
-
-    answer = await zed.prompt(session, "quick")
-
-    assert not turn.done()
-    assert answer.stop_reason == "end_turn"
-    assert zed.said(session=session) == "onethere"
-    sent = str(server.requests[-1].json["messages"])
-    assert ("first" in sent, "slow" in sent) == (True, False)
-    await zed.agent.cancel(session_id=fork)
-    assert (await turn).stop_reason == "cancelled"
-
-
 # ── what comes with a prompt ─────────────────────────────────────────────────────────────────
 
 
@@ -288,26 +231,6 @@ async def test_a_link_sends_what_its_name_sends(
     assert '"type":"taint"' not in place.session_files[0].read_text()
 
 
-async def test_content_that_kode_cannot_take_is_refused_and_not_kept(
-    zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "fine"}])
-    session = await zed.open()
-
-    for block, what in (
-        (acp.audio_block("AAAA", "audio/wav"), "cannot listen"),
-        (acp.image_block("not base64!", "image/png"), "base64"),
-        (acp.image_block("AAAA", "image/png"), "image"),
-        (acp.text_block("  "), "empty"),
-    ):
-        with pytest.raises(RequestError, match=what):
-            await zed.prompt(session, block)
-
-    await zed.prompt(session, "hello")
-    assert zed.said() == "fine"
-    assert "image_url" not in str(turns(server))
-
-
 # ── modes and models ─────────────────────────────────────────────────────────────────────────
 
 
@@ -341,19 +264,6 @@ async def test_mode_and_model_are_options_and_modes_for_old_clients(
 
 
 # ── faults ───────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_providers_fault_is_an_error_with_a_remedy(
-    zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"error": {"status": "auth", "text": "bad key"}}, {"text": "now it works"}])
-    session = await zed.open()
-
-    with pytest.raises(RequestError, match="key"):
-        await zed.prompt(session, "hello")
-
-    await zed.prompt(session, "hello again")
-    assert zed.said() == "now it works"
 
 
 async def test_wrong_requests_are_errors_and_end_nothing(
@@ -416,21 +326,3 @@ async def test_leaving_stops_the_turn_and_closes_the_session(
     assert answer[0].stop_reason == "cancelled"
     last = json.loads(place.session_files[0].read_text().splitlines()[-1])
     assert (last["type"], last["status"]) == ("turn", "interrupted")
-
-
-async def test_flags_hold_for_sessions_of_an_editor(place: Place, server: ScriptedServer) -> None:
-    looks = {"calls": [{"name": "list_files", "arguments": {}}]}
-    server.play([looks, looks, {"calls": [WRITE]}, {"text": "done"}, {"text": "yes"}])
-    async with editor(place, "--no-session", "--no-memory", "--max-steps", "2") as client:
-        session = await client.open()
-        answer = await client.prompt(session, "look around for ever")
-        assert answer.stop_reason == "max_turn_requests"
-        assert "limit of 2 steps" in client.said()
-        client.updates.clear()
-        await client.prompt(session, "write")
-        await client.prompt(session, "is it there?")
-        await client.prompt(session, "/undo")
-
-    assert client.said().startswith("doneyes")
-    assert not (place.project / "a.txt").exists()
-    assert place.session_files == []

@@ -35,24 +35,6 @@ def test_the_answer_is_json_on_stdout_after_tools_worked(
     assert formats(server) == [None, None]
 
 
-def test_an_unfit_answer_is_asked_for_three_times(place: Place, server: ScriptedServer) -> None:
-    wrong = {"text": json.dumps({"file": "a.py", "line": 0})}
-    server.play([wrong, {"text": json.dumps(GOOD)}, *[{"text": "There is none."}] * 3])
-    flags = ("--json-schema", json.dumps(BUG), "--no-memory", "--output-format", "json")
-    done = place.run("run", *flags, "Find a bug")
-    failed = place.run("run", *flags, "Find a bug")
-
-    result = done.json
-    assert (done.code, result["status"], result["structured"]) == (0, "success", GOOD)
-    first, again, *others = (request.json for request in server.requests)
-    assert "$.line: 0 is less than the minimum of 1" in again["messages"][-1]["content"]
-    assert again["response_format"]["json_schema"]["schema"] == BUG
-    assert (again["tool_choice"], again["tools"]) == ("none", first["tools"])
-    assert (failed.code, failed.json["status"], len(others)) == (1, "error", 3)
-    assert "asked 3 times: it is not JSON" in failed.json["error"]
-    assert (failed.json["structured"], failed.json["result"]) == (None, "There is none.")
-
-
 @pytest.mark.parametrize(
     ("given", "why"),
     [("{", "is not JSON"), ('{"type": "thing"}', "is not a JSON schema: $.type")],

@@ -116,21 +116,6 @@ def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
     assert result["status"] == "success"
 
 
-def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> None:
-    place.config(subagent={"max_depth": 2})
-
-    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
-        if goal == "upper" and not messages:
-            tasks = {"tasks": [{"goal": "lower"}]}
-            return {"calls": [{"name": "delegate_tasks", "arguments": tasks}]}
-        return {"text": f"{goal} heard: {text_of(messages[-1]) if messages else 'nothing'}"}
-
-    place.play(["upper"], child)
-
-    assert "lower heard: nothing" in place.result("run", "delegate this")["result"]
-    place.wait_until_alone()
-
-
 async def test_children_are_asked_about_by_name_and_session_answers_hold(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,5 @@
 """The tour, with the installed command: it plays to its end, can be left, and leaves nothing."""
 
-import os
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -76,13 +74,4 @@ def test_the_person_answers_and_says_when_to_go_on(tmp_path: Path, environ: dict
             terminal.type("enter")
         terminal.until("restored dates.py", "has been deleted", "Next: set up")
         assert terminal.ended() == 0
-    assert left_behind(tmp_path) == []
-
-
-def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
-    with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ) as terminal:
-        terminal.until(PAUSE)
-        assert left_behind(tmp_path) != []
-        os.kill(terminal.process.pid, signal.SIGHUP)
-        terminal.ended()
     assert left_behind(tmp_path) == []

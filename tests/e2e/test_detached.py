@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from tests.e2e.background import (
     until,
     working_in,
 )
-from tests.e2e.command import Place, needs_a_whole_sandbox
+from tests.e2e.command import Place
 from tests.needs import needs
 from tests.scripted_server import ScriptedServer
 
@@ -100,26 +101,6 @@ def test_an_attached_terminal_is_the_prompt_and_detaches(
     assert sessions.over(id)["turns"] == 2
 
 
-def test_two_terminals_see_the_same_and_both_type(
-    sessions: Background, server: ScriptedServer
-) -> None:
-    server.play([READ, EDIT, DONE])
-    id = sessions.start("do it")
-    sessions.does(id, "asks")
-
-    with sessions.attach(id) as first, sessions.attach(id) as second:
-        first.until("Change a file")
-        second.until("Change a file")
-        first.type("y", "enter")
-        second.until("All is done.")
-        second.type("more", "enter")
-        first.until("> more")
-        second.type("\x04")
-        first.until(f"{id} ended: success")
-        second.until(f"{id} ended: success")
-        assert first.ended() == second.ended() == 0
-
-
 def test_stopping_a_session_ends_everything_it_started(
     sessions: Background, server: ScriptedServer
 ) -> None:
@@ -133,6 +114,25 @@ def test_stopping_a_session_ends_everything_it_started(
     one = sessions.listed()[id]
     assert (one["state"], one["status"]) == ("ended", "interrupted")
     assert not working_in(sessions.place.project)
+
+
+def test_a_killed_session_is_listed_and_resumed(
+    sessions: Background, server: ScriptedServer
+) -> None:
+    server.play([SLEEP, DONE])
+    id = sessions.start("do it", "--permission-mode", "full")
+    until(lambda: (sessions.place.project / "begun").exists())
+
+    for pid in processes(sessions.folder(id)):  # its holder and its prompt
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not processes(sessions.folder(id)))
+
+    assert sessions.listed()[id]["state"] == "killed"
+    assert f"`kode attach {id}` resumes it." in sessions.place.run("ps").out
+    resumed = sessions.place.run("continue", "go on", "--id", id, "--no-memory")
+    assert resumed.out == "All is done.\n"
+    assert messages(server).count("do it") == 2
+    until(lambda: not working_in(sessions.place.project))
 
 
 def test_foreseeable_errors_are_said_by_the_command_itself(
@@ -174,23 +174,6 @@ def test_a_session_waits_for_its_background_commands(
 
     assert sessions.over(id)["status"] == "success"
     assert (sessions.place.project / "gone").exists()
-
-
-def test_a_session_is_recorded_replayed_and_has_values(
-    sessions: Background, server: ScriptedServer
-) -> None:
-    place = sessions.place
-    server.play([READ, EDIT, {"text": '{"n": 7}'}])
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    flags = ("--permission-mode", "auto-edit", "--json-schema", json.dumps(schema))
-    recorded = sessions.start("do it", *flags, "--record", "cassette.json")
-    one = sessions.over(recorded)
-    assert (one["status"], one["structured"]) == ("success", {"n": 7})
-    (place.project / "a.txt").write_text("one\n")
-    place.url = "http://127.0.0.1:9/v1"
-    replayed = sessions.start("do it", *flags, "--replay", "cassette.json")
-
-    assert sessions.over(replayed)["structured"] == {"n": 7}
 
 
 def test_a_key_of_a_task_reaches_no_file(sessions: Background, server: ScriptedServer) -> None:
@@ -274,32 +257,3 @@ def git(project: Any, *words: str) -> str:
         ["git", *identity, *words], cwd=project, capture_output=True, text=True, check=True
     )
     return done.stdout.strip()
-
-
-@pytest.mark.parametrize("reached", [True, False])
-def test_the_list_says_how_a_goal_ended(
-    sessions: Background, server: ScriptedServer, reached: bool
-) -> None:
-    """Not how its turns did: the first ends with a check of the model's own that fails."""
-    needs_a_whole_sandbox(sessions.place)
-    check = {"calls": [{"name": "shell", "arguments": {"command": "pytest --version; false"}}]}
-    server.play([check, DONE, *((READ, EDIT) if reached else ()), DONE])
-    goal = ("--goal", "it says two", "--verify", "grep -rq two .")
-    mode = ("--permission-mode", "full")
-    started = sessions.place.run("start", *goal, *mode, "--output-format", "json")
-
-    one = sessions.over(started.json["id"])
-
-    assert one["task"] == "it says two"
-    assert sessions.place.run("session", "list", "--json").json[0]["task"] == "it says two"
-    assert one["status"] == ("success" if reached else "incomplete")
-    assert bool(one["error"]) is not reached
-
-
-def test_a_flag_of_run_is_a_flag_of_start(sessions: Background) -> None:
-    of_run = sessions.place.run("run", "--help").out
-    of_start = sessions.place.run("start", "--help").out
-    flags = {word.strip(",[].") for word in of_run.split() if word.startswith(("--", "[--"))}
-
-    assert flags
-    assert all(flag in of_start for flag in flags)

@@ -1,39 +1,9 @@
 """What people bring from other agents, typed as they know it."""
 
-import json
-
 import pytest
 
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
-
-
-def test_other_agents_call_names_run_and_go_back_unchanged(
-    place: Place, server: ScriptedServer
-) -> None:
-    (place.project / "a.txt").write_text("one\n")
-    replies = [
-        {"calls": [{"name": "Read", "arguments": {"file_path": "a.txt"}}]},
-        {
-            "calls": [
-                {
-                    "name": "Edit",
-                    "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"},
-                },
-                {"name": "Bash", "arguments": {"command": ["cat", "a.txt"], "timeout": 5000}},
-            ]
-        },
-        {"text": "done"},
-    ]
-    server.play(replies)
-    done = place.run("run", "x", "--permission-mode", "auto-edit", "--output-format", "json")
-    sent = server.requests[-1].json["messages"]
-    assert (place.project / "a.txt").read_text() == "two\n"
-    assert (done.json["files_changed"], done.json["denials"]) == (["a.txt"], [])
-    calls = [call["function"] for message in sent for call in message.get("tool_calls", ())]
-    assert [call["name"] for call in calls] == ["Read", "Edit", "Bash"]
-    assert json.loads(calls[1]["arguments"]) == replies[1]["calls"][0]["arguments"]
-    assert not any("was not run" in json.dumps(message) for message in sent)
 
 
 @pytest.mark.parametrize("words", [["-r"], ["--resume"]])

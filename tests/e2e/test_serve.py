@@ -125,38 +125,6 @@ def calls(place: Place) -> list[str]:
     return [part["name"] for part in parts if part["type"] == "tool_call"]
 
 
-@pytest.mark.parametrize("moment", ["stream", "call", "question"])
-def test_a_kill_at_any_moment_loses_nothing_and_work_continues(
-    place: Place, server: ScriptedServer, serve: Any, moment: str
-) -> None:
-    replies = {"stream": STREAM, "call": RUNNING, "question": WRITING}
-    server.play([replies[moment]])
-    client = serve()
-    given = {"prompt": "make it", "cwd": str(place.project), "mode": "ask", "wait_s": 0}
-    state = client.call("kode_start", **given)
-    session = state["session"]
-    until(lambda: server.requests if moment == "stream" else calls(place))
-    if moment == "question":
-        assert client.call("kode_wait", session=session)["status"] == "asks"
-
-    client.send("tools/call", name="kode_wait", arguments={"session": session, "wait_s": 40})
-    client.process.kill()
-    with pytest.raises((EOFError, BrokenPipeError)):
-        client.ask("ping")
-    before = place.session_files[0].read_text()
-    assert prompts(place) == ["make it"]
-
-    server.play([{"text": "back again"}])
-    (second := serve()).call("kode_sessions")
-    (row,) = second.call("kode_sessions")["sessions"]
-    assert (row["session"], row["status"], row["task"]) == (session, "closed", "make it")
-    state = second.call("kode_reply", session=session, prompt="go on")
-    assert state["result"]["result"] == "back again"
-    assert place.session_files[0].read_text().startswith(before)
-    assert prompts(place) == ["make it", "go on"]
-    assert not (place.project / "a.txt").exists()
-
-
 def test_memory_alone_over_stdio(place: Place, serve: Any) -> None:
     client = serve("--memory-only")
     tools = [tool["name"] for tool in client.ask("tools/list")["tools"]]

@@ -13,7 +13,6 @@ import pytest
 
 from tests.e2e.background import until
 from tests.e2e.command import KODE, Place
-from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 SLEEP = {
@@ -114,22 +113,3 @@ def test_a_closed_terminal_ends_the_turn_and_its_command(
 
     assert last_turn(place)["status"] == "interrupted"
     assert is_gone(place.project / "pid")
-
-
-def test_ctrl_z_stops_the_prompt_and_fg_continues_the_turn(
-    place: Place, server: ScriptedServer
-) -> None:
-    server.play([{"text": "It has gone on to its end."}, {"text": "And a second one."}])
-    with Terminal("bash", ["--norc", "-i"], cwd=place.project, env=place.environ) as terminal:
-        terminal.type(f"{KODE} --no-memory", "enter")
-        terminal.until("ask · ")
-        terminal.type("go on", "enter")
-        terminal.until("to its end.", "1 step")
-        terminal.type("\x1a")
-        terminal.until("Stopped")
-        terminal.type("echo in $((40 + 2)) the shell", "enter")
-        terminal.until("in 42 the shell")
-
-        terminal.type("fg", "enter")
-        terminal.type("again", "enter")
-        terminal.until("And a second one.")

@@ -162,20 +162,6 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(
     assert not living()
 
 
-def test_a_subagent_refuses_questions_that_no_person_answers(
-    place: Place, server: ScriptedServer
-) -> None:
-    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
-    server.play([{"calls": [call], **USES}, {"text": "could not"}])
-
-    ran = run(place, "--goal", "g")
-
-    assert (ran.code, ran.result["status"]) == (1, "incomplete")
-    assert [one["tool"] for one in ran.result["refused"]] == ["write_file"]
-    assert ran.result["files_changed"] == []
-    assert not (place.project / "a.txt").exists()
-
-
 def living() -> list[processes.Process]:
     """The processes that were started in this place."""
     return processes.ProcessTree(MARK).find()

@@ -49,31 +49,6 @@ def test_closed_streams_stop_nothing(place: Place, closed: str, code: int) -> No
     assert session.read_text().count('"type":"turn"') == 1
 
 
-def test_a_vanished_working_directory_ends_the_turn_in_a_report(place: Place) -> None:
-    folder = place.folder / "going"
-    folder.mkdir()
-    going = script(
-        place,
-        {"calls": [{"name": "shell", "arguments": {"command": f"rm -r {folder}"}}]},
-        {
-            "calls": [
-                {"name": "list_files", "arguments": {}},
-                {"name": "read_file", "arguments": {"path": "a.txt"}},
-                {"name": "shell", "arguments": {"command": "true"}},
-            ]
-        },
-        {"text": "It is gone."},
-    )
-    flags = ("--permission-mode", "full", "--script", going)
-
-    done = place.run("run", *flags, "clean up", cwd=folder)
-
-    assert (done.code, done.out) == (0, "It is gone.\n")
-    assert "Traceback" not in done.err
-    (session,) = place.session_files
-    assert session.read_text().count('"is_error":true') >= 2
-
-
 def test_a_narrow_terminal_may_change_its_size_in_a_stream(
     place: Place, server: ScriptedServer
 ) -> None:

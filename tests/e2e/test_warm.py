@@ -1,13 +1,11 @@
 """A `kode` that was forked is the one that the script starts: `tests/warm.py`."""
 
-import os
-import signal
 import subprocess
 
 import pytest
 
 from tests.e2e.command import Place
-from tests.warm import KODE, Warm
+from tests.warm import KODE
 
 
 @pytest.mark.parametrize(
@@ -27,15 +25,3 @@ def test_a_fork_answers_as_the_script_does(place: Place, line: tuple[str, ...]) 
     fork = place.run(*line)
 
     assert (fork.code, fork.out, fork.err) == (script.returncode, script.stdout, script.stderr)
-
-
-def test_a_signal_is_reported_as_of_any_process(place: Place) -> None:
-    with place.start("run", "-", stdin=subprocess.PIPE, start_new_session=True) as process:
-        assert isinstance(process, Warm)
-        assert process.poll() is None
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(0.01)
-        assert os.getsid(process.pid) == process.pid
-        process.kill()
-        process.communicate()
-    assert process.returncode == -signal.SIGKILL

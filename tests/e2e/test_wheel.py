@@ -149,7 +149,7 @@ def test_an_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
 
     where = run(python, "-c", "import kode; print(kode.__file__)", env=bare, cwd=tmp_path).stdout
     version = run(kode, "--version", env=bare, cwd=tmp_path).stdout
-    demo = run(kode, env=bare, cwd=tmp_path, stdin=subprocess.DEVNULL).stdout
+    demo = run(kode, "demo", env=bare, cwd=tmp_path, stdin=subprocess.DEVNULL).stdout
 
     assert Path(where.strip()).is_relative_to(environment)
     as_module = run(python, "-m", "kode", "--version", env=bare, cwd=tmp_path).stdout

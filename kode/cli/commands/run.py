@@ -51,7 +51,7 @@ CASSETTE = "cassette"
 NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
-SLOW_S = 1.0
+SLOW_S = 3.0
 """How long memory may take at the end before a line says what is waited for."""
 ABOUT = (
     "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: a "

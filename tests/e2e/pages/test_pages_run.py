@@ -6,9 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
 from dataclasses import dataclass
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -178,60 +176,3 @@ def test_files_on_pages_can_be_read(language, load) -> None:
     for block in ALL:
         if block.language == language:
             load(block.text)
-
-
-def test_a_line_that_is_not_seen_is_found() -> None:
-    block = Block("p", "", "console", "$ kode x \\\n    --y\nadded ...\ngone\n$ ls\n")
-    assert block.program == "kode x \\\n    --y\nls\n"
-    assert unseen(block, "added a b\ngone") == []
-    assert unseen(block, "gone\nadded a b") == ["gone"]
-
-
-def test_the_workflow_is_one_and_its_review_runs(place: Place, project: Path) -> None:
-    [text] = [block.text for block in blocks("docs/scripts.md") if block.language == "yaml"]
-    workflow = yaml.safe_load(text)
-    [job] = workflow["jobs"].values()
-    [review] = [step for step in job["steps"] if step.get("name") == "Review"]
-    story = Story("", (Block("", "", "bash", review["run"]),))
-    play = Play([{"text": "src/run.py:4: no test"}], environ={"BASE": "HEAD~1"})
-
-    ran = played(story, play, place)
-
-    assert (ran.exit_status, ran.out) == (0, ""), ran.said
-    assert (project / "review.md").read_text() == "src/run.py:4: no test\n"
-    assert "+# changed" in ran.asked[0]
-    assert set(review["env"]) == {"ANTHROPIC_API_KEY", "KODE_HOME", "BASE"}
-    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
-
-
-FENCED = re.compile(r"^ *```.*?^ *```", re.M | re.S)
-FLAG = re.compile(r"(?<!\S)--[a-z][a-z-]*")
-SPAN = re.compile(r"`(kode [^`\n]+(?:\n[^`\n]+)?)`")
-NAMED = sorted(
-    {
-        (" ".join(span.split()).partition(" -- ")[0], page)
-        for page, path in PAGES.items()
-        for span in SPAN.findall(FENCED.sub("", path.read_text(encoding="utf-8")))
-    }
-)
-"""Commands in sentences, and the page of each."""
-UNLISTED = {"--version", "--from-parent"}
-"""Of no command, and between kodes."""
-
-
-def test_commands_in_sentences_have_these_flags(place: Place) -> None:
-    by_command = defaultdict(list)
-    for said, page in NAMED:
-        words = takewhile(re.compile(r"[a-z][a-z-]*$").match, said.split()[1:])
-        # Without a command: the flags of `run`.
-        by_command[tuple(words)[:2] or ("run",)].append((page, said))
-    wrong = []
-    for command, spans in by_command.items():
-        shown = place.run(*command, "--help")
-        wrong += [
-            f"{page}: {said}"
-            for page, said in spans
-            if shown.code != 0
-            or any(flag not in shown.out for flag in {*FLAG.findall(said)} - UNLISTED)
-        ]
-    assert not wrong, "\n".join(wrong)
