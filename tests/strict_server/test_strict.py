@@ -1,0 +1,505 @@
+"""The strict server refuses what the vendors refuse, takes what they take, and bills as they do.
+That its streams are whole replies is proven where kode reads them: `tests/providers`."""
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.strict_server import StrictServer
+from tests.tables import for_each
+
+Body = dict[str, Any]
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+PATHS = {"messages": "messages", "chat": "chat/completions", "responses": "responses"}
+FIXED: dict[str, Body] = {
+    "messages": {"max_tokens": 9000, "system": "Be brief.",
+                 "tools": [{"name": "read", "description": "Reads", "input_schema": SCHEMA}]},
+    "chat": {"stream": True, "stream_options": {"include_usage": True},
+             "tools": [{"type": "function", "function": {"name": "read", "parameters": SCHEMA}}]},
+    "responses": {"store": False, "reasoning": {"effort": "high", "summary": "auto"},
+                  "tools": [{"type": "function", "name": "read", "parameters": SCHEMA,
+                             "strict": False}, {"type": "custom", "name": "patch"}]},
+}  # fmt: skip
+READ_A, READ_B = ({"name": "read", "arguments": {"path": path}} for path in "ab")
+PATCH = {"name": "patch", "arguments": "+ x"}
+USER = {"role": "user", "content": "Hello"}
+VENDORS = {"messages": "anthropic", "responses": "openai"}
+
+
+class Client:
+    """Asks a server, with what every request of its format has."""
+
+    def __init__(self, server: StrictServer, api: str, model: str) -> None:
+        self.server, self.api, self.model = server, api, model
+
+    def ask(self, items: Any = None, **body: Any) -> str:
+        """What is answered; "" where that is no refusal. The status is its beginning."""
+        name = "input" if self.api == "responses" else "messages"
+        given = {"model": self.model, **FIXED[self.api], name: items or [USER], **body}
+        headers = {"x-api-key": "k", "authorization": "Bearer k", "anthropic-version": "1"}
+        headers |= given.pop("headers", {})
+        url = f"{self.server.root_url}/v1/{PATHS[self.api]}"
+        given = {key: value for key, value in given.items() if value is not ...}
+        try:
+            urlopen(Request(url, json.dumps(given).encode(), headers), timeout=30).read()
+        except HTTPError as error:
+            with error:
+                return f"{error.code} {json.loads(error.read())}"
+        return ""
+
+    @property
+    def reply(self) -> Any:
+        return copy.deepcopy(self.server.requests[-1].reply)
+
+    @property
+    def usage(self) -> Any:
+        return self.server.requests[-1].usage
+
+    def begin(self, **body: Any) -> list[Any]:
+        """A conversation up to the results of two calls, as a good client sends it."""
+        assert self.ask(**body) == ""
+        if self.api == "messages":
+            content = self.reply["content"]
+            ids = [block["id"] for block in content if block["type"] == "tool_use"]
+            results = [{"type": "tool_result", "tool_use_id": i, "content": "x"} for i in ids]
+            said = {"role": "assistant", "content": content}
+            return [USER, said, {"role": "user", "content": results}]
+        if self.api == "responses":
+            items = self.reply["output"]
+            made = [item for item in items if "call_id" in item]
+            return [USER, *items, *({"type": f"{item['type']}_output", "call_id": item["call_id"],
+                                     "output": "x"} for item in made)]  # fmt: skip
+        whole = self.reply["choices"][0]["message"]
+        names = ("role", "content", "tool_calls", "reasoning_content", "reasoning_details")
+        kept = {name: whole[name] for name in names if name in whole}
+        return [USER, kept, *({"role": "tool", "tool_call_id": call["id"], "content": "x"}
+                              for call in kept["tool_calls"])]  # fmt: skip
+
+
+@contextmanager
+def client(api: str, model: str, vendor: str = "", **given: Any) -> Iterator[Client]:
+    calls = [READ_A, PATCH if api == "responses" else READ_B]
+    script = [{"thinking": "I need both", "text": "Reading", "calls": calls}, {"text": "Done"}]
+    given = {"vendor": vendor or VENDORS[api], "repeat_last": True, **given}
+    with StrictServer(given.pop("script", script), **given) as server:
+        yield Client(server, api, model)
+
+
+# ── one request ──────────────────────────────────────────────────────────────────────────────
+
+
+def said(*blocks: Any) -> Body:
+    return {"items": [{"role": "user", "content": list(blocks)}]}
+
+
+def text(words: str, **more: Any) -> Body:
+    return {"type": "text", "text": words, **more}
+
+
+def part(words: str = "x", **more: Any) -> Body:
+    return {"items": [{**USER, "content": [{"type": "input_text", "text": words, **more}]}]}
+
+
+def later(role: str, *after: Any) -> Body:
+    return {"items": [USER, {"role": role, "content": "A"}, *after]}
+
+
+def tool(api: str, name: str = "odd", **schema: Any) -> Body:
+    schema = {"type": "object", "properties": {}, **schema}
+    flat = {"name": name, "parameters": schema}
+    if api == "chat":
+        return {"tools": [{"type": "function", "function": flat}]}
+    if api == "responses":
+        return {"tools": [{"type": "function", **flat, "strict": False}]}
+    return {"tools": [{"name": name, "input_schema": schema}]}
+
+
+def budget(tokens: int) -> Body:
+    return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+
+
+def thinking(kind: str, **more: Any) -> Body:
+    return {"thinking": {"type": kind, **more}}
+
+
+def effort(level: str, api: str = "messages") -> Body:
+    key = {"messages": "output_config", "responses": "reasoning"}.get(api)
+    return {key: {"effort": level}} if key else {"reasoning_effort": level}
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+STRICT = {"name": "x", "schema": SCHEMA, "strict": True}
+FORMAT = {"type": "json_schema", "schema": SCHEMA}
+SAY = {"role": "assistant", "content": "A", "reasoning_content": "B"}
+PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
+NEW, OLDER, OLD, FABLE = "claude-opus-5-5", "claude-opus-4-8", "claude-haiku-4-5", "claude-fable-5"
+SOL, GPT_5_4, GPT_5_1 = "gpt-6.1-sol", "gpt-5.4", "gpt-5.1"
+GEMINI, DEEPSEEK, KIMI = "gemini-3.8-flash", "deepseek-v4-pro", "kimi-k3"
+OPUS, MISTRAL = "anthropic/claude-opus-5.5", "mistral-large-4"
+FOREIGN = {"items": [USER, SAY, USER]}
+
+REQUESTS: list[tuple[str, str, str, Body, str]] = [
+    ("messages", "", NEW, {"top": 1}, "400 top: Extra inputs"),
+    ("messages", "", NEW, said(text("x", foo=1)), "messages.0.content.0.foo: Extra"),
+    ("messages", "", NEW, said({"type": "text"}), "text: Field required"),
+    ("messages", "", "claude-9", {}, "404 model: claude-9"),
+    ("messages", "", "claude-mythos-preview", {}, "404 model: claude"),
+    ("messages", "", OLD, {"max_tokens": 64_001}, "400 max_tokens: 64001 > 64000"),
+    ("messages", "", OLDER, budget(2000), "thinking.type.en"),
+    ("messages", "", OLD, budget(9), "equal to 1024"),
+    ("messages", "", OLD, budget(9000), "`max_tokens`"),
+    ("messages", "", OLD, thinking("adaptive"), "thinking.type.adaptive"),
+    ("messages", "", FABLE, thinking("disabled"), "thinking.type.disabled"),
+    ("messages", "", NEW, thinking("adaptive", block_binding={}), "thinking.block_binding: Extra"),
+    ("messages", "", OLD, effort("low"), "effort parameter"),
+    ("messages", "", "claude-opus-4-6", effort("xhigh"), "Supported levels"),
+    ("messages", "", NEW, {"temperature": 0.2}, "`temperature` is deprecated"),
+    ("messages", "", NEW, {"tool_choice": {"type": "any"}}, "forces tool use"),
+    ("messages", "", NEW, {"output_config": {"format": FORMAT}}, "additionalProperties"),
+    ("messages", "", NEW, {"tools": FIXED["messages"]["tools"] * 2}, "must be unique"),
+    ("messages", "", NEW, tool("messages", "a b"), "String should match"),
+    ("messages", "", NEW, tool("messages", oneOf=[]), "at the top level"),
+    ("messages", "", NEW, tool("messages", properties={"a": {"required": True}}), "2020-12"),
+    ("messages", "", NEW, tool("messages", properties={"a b": {}}), "Property keys"),
+    ("messages", "", NEW, said(*[text("x", **MARK)] * 5), "Found 5"),
+    ("messages", "", NEW, said(text(" ", **MARK)), "cannot be set for empty"),
+    ("messages", "", NEW, said(text(" ")), "non-whitespace"),
+    ("messages", "", NEW, said(text("")), "must be non-empty"),
+    ("messages", "", NEW, said(text("x", **MARK), text("y", **HOUR)), "must not come after"),
+    ("messages", "", NEW, later("assistant"), "prefill"),
+    ("messages", "", NEW, {"items": [{"role": "system", "content": "A"}]}, "top-level 'system'"),
+    ("messages", "", "claude-opus-4-7", later("system"), 'Unexpected role "system"'),
+    ("messages", "", NEW, later("system", USER), "followed by an assistant"),
+    ("messages", "", OLD, said(text("x" * 800_100)), "> 200000 maximum"),
+    ("messages", "", NEW, {"headers": {"x-api-key": "", "authorization": ""}}, "401 x-api-key"),
+    ("responses", "", SOL, {"top": 1}, "400 Unknown parameter: 'top'"),
+    ("responses", "", SOL, part(foo=1), "'input[0].content[0].foo'"),
+    ("responses", "", "gpt-9", {}, "404 `gpt-9` does not exist"),
+    ("responses", "", SOL, effort("minimal", "responses"), "'low', 'medium'"),
+    ("responses", "", SOL, effort("none", "responses"), "'gpt-6.1-sol' model"),
+    ("responses", "", SOL, effort("huge", "responses"), "Invalid value: 'huge'"),
+    ("responses", "", SOL, {"temperature": 0.2}, "'temperature' is not"),
+    ("responses", "", SOL, {"store": True}, "Store must be set to false"),
+    ("responses", "", SOL, {"previous_response_id": "resp_1"}, "previous_response_not_found"),
+    ("responses", "", SOL, {"items": [{"type": "item_reference", "id": "rs_1"}]}, "404 persisted"),
+    ("responses", "", SOL, {"max_output_tokens": 3}, "integer_below_min_value"),
+    ("responses", "", SOL, {"max_output_tokens": 128_001}, "too large"),
+    ("responses", "", SOL, {"prompt_cache_key": "x" * 65}, "string_above_max_length"),
+    ("responses", "", SOL, tool("responses", "a.b"), "does not match pattern"),
+    ("responses", "", SOL, {"tools": [{"type": "function", "name": "x", "parameters": SCHEMA,
+                                       "strict": True}]}, "'additionalProperties'"),
+    ("responses", "", SOL, {"text": {"format": {**FORMAT, **STRICT}}}, "invalid_json_schema"),
+    ("responses", "", GPT_5_4, {"prompt_cache_options": {"ttl": "12h"}}, "not supported"),
+    ("responses", "", GPT_5_4, part(**BREAK), "unsupported_parameter"),
+    ("responses", "", GPT_5_1, part("x" * 1_100_000), "context_length_exceeded"),
+    ("chat", "openai", "gpt-6-sol", {}, "use /v1/responses"),
+    ("chat", "openai", "gpt-5.6", {}, "use /v1/responses"),
+    ("chat", "openai", GPT_5_4, effort("low", "chat"), "use /v1/responses"),
+    ("chat", "openai", SOL, effort("none", "chat"), "does not support 'none'"),
+    ("chat", "openai", "gpt-5-codex", {}, "404 only supported in v1/responses"),
+    ("chat", "openai", GPT_5_4, {"max_tokens": 100}, "Use 'max_completion_tokens' instead"),
+    ("chat", "openai", GPT_5_4, {"temperature": 0.2}, "Only the default (1)"),
+    ("chat", "openai", GPT_5_4, {"top": 1}, "Unknown parameter: 'top'"),
+    ("chat", "openai", GPT_5_4, {"items": [USER, SAY]}, "'messages[1].reasoning_content'"),
+    ("chat", "openai", GPT_5_4, {"prompt_cache_options": {"ttl": "30m"}}, "not supported"),
+    ("chat", "openai", GPT_5_4, {"response_format": {"type": "json_schema", "json_schema": STRICT}},
+     "'additionalProperties'"),
+    ("chat", "openai", GPT_5_4, tool("chat", anyOf=[]), "at the top level"),
+    ("chat", "openai", GPT_5_4, tool("chat", properties={"a": {"required": True}}), "context="),
+    ("chat", "openai", GPT_5_4, tool("chat", properties={"a": {"type": "array"}}), "items"),
+    ("chat", "openai", GPT_5_4, tool("chat", properties={"a": {"$ref": "#/x"}}), "not found"),
+    ("chat", "gemini", GEMINI, {"store": False}, 'Unknown name "store"'),
+    ("chat", "gemini", GEMINI, tool("chat", **{"$schema": "x"}), '"$schema"'),
+    ("chat", "gemini", GEMINI, tool("chat", properties={"a": {"type": ["string", "null"]}}),
+     "not repeating"),
+    ("chat", "gemini", GEMINI, tool("chat", properties={
+        "a": {"title": "A", "anyOf": [{"type": "string"}]}}), "only field set"),
+    ("chat", "deepseek", DEEPSEEK, {"items": [{"role": "developer", "content": "A"}, USER]},
+     "422 unknown variant `developer`"),
+    ("chat", "deepseek", DEEPSEEK, said(PICTURE), "expected `text`"),
+    ("chat", "moonshot", KIMI, effort("high", "chat") | thinking("enabled"), "specify both"),
+    ("chat", "openrouter", OPUS, said(*[text("x", **MARK)] * 5), "Found 5"),
+    ("chat", "mistral", MISTRAL, FOREIGN, "422 Extra"),
+    ("chat", "mistral", MISTRAL, {"max_completion_tokens": 9}, "422 Extra inputs"),
+    ("chat", "groq", "x", FOREIGN, "'reasoning_content' is unsupported"),
+    ("chat", "cerebras", "x", FOREIGN, "is unsupported"),
+    ("chat", "xai", "small", said(text("x" * 5000)), "maximum context"),
+    # Taken: no words.
+    ("messages", "", OLD, budget(2000), ""),
+    ("messages", "", "claude-opus-5", thinking("between_tools"), ""),
+    ("messages", "", OLD, {"temperature": 0.2}, ""),
+    ("messages", "", "claude-opus-4-7", {"tool_choice": {"type": "any"}}, ""),
+    ("messages", "", NEW, said(*[text("x", **MARK)] * 4), ""),
+    ("messages", "", OLD, later("assistant"), ""),
+    ("messages", "", NEW, {"max_tokens": 0}, ""),
+    ("messages", "", "claude-haiku-4-5-20251001", {}, ""),
+    ("responses", "", "gpt-5", effort("minimal", "responses"), ""),
+    ("responses", "", "gpt-5.5-pro", {}, ""),
+    ("responses", "", SOL, {"prompt_cache_options": {"mode": "explicit", "ttl": "12h"}}, ""),
+    ("responses", "", SOL, {"items": "Hello", "text": {"verbosity": "low"}}, ""),
+    ("chat", "openai", "gpt-6-sol", effort("none", "chat"), ""),
+    ("chat", "openai", SOL, {"tools": [], "max_completion_tokens": 99}, ""),
+    ("chat", "openai", "gpt-4.1", {"max_tokens": 99, "temperature": 0.2}, ""),
+    ("chat", "deepseek", DEEPSEEK, {**thinking("enabled"), "other": 1}, ""),
+    ("chat", "openrouter", "x/y", {"reasoning": {"effort": "high"}, "provider": {}}, ""),
+]  # fmt: skip
+
+
+@for_each(("api", "vendor", "model", "body", "words"), REQUESTS)
+def test_a_request_is_refused_in_the_vendors_words_or_taken(
+    api: str, vendor: str, model: str, body: Body, words: str
+) -> None:
+    with client(api, model, vendor, models={"small": {"window": 1000}}) as asked:
+        refusal = asked.ask(**body)
+
+        status, _, rest = words.partition(" ")
+        expected, words = (status, rest) if status.isdigit() else ("400", words)
+        assert bool(refusal) is bool(words)
+        assert refusal.startswith(expected * bool(words))
+        assert words in refusal.replace("\\'", "'")
+        assert len(asked.server.refusals) == bool(words)
+
+
+# ── what comes back ──────────────────────────────────────────────────────────────────────────
+
+
+def change(path: str, value: Any) -> Callable[[list[Any]], None]:
+    """Sets what is at a dotted path; ... removes it."""
+
+    def changed(items: list[Any]) -> None:
+        *way, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+        at: Any = items
+        for step in way:
+            at = at[step]
+        if value is ...:
+            del at[last]
+        else:
+            at[last] = value
+
+    return changed
+
+
+def drop(*places: int) -> Callable[[list[Any]], None]:
+    def dropped(items: list[Any]) -> None:
+        for place in sorted(places, reverse=True):
+            del items[place]
+
+    return dropped
+
+
+def cut(messages: list[Any]) -> None:
+    del messages[1]["content"][-1], messages[2]["content"][-1]
+
+
+def split(messages: list[Any]) -> None:
+    content = messages[1]["content"]
+    messages[1:2] = [{"role": "assistant", "content": part} for part in (content[:1], content[1:])]
+
+
+def rename(name: str) -> Callable[[list[Any]], None]:
+    def renamed(messages: list[Any]) -> None:
+        del messages[1]["tool_calls"][1], messages[3]
+        messages[1]["tool_calls"][0]["id"] = messages[2]["tool_call_id"] = name
+
+    return renamed
+
+
+def in_two(messages: list[Any]) -> None:
+    second = messages[1]["tool_calls"].pop()
+    messages.insert(3, messages[1] | {"tool_calls": [second]})
+
+
+TWO = "2.content"
+SEALED = "1.tool_calls.0.extra_content"
+TAMPERED: list[tuple[str, str, str, Callable[[list[Any]], Any], str]] = [
+    ("messages", "", NEW, change("1.content.0.thinking", "Other"), "cannot be modified"),
+    ("messages", "", OLDER, lambda m: m[1]["content"].insert(1, m[1]["content"].pop(0)),
+     "cannot be modified"),
+    ("messages", "", OLDER, cut, "cannot be modified"),
+    ("messages", "", OLDER, split, "cannot be modified"),
+    ("messages", "", NEW, change("1.content.0.signature", "made up"), "Invalid `signature`"),
+    ("messages", "", NEW, change("1.content.0.signature", ...), "Field required"),
+    ("messages", "", NEW, lambda m: m[1]["content"][0].update(MARK), "Extra inputs"),
+    ("messages", "", NEW, change("0.content", "Read a"), "different conversation"),
+    ("messages", "", OLDER, change(f"{TWO}.1", ...), "without `tool_result`"),
+    ("messages", "", OLDER, lambda m: m[2]["content"].insert(0, text("So:")), "without `tool_res"),
+    ("messages", "", OLDER, change(TWO, "Go on"), "without `tool_result`"),
+    ("messages", "", OLDER, lambda m: m[2]["content"].append(m[2]["content"][0]), "single result"),
+    ("messages", "", OLDER, lambda m: m[2]["content"].append(
+        {"type": "tool_result", "tool_use_id": "toolu_1"}), "unexpected `tool_use_id`"),
+    # The items: user, reasoning, message, function call, custom call, two outputs.
+    ("responses", "", SOL, drop(1), "without its required 'reasoning' item"),
+    ("responses", "", SOL, drop(2, 3, 4, 5, 6), "without its required following item"),
+    ("responses", "", SOL, change("1.encrypted_content", "gAAAAAx"), "could not be verified"),
+    ("responses", "", SOL, change("1.encrypted_content", ...), "not persisted"),
+    ("responses", "", SOL, drop(5), "No tool output found for function call"),
+    ("responses", "", SOL, drop(6), "No tool output found for custom tool call"),
+    ("responses", "", SOL, drop(3), "No tool call found for function call output"),
+    ("responses", "", SOL, change("3.id", "toolu_1"), "Expected an ID that begins with 'fc'"),
+    ("responses", "", SOL, change("3.foo", 1), "Unknown parameter: 'input[3].foo'"),
+    ("chat", "openai", GPT_5_4, drop(3), "did not have response messages"),
+    ("chat", "xai", "grok-5", change("2.tool_call_id", "call_1"), "preceeding message"),
+    ("chat", "openai", GPT_5_4, rename("x" * 41), "maximum length 40"),
+    ("chat", "gemini", GEMINI, change(SEALED, ...), "`default_api"),
+    ("chat", "gemini", GEMINI, change(f"{SEALED}.google.thought_signature", "x"), "Corrupted"),
+    ("chat", "gemini", GEMINI, in_two, "missing a thought_signature"),
+    ("chat", "gemini", GEMINI, drop(3), "number of function response parts"),
+    ("chat", "deepseek", DEEPSEEK, change("1.reasoning_content", ...), "must be passed back"),
+    ("chat", "moonshot", KIMI, change("1.reasoning_content", ...), "at index 1"),
+    ("chat", "moonshot", KIMI, change("1.reasoning_content", ""), "at index 1"),
+    ("chat", "mistral", MISTRAL, lambda m: m.append(USER), "after role 'tool'"),
+    ("chat", "mistral", MISTRAL, rename("call_123456"), "with a length of 9"),
+]  # fmt: skip
+
+
+@for_each(("api", "vendor", "model", "tamper", "words"), TAMPERED)
+def test_a_reply_that_comes_back_otherwise_is_refused(
+    api: str, vendor: str, model: str, tamper: Callable[[list[Any]], Any], words: str
+) -> None:
+    body = thinking("adaptive") if api == "messages" else {}
+    with client(api, model, vendor) as asked:
+        items = asked.begin(**body)
+        changed = copy.deepcopy(items)
+        tamper(changed)
+        assert words in asked.ask(changed, **body).replace("\\'", "'")
+        asked.server.soft_faults.clear()
+        assert asked.ask(items, **body) == ""  # as it came, it is taken
+        assert (len(asked.server.refusals), asked.server.soft_faults) == (1, [])
+
+
+@for_each(
+    ("model", "body", "is_refused"),
+    [
+        (NEW, {"system": "Be long."}, True),
+        (NEW, {"tools": [{**FIXED["messages"]["tools"][0], "description": "More"}]}, True),
+        (OLDER, {"system": "Be long."}, False),
+        ("claude-opus-4-6", budget(2000), True),
+    ],
+)
+def test_thinking_is_bound_as_each_claude_binds_it(
+    model: str, body: Body, is_refused: bool
+) -> None:
+    with client("messages", model) as asked:
+        messages = asked.begin()
+        assert bool(asked.ask(messages, **body)) is is_refused
+
+
+def test_a_block_behind_another_beginning_is_dropped_on_request() -> None:
+    binding = {"prefix_mismatch_behavior": "drop_block"}
+    beta = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
+    with client("messages", NEW) as asked:
+        messages = asked.begin()
+        body = thinking("adaptive", block_binding=binding)
+        assert asked.ask(messages, system="New", headers=beta, **body) == ""
+        (dropped,) = asked.reply["input_transformations"]
+        assert dropped["reason"] == "prefix_binding_mismatch"
+        # Another model's thinking is dropped too, and nothing of it billed.
+        asked.model = "claude-sonnet-5-5"
+        assert asked.ask(messages) == ""
+        tokens = asked.usage["input_tokens"]
+        del messages[1]["content"][0]
+        assert asked.ask(messages) == ""
+        assert asked.usage["input_tokens"] == tokens
+
+
+@for_each(
+    ("api", "vendor", "model", "lost"),
+    [
+        ("messages", "", NEW, "1.content.1.x_new"),
+        ("responses", "", SOL, "2.phase"),
+        ("responses", "", SOL, "3.x_new"),
+        ("chat", "openrouter", "some/model", "1.reasoning_details"),
+        ("chat", "zai", "some/model", "1.reasoning_content"),
+    ],
+)
+def test_what_is_better_sent_back_is_noted_where_lost(
+    api: str, vendor: str, model: str, lost: str
+) -> None:
+    calls = [READ_A, READ_B]
+    reply = {"thinking": "Hm", "text": "Reading", "calls": calls, "extra": {"x_new": [1]}}
+    with client(api, model, vendor, script=[reply]) as asked:
+        items = asked.begin()
+        if api == "chat":
+            items[1]["x_new"] = [1]
+        change(lost, ...)(items)
+        asked.ask(items)
+        assert len(asked.server.soft_faults) == 1
+
+
+# ── the cache ────────────────────────────────────────────────────────────────────────────────
+
+
+def cached(usage: Body) -> tuple[int, int]:
+    """The tokens read from the cache and written to it, in any format."""
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
+    read = usage.get("cache_read_input_tokens", details.get("cached_tokens"))
+    return read, usage.get("cache_creation_input_tokens", details.get("cache_write_tokens", 0))
+
+
+LONG, MARKED = text("x" * 8000), text("x" * 8000, **MARK)
+FIXED_PART = {"type": "input_text", "text": "x" * 8000}
+
+
+@for_each(
+    ("api", "vendor", "model", "first", "second", "is_read"),
+    [
+        ("messages", "", NEW, [MARKED], [MARKED, text("y" * 400)], True),
+        ("messages", "", NEW, [MARKED], [LONG, *[text("y")] * 18, text("z", **MARK)], True),
+        ("messages", "", NEW, [MARKED], [LONG, *[text("y")] * 19, text("z", **MARK)], False),
+        ("messages", "", OLD, [text("x" * 1000, **MARK)], [text("x" * 1000, **MARK)], False),
+        ("messages", "", NEW, [LONG], [LONG], False),
+        ("chat", "openrouter", OPUS, [LONG], [LONG], False),
+        ("chat", "openrouter", OPUS, [MARKED], [MARKED], True),
+        ("chat", "deepseek", DEEPSEEK, [LONG], [LONG], True),
+        ("responses", "", GPT_5_4, [FIXED_PART], [FIXED_PART], True),
+        ("responses", "", SOL, [{**FIXED_PART, **BREAK}], [{**FIXED_PART, **BREAK}], True),
+    ],
+)  # fmt: skip
+def test_a_prefix_is_cached_as_the_vendor_does(
+    api: str, vendor: str, model: str, first: list[Any], second: list[Any], is_read: bool
+) -> None:
+    with client(api, model, vendor, script=[{"text": "Yes"}]) as asked:
+        usages = []
+        for parts in (first, second):
+            assert asked.ask([{**USER, "content": parts}]) == ""
+            usages.append(cached(asked.usage))
+        assert usages[0][0] == 0
+        assert (usages[1][0] > 1900) is is_read
+        assert asked.server.billed["cached"] == usages[1][0]
+
+
+# ── scripts ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_replies_play_in_order_by_what_matches_and_by_model() -> None:
+    small = {"text": "small", "model": "claude-haiku-5-5"}
+    script = [{"text": "one"}, {"text": "title", "match": "^Name"}, small, {"text": "two"}]
+    with client("messages", "claude-opus-5", script=script, repeat_last=False) as asked:
+        replies = []
+        for words, model in (
+            ("Hi", "claude-opus-5"),
+            ("x\nName it", "claude-opus-5"),
+            ("Hi", "claude-haiku-5-5"),
+            ("Hi", "claude-opus-5"),
+        ):
+            assert asked.ask([{**USER, "content": words}], model=model) == ""
+            replies.append(asked.reply["content"][-1]["text"])
+        assert replies == ["one", "title", "small", "two"]
+        assert "was asked for one more" in asked.ask()
+        asked.server.play(lambda request: {"text": request["model"]})
+        assert asked.ask() == ""
+
+
+@pytest.mark.parametrize("script", [[{"texts": "x"}], [{"parts": [{"word": "x"}]}]])
+def test_a_script_that_is_wrong_is_listed(script: Any) -> None:
+    with client("messages", NEW, script=script) as asked:
+        assert asked.ask().startswith("500")
+        assert len(asked.server.refusals) == 1
