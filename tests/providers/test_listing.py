@@ -31,68 +31,44 @@ def two(server: ScriptedServer) -> Config:
     return Config.model_validate({"provider": "own", "providers": {"own": own, "more": further}})
 
 
-def listed(server: ScriptedServer, *names: str) -> None:
-    server.answers = {"/v1/models": {"data": [{"id": name} for name in names]}}
-
-
-def test_every_configured_provider_is_asked_current_one_first(
-    server: ScriptedServer,
-) -> None:
-    listed(server, "a", "b")
-
-    own, more = Listing({}).offers(two(server), provider("own", "scripted-model"))
-
-    assert (own.provider, own.models, own.is_listed) == ("own", ("scripted-model", "a", "b"), True)
-    assert (more.provider, more.models, more.is_listed) == ("more", ("a", "b"), True)
-
-
-def test_a_server_is_asked_once_in_a_while(server: ScriptedServer) -> None:
-    listed(server, "a")
+def test_every_configured_provider_is_asked_once_with_its_own_key(server: ScriptedServer) -> None:
+    server.answers = {"/v1/models": {"data": [{"id": "a"}, {"id": "b"}]}}
     listing, config = Listing({}), two(server)
 
-    listing.offers(config, provider("own", "a"))
-    asked = len(server.questions)
-    listing.offers(config, provider("own", "a"))
+    own, more = listing.offers(config, provider("own", "scripted-model"))
+    count = len(server.questions)
+    listing.offers(config, provider("own", "scripted-model"))
 
-    assert len(server.questions) == asked
+    assert len(server.questions) == count
+    assert (own.provider, own.models, own.is_listed) == ("own", ("scripted-model", "a", "b"), True)
+    assert (more.provider, more.models, more.is_listed) == ("more", ("a", "b"), True)
+    headers = [question.headers for question in server.questions]
+    sent = {(each.get("authorization"), each.get("x-team")) for each in headers}
+    assert sent == {("Bearer k-own", None), (None, "blue")}
 
 
-def test_completion_asks_only_servers_of_ones_own() -> None:
-    environ = {"GROQ_API_KEY": "gsk_x"}
-    config = Config(provider="groq")
+def test_what_is_not_asked_says_what_is_known_or_missing() -> None:
+    config = Config.model_validate({"provider": "groq", "providers": {"mistral": {}}})
 
-    (offer,) = Listing(environ).offers(config, provider("groq", "kimi"), ask=False)
+    groq, mistral = Listing({"GROQ_API_KEY": "gsk_x"}).offers(
+        config, provider("groq", "kimi"), ask=False
+    )
 
-    assert not offer.is_listed
     row = provider_row("groq")
     assert row is not None
-    assert offer.models[:2] == ("kimi", row.default_model)
+    assert (groq.is_listed, groq.models[:2], groq.problem) == (
+        False,
+        ("kimi", row.default_model),
+        "",
+    )
+    assert "MISTRAL_API_KEY" in mistral.problem
 
 
-def test_a_provider_that_cannot_be_used_says_why() -> None:
-    config = Config.model_validate({"provider": "ollama", "providers": {"mistral": {}}})
-
-    offers = Listing({}).offers(config, provider("ollama", "qwen3"), ask=False)
-
-    problems = {offer.provider: offer.problem for offer in offers}
-    assert problems["ollama"] == ""
-    assert "MISTRAL_API_KEY" in problems["mistral"]
-
-
-def test_a_key_and_headers_go_to_their_own_provider_only(server: ScriptedServer) -> None:
-    listed(server, "a")
-
-    Listing({}).offers(two(server), provider("own", "a"))
-
-    asked = [
-        (one.headers.get("authorization"), one.headers.get("x-team")) for one in server.questions
-    ]
-    assert set(asked) == {("Bearer k-own", None), (None, "blue")}
-
-
-OWN = Offer(provider="groq", models=("openai/gpt-oss-20b",), is_listed=True)
-OPENAI = Offer(provider="openai", models=("gpt-5", "gpt-5-mini"), is_listed=True)
-FURTHER = Offer(provider="together", models=("kimi", "gpt-5-mini"), is_listed=True)
+OFFERS = (
+    Offer(provider="groq", models=("openai/gpt-oss-20b",), is_listed=True),
+    Offer(provider="openai", models=("gpt-5", "gpt-5-mini"), is_listed=True),
+    Offer(provider="together", models=("kimi", "gpt-5-mini"), is_listed=True),
+)
 ENVIRON = {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o", "TOGETHER_API_KEY": "t"}
 
 
@@ -106,24 +82,21 @@ ENVIRON = {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o", "TOGETHER_API_KEY": "t"}
         ("kimi", ("together", "kimi")),
         ("never-heard-of", ("groq", "never-heard-of")),
         ("together/never-heard-of", ("together", "never-heard-of")),
+        ("gpt-5-mini", "openai/gpt-5-mini, together/gpt-5-mini"),
     ],
 )
-def test_the_lists_decide_whose_model_is_meant(typed: str, found: tuple[str, str]) -> None:
+def test_the_lists_decide_whose_model_is_meant(typed: str, found: tuple[str, str] | str) -> None:
     row = provider_row("groq")
     assert row is not None
-    config = Config(provider="groq")
-
-    assert find_model((OWN, OPENAI, FURTHER), config, row, typed, ENVIRON) == found
-
-
-def test_an_ambiguous_model_needs_the_name_of_its_provider() -> None:
-    row = provider_row("groq")
-    assert row is not None
-    with pytest.raises(UserError, match="openai/gpt-5-mini, together/gpt-5-mini"):
-        find_model((OWN, OPENAI, FURTHER), Config(provider="groq"), row, "gpt-5-mini", ENVIRON)
+    given = (OFFERS, Config(provider="groq"), row, typed, ENVIRON)
+    if isinstance(found, tuple):
+        assert find_model(*given) == found
+        return
+    with pytest.raises(UserError, match=found):
+        find_model(*given)
 
 
 def test_only_a_server_with_a_list_lacks_a_model() -> None:
-    assert OWN.lacks("a")
-    assert not OWN.lacks("openai/gpt-oss-20b")
+    assert OFFERS[0].lacks("a")
+    assert not OFFERS[0].lacks("openai/gpt-oss-20b")
     assert not Offer(provider="groq", models=("a",)).lacks("b")

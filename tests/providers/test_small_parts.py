@@ -1,0 +1,263 @@
+"""Properties of what all formats share: events out of bytes, thoughts and repetition in a text,
+messages encoded once."""
+
+import itertools
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kode.errors import RefusedError
+from kode.events import TextDelta, ThinkingDelta
+from kode.messages import Message, Text, user_message
+from kode.providers.chat import message_bytes
+from kode.providers.draft import LONGEST, WINDOW, Repetition, find_repetition
+from kode.providers.encoding import FEW, EncodedMessages, WireForm
+from kode.providers.errors import Endpoint
+from kode.providers.request import CONTEXT_REPLY, split_context_message
+from kode.providers.stream import Decoder
+from tests.providers.conftest import Connect
+from tests.providers.test_identity import shared_line
+from tests.providers.test_replies import chat, chunk, delta, outline, piece, start
+from tests.tables import for_each
+
+# ── bytes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def decoded(pieces: list[bytes]) -> tuple[list[tuple[str, object]], bool]:
+    decoder = Decoder(Endpoint(base_url="http://host/v1", model="m"))
+    found = [event for part in pieces for event in decoder.feed(part)]
+    if not decoder.done:
+        found += decoder.end()
+    return [(event.name, event.data) for event in found], decoder.done
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "ping", "müde"]), st.text()), max_size=5),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.booleans(),
+    st.lists(st.integers(min_value=0, max_value=400), max_size=12),
+)
+def test_any_cutting_of_any_line_ends_gives_the_same_events(
+    told: list[tuple[str, str]], line_end: str, ends: bool, cuts: list[int]
+) -> None:
+    lines = []
+    for name, text in told:
+        lines += [f"event: {name}"] if name else []
+        lines += [": a comment", f"data: {json.dumps({'text': text}, ensure_ascii=True)}", ""]
+    lines += ["data: [DONE]", "", "data: not json", ""] if ends else []
+    stream = "".join(line + line_end for line in lines).encode()
+    at = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+
+    found = decoded([stream[a:b] for a, b in itertools.pairwise(at)])
+
+    assert found == ([(name, {"text": text}) for name, text in told], ends)
+
+
+@for_each("data", [b'data: {"a":\ndata: 1}\n\n', b'data: {"a": 1}'])
+def test_an_event_may_have_several_lines_or_no_end(data: bytes) -> None:
+    assert decoded([data]) == ([("", {"a": 1})], False)
+
+
+# ── texts ────────────────────────────────────────────────────────────────────────────────────
+
+HARMONY = "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"
+THOUGHTS = {
+    "Hello <think>x</think>": ("", "Hello <think>x</think>"),
+    "\n Hello": ("", "\n Hello"),
+    "<think>\nHm.\n</think>\n\nYes.": ("\nHm.\n", "Yes."),
+    " <thinking>Hm.</thinking>Yes.": ("Hm.", "Yes."),
+    "<think>Hm. </thin": ("Hm. </thin", ""),
+    "<thin air": ("", "<thin air"),
+    f"{HARMONY}<|start|>assistant<|channel|>final<|message|>Yes.": ("Hm.", "Yes."),
+    f"{HARMONY}<|channel|>commentary": ("Hm.", "<|channel|>commentary"),
+}
+
+
+@pytest.mark.parametrize("written", THOUGHTS)
+@shared_line
+@given(cuts=st.lists(st.integers(0, 70), max_size=6))
+async def test_written_thoughts_are_found_wherever_pieces_end(
+    reuse: Connect, written: str, cuts: list[int]
+) -> None:
+    """A local server leaves them in the text of a reply, of which they are no part."""
+    line = reuse("vllm")
+    line.events.clear()
+    places = [0, *sorted(cuts), len(written)]
+    pieces = [written[a:b] for a, b in itertools.pairwise(places)]
+
+    message = await line.play(*chat(*(chunk(content=text) for text in pieces)))
+
+    thought, text = THOUGHTS[written]
+    expected = ([[thought, ""]] if thought else []) + ([text] if text else [])
+    assert outline(message) == ("end", *expected)
+    assert ["".join(line.shown(kind)) for kind in (ThinkingDelta, TextDelta)] == [thought, text]
+
+
+@given(st.text(min_size=1, max_size=LONGEST), st.integers(0, LONGEST))
+def test_any_text_over_and_over_is_found_wherever_it_begins(unit: str, skipped: int) -> None:
+    text = (unit * (WINDOW // len(unit) + 2))[skipped % len(unit) :][:WINDOW]
+
+    found = find_repetition(text)
+
+    assert found
+    assert len(found) <= len(unit)
+    assert (found * (WINDOW // len(found) + 2))[-WINDOW:] == text
+
+
+@given(st.text(min_size=1, max_size=LONGEST), st.integers(0, WINDOW - LONGEST - 1))
+def test_one_other_character_anywhere_before_is_no_repetition(unit: str, at: int) -> None:
+    text = (unit * (WINDOW // len(unit) + 1))[:WINDOW]
+    other = "x" if text[at] != "x" else "y"
+
+    assert not find_repetition(text[:at] + other + text[at + 1 :])
+
+
+@for_each(
+    "text",
+    [
+        "".join(f"    ({n}, {n * n}),\n" for n in range(2_000)),
+        "=" * 500 + "\n" + "".join(f"row {n} " + "-" * 60 + "\n" for n in range(500)),
+        json.dumps([{"id": n, "name": "same", "tags": []} for n in range(1_000)]),
+        ("A paragraph. " * 100 + "\n") * 5,
+    ],
+)
+def test_ordinary_long_texts_do_not_repeat_themselves(text: str) -> None:
+    watch = Repetition()
+
+    for at in range(0, len(text), 7):
+        watch.add(text[at : at + 7])
+
+
+AGAIN = "I will look again.\n"
+
+
+@for_each(
+    ("name", "frames"),
+    [
+        ("openai", [chunk(content=AGAIN)] * 600),
+        ("openai", [chunk(reasoning_content=AGAIN)] * 600),
+        ("openai", [chunk(tool_calls=[piece(0, "x", "todo", AGAIN)])] * 600),
+        ("anthropic", [start(0, type="text", text=""), *[delta(0, "text", text=AGAIN)] * 600]),
+    ],
+)
+async def test_a_stream_that_repeats_itself_is_ended(
+    connect: Connect, name: str, frames: list[Any]
+) -> None:
+    with pytest.raises(RefusedError, match=r"repeated itself \(the same 19 characters"):
+        await connect(name).play(*frames)
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+encode = partial(message_bytes, form=WireForm())
+STEPS = st.lists(
+    st.sampled_from(["append", "append", "silent", "replace", "shorten", "another"]), max_size=40
+)
+
+
+def walk(steps: list[str], check: Callable[[list[Message]], None]) -> None:
+    """Calls `check` with a session's list after each step, and with others in between."""
+    messages = [user_message(f"message {number} at first") for number in range(FEW - 2)]
+    for number, step in enumerate(steps):
+        match step:
+            case "append":
+                messages.append(user_message(f"message {number}"))
+            case "silent":  # an answer without text has no wire form
+                messages.append(Message(role="assistant", parts=()))
+            case "replace":
+                messages = [user_message("anew"), *messages[1:]]
+            case "shorten":
+                messages = messages[: len(messages) // 2]
+            case _:
+                check([user_message(f"beside {number}")] * (number % (2 * FEW)))
+        check(messages)
+
+
+@given(STEPS, st.booleans())
+def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str], joins: bool) -> None:
+    encoded = EncodedMessages(encode, joins_users=joins)
+
+    def check(messages: list[Message]) -> None:
+        assert encoded.of(messages) == EncodedMessages(encode, joins_users=joins).of(messages)
+
+    walk(steps, check)
+
+
+def test_a_message_is_encoded_once_while_its_list_grows() -> None:
+    seen: list[Message] = []
+
+    def note(message: Message) -> bytes:
+        seen.append(message)
+        return encode(message)
+
+    messages = [Message(role="assistant", parts=(Text(text=str(n)),)) for n in range(FEW)]
+    for joins in (True, False):
+        encoded = EncodedMessages(note, joins_users=joins)
+        encoded.of(messages)
+        seen.clear()
+        for number in range(5):
+            encoded.of([user_message("a question beside")])
+            messages.append(Message(role="assistant", parts=(Text(text=f"more {number}"),)))
+            encoded.of(messages)
+        assert (seen.count(messages[0]), len(seen)) == (0, 10)
+
+
+INDEX = Message(role="user", parts=(Text(text="Available memory: ...", source="memory"),))
+EPISODE = Text(text="an episode", source="memory")
+FACTS = Text(text="facts", source="memory", section_name="recall")
+PLACE = Text(text="# Where you are", source="opening")
+QUESTION = Text(text="Which port?")
+
+
+@for_each(
+    ("messages", "sent"),
+    [
+        # User messages in a row become one; memory before the first stays one of its own.
+        ([user_message("a"), user_message("b"), Message(role="assistant", parts=(QUESTION,)),
+          user_message("c"), Message(role="assistant", parts=()), user_message("d")],
+         [("user", "a\n\nb"), ("assistant", "Which port?"), ("user", "c\n\nd")]),
+        ([INDEX, Message(role="user", parts=(EPISODE, Text(text="a"))), user_message("b")],
+         [("user", "Available memory: ..."), ("user", "an episode\n\na\n\nb")]),
+        # Words stand alone behind memory that was recorded for a small model.
+        ([Message(role="user", parts=(FACTS,)), Message(role="user", parts=(PLACE, QUESTION))],
+         [("user", "facts\n\n# Where you are"), ("assistant", CONTEXT_REPLY.parts[0].text),
+          ("user", "Which port?")]),
+        ([Message(role="user", parts=(PLACE, QUESTION))],
+         [("user", "# Where you are\n\nWhich port?")]),
+    ],
+)  # fmt: skip
+async def test_neighbours_and_context_stand_as_weak_models_take_them(
+    connect: Connect, messages: list[Message], sent: list[tuple[str, str]]
+) -> None:
+    body = await connect("openai").sent(*messages)
+
+    assert [(message["role"], message["content"]) for message in body["messages"]] == sent
+
+
+SOURCES = st.sampled_from(["", "opening", "memory", "note"])
+CONVERSATIONS = st.lists(
+    st.builds(
+        lambda role, parts: Message(
+            role=role,
+            parts=tuple(Text(text=f"{n}", source=s, section_name=name) for n, s, name in parts),
+        ),
+        st.sampled_from(["user", "assistant"]),
+        st.lists(st.tuples(st.integers(), SOURCES, st.sampled_from(["", "recall"]))),
+    )
+)
+
+
+@given(CONVERSATIONS)
+def test_setting_context_apart_loses_nothing_and_keeps_the_order(messages: list[Message]) -> None:
+    found = [one for one in split_context_message(messages) if one is not CONTEXT_REPLY]
+    plain = [m for m in messages if not any(getattr(p, "section_name", "") for p in m.parts)]
+
+    said = [one for one in messages if one.role == "assistant"]
+    assert [one for one in found if one.role == "assistant"] == said
+    assert [p for one in found for p in one.parts] == [p for one in messages for p in one.parts]
+    assert all(a is b for a, b in zip(split_context_message(plain), plain, strict=True))
