@@ -22,12 +22,12 @@ from kode.plugin import (
     UserError,
     find_session,
     kode_home,
+    kode_version,
     list_sessions,
     load_config,
     resolve_provider,
     shorten,
 )
-from kode.plugins.acp.hello import introduction
 from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Live, open_live, translate_faults
 from kode.plugins.acp.options import MODE
 from kode.plugins.acp.prompts import Block
@@ -37,6 +37,10 @@ SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
 """Time to write the answers of stopped prompts."""
 TITLE_CHARS = 80  # one line of an editor's list
+VERSION = 1
+"""Of the protocol; the one that kode speaks."""
+CAPABILITIES = ("list", "resume", "close", "fork", "additionalDirectories")
+"""What a client may do with sessions."""
 Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
@@ -79,8 +83,25 @@ class KodeAgent:
     ) -> schema.InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
         self.can = client_capabilities or schema.ClientCapabilities()
+        # kode asks for a key in a terminal, or takes it from the environment.
         terminal = self.can.auth is not None and bool(self.can.auth.terminal)
-        return schema.InitializeResponse.model_validate(introduction(in_terminal=terminal))
+        what = "`kode init` in a terminal asks for a key and saves it."
+        more = " Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
+        setup = {"type": "terminal", "args": ["--setup"]} if terminal else {}
+        described = what if terminal else what + more
+        method = {"id": "init", "name": "Set up a key", "description": described, **setup}
+        introduction = {
+            "protocolVersion": VERSION,
+            "agentInfo": {"name": "kode", "title": "kode", "version": kode_version},
+            "authMethods": [method],
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": True, "sse": True},
+                "sessionCapabilities": {name: {} for name in CAPABILITIES},
+            },
+        }
+        return schema.InitializeResponse.model_validate(introduction)
 
     @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> None:

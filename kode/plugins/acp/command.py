@@ -11,8 +11,7 @@ from kode.plugin import (
     add_setting_flags,
     require_extra,
 )
-from kode.plugins.acp.hello import result
-from kode.plugins.stdio import can_wait, greet
+from kode.plugins.stdio import can_wait
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,9 +33,9 @@ def main(argv: Sequence[str]) -> int:
         )
     if sys.stdin is not None and sys.stdin.isatty():
         print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
-    greeted = greet(result, ("kode.plugins.acp.schema", "kode.plugins.acp.server"))
+    from kode.plugins.acp import schema  # noqa: F401  # before `acp` is imported
     from kode.plugins.acp.server import serve
 
     flags, trusts = read_settings(arguments), arguments.trust_project
     keeps = not arguments.no_session
-    return asyncio.run(serve(greeted, flags=flags, trust_project=trusts, keep_sessions=keeps))
+    return asyncio.run(serve(flags=flags, trust_project=trusts, keep_sessions=keeps))

@@ -17,7 +17,7 @@ from typing import Any
 from acp.agent.connection import AgentSideConnection
 
 from kode.plugins.acp.agent import KodeAgent
-from kode.plugins.stdio import Greeted, take_stdin
+from kode.plugins.stdio import take_stdin
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
@@ -26,13 +26,12 @@ _REFUSAL = {"code": PARSE_ERROR, "message": "Send one JSON object of at most 64 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-async def serve(greeted: Greeted, **settings: Any) -> int:
-    """Serves a client from its first message until it leaves; returns the exit code. `settings` are
-    those of a `KodeAgent`."""
+async def serve(**settings: Any) -> int:
+    """Serves a client until it leaves; returns the exit code. `settings` are a `KodeAgent`'s."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_drop_traceback)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="kode acp: %(message)s")
-    pipes = await open_pipes(greeted)
+    pipes = await open_pipes()
     agent: Any = KodeAgent(**settings)
     connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
     stopped = asyncio.Event()
@@ -60,16 +59,9 @@ def _drop_traceback(record: logging.LogRecord) -> bool:
 class Pipes:
     """JSON messages to and from the client, one per line; what `acp` calls a transport."""
 
-    def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        answered: str | int | None = None,
-    ) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._answered = answered
-        """The id of a request whose answer is not sent again."""
         self.lost = asyncio.Event()
         """Set when the client no longer reads."""
 
@@ -93,10 +85,6 @@ class Pipes:
         """Writes a message. If the client no longer reads, drops it silently and sets `lost`."""
         if self.lost.is_set():
             return
-        is_answer = "method" not in message and self._answered is not None
-        if is_answer and message.get("id") == self._answered:
-            self._answered = None
-            return
         text = json.dumps(message, ensure_ascii=False, separators=(",", ":"), default=str)
         # Lone surrogates, which no JSON reader accepts, become "?".
         self._writer.write(text.encode("utf-8", "replace") + b"\n")
@@ -110,9 +98,9 @@ class Pipes:
         self._writer.close()
 
 
-async def open_pipes(greeted: Greeted) -> Pipes:
-    """Takes over standard input and output for the protocol, after the first message."""
-    reader = await take_stdin(greeted.unread, MAX_MESSAGE_BYTES)
+async def open_pipes() -> Pipes:
+    """Takes over standard input and output for the protocol."""
+    reader = await take_stdin(MAX_MESSAGE_BYTES)
     sys.stdout.flush()
     outgoing = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
@@ -120,4 +108,4 @@ async def open_pipes(greeted: Greeted) -> Pipes:
     # The writer needs a separate protocol for its flow control.
     protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
     transport, _ = await loop.connect_write_pipe(lambda: protocol, outgoing)
-    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop), greeted.answered)
+    return Pipes(reader, asyncio.StreamWriter(transport, protocol, None, loop))

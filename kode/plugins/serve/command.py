@@ -1,6 +1,6 @@
 """`kode mcp serve`: kode to other agents, as an MCP server on standard input and output.
 
-It serves from the first message until the client leaves or a signal arrives. stdout carries only
+It serves until the client leaves or a signal arrives. stdout carries only
 messages: the SDK points it at stderr for everything else in the process. After a client closes
 stdin, conversations get time to end; after a signal, memory leaves its work for the next start.
 """
@@ -10,32 +10,26 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kode.plugin import (
     ConfigError,
     Parser,
     UserError,
     cancelled_by_signals,
-    kode_version,
     print_either,
     require_extra,
     working_directory,
 )
-from kode.plugins.serve import INSTRUCTIONS, NAME
-from kode.plugins.stdio import Greeted, are_objects, can_wait, greet, take_stdin
+from kode.plugins.stdio import can_wait, take_stdin
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
     from kode.plugins.serve.sessions import ServedSessions
 
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The revisions of the protocol that begin with `initialize`; a client that asks for another one
-is offered the last."""
-MODULES = ("kode.plugins.serve.server", "mcp.server.stdio")
 MAX_LINE_BYTES = 16 * 1024 * 1024  # a task with pictures in base64
 _ROOT = "let clients work in and below it (repeatable; default: the working directory)"
 
@@ -52,9 +46,6 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
     cwd, *named = (working_directory(argparse.Namespace(cwd=r)) for r in (None, *arguments.root))
     roots = roots_of(named, cwd)
-    # What memory serves depends on the configuration, so its SDK gives the first answer.
-    waits = not arguments.memory_only and can_wait(0)
-    greeted = greet(initialize_result, MODULES) if waits else Greeted()
     from kode.plugins.serve.bounds import Bounds
     from kode.plugins.serve.sessions import ServedSessions
 
@@ -70,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
         from kode.plugins.serve.server import make_server
 
         server = make_server(sessions)
-    asyncio.run(_serve(server, greeted, sessions))
+    asyncio.run(_serve(server, sessions))
     return 0
 
 
@@ -87,9 +78,9 @@ def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     return tuple(named or [cwd])
 
 
-async def _serve(server: "MCPServer", greeted: Greeted, sessions: "ServedSessions") -> None:
-    """Serves one client, after its first message, then closes what it has left open."""
-    serving = asyncio.ensure_future(_serve_stdio(server, greeted))
+async def _serve(server: "MCPServer", sessions: "ServedSessions") -> None:
+    """Serves one client, then closes what it has left open."""
+    serving = asyncio.ensure_future(_serve_stdio(server))
     with cancelled_by_signals(serving):
         await asyncio.wait([serving])
     closing = asyncio.ensure_future(sessions.close_all())
@@ -102,41 +93,15 @@ async def _serve(server: "MCPServer", greeted: Greeted, sessions: "ServedSession
         pass  # the client is gone
 
 
-async def _serve_stdio(server: "MCPServer", greeted: Greeted) -> None:
+async def _serve_stdio(server: "MCPServer") -> None:
     from mcp.server.stdio import stdio_server
 
     lowlevel = server._lowlevel_server  # `run_stdio_async` does not accept a custom stdin
     # The SDK reads in a thread, which no signal interrupts.
-    reader = await take_stdin(greeted.unread, MAX_LINE_BYTES) if can_wait(0) else None
+    reader = await take_stdin(MAX_LINE_BYTES) if can_wait(0) else None
     lines = cast(Any, None if reader is None else _lines_of(reader))
     async with stdio_server(stdin=lines) as (read, write):
-        if greeted.answered is not None:
-            write = cast(Any, _Unrepeated(write, greeted.answered))
         await lowlevel.run(read, write, lowlevel.create_initialization_options())
-
-
-class _Unrepeated:
-    """The SDK's stream of messages to the client, without its answer to a request that has one."""
-
-    def __init__(self, stream: Any, answered: str | int) -> None:
-        self._stream = stream
-        self._answered: str | int | None = answered
-
-    async def send(self, item: Any) -> None:
-        id = None if hasattr(item.message, "method") else getattr(item.message, "id", None)
-        if id is not None and id == self._answered:
-            self._answered = None
-        else:
-            await self._stream.send(item)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *fault: object) -> None:
-        await self.aclose()
 
 
 async def _lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
@@ -151,25 +116,3 @@ async def _lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
         if not line:
             return
         yield line.decode("utf-8", "replace")
-
-
-def initialize_result(params: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The result of `initialize` for well-formed params."""
-    version, can, client = (
-        params.get(name) for name in ("protocolVersion", "capabilities", "clientInfo")
-    )
-    named = isinstance(client, dict) and all(
-        isinstance(client.get(name), str) for name in ("name", "version")
-    )
-    if not isinstance(version, str) or not named or not are_objects(can):
-        return None
-    return {
-        "protocolVersion": version if version in VERSIONS else VERSIONS[-1],
-        "capabilities": {
-            "prompts": {"listChanged": False},
-            "resources": {"listChanged": False, "subscribe": False},
-            "tools": {"listChanged": False},
-        },
-        "serverInfo": {"name": NAME, "version": kode_version},
-        "instructions": INSTRUCTIONS,
-    }
