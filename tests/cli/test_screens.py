@@ -18,23 +18,16 @@ from inline_snapshot import external_file
 from kode.cli.commands import doctor
 from kode.cli.commands.doctor import Finding
 from kode.cli.main import main
-from kode.cli.prompt.reports import cost_lines
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import submit
-from kode.cli.screen.progress import status_line
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import ProgressRenderer, Renderer
 from kode.cli.screen.screen import Screen
 from kode.cli.screen.session_table import table
 from kode.errors import Setting
-from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
-from kode.messages import Usage
+from kode.events import TurnStarted
 from kode.providers.errors import Endpoint, from_status
-from kode.session.spending import Spending, Spent
-from kode.undo.journal import History, Step, TurnId
-from kode.undo.store import Seen
-from kode.undo.undo import Undone, undo_text
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary
@@ -183,47 +176,6 @@ async def test_the_question_of_a_subagent_is_as_before() -> None:
     assert readable(text) == external_file("screens/question-subagent.txt")
 
 
-def test_the_status_line_is_as_before_in_every_width(tmp_path: Path) -> None:
-    alone, busy, unpriced = (FakeConversation(tmp_path, tmp_path) for _ in range(3))
-    busy.commands.running = lambda: [None, None]
-    unpriced.session.spent = Spent(unpriced=1)
-    asked = [(busy, 80), (busy, 60), (unpriced, 40), (alone, 40), (alone, 30), (alone, 19)]
-    lines = [status_line(status, width) for status, width in [*asked, (alone, 3)]]
-
-    text = "\n".join("".join(text for _, text in line) for line in lines)
-    assert readable(text) == external_file("screens/status.txt")
-
-
-def test_the_end_of_a_failed_command_is_as_before() -> None:
-    output = "\n".join(f"line {number}" for number in range(9))
-    failed = ToolFinished(
-        call_id="1",
-        name="shell",
-        subject="make",
-        is_error=False,
-        summary="exit status 2",
-        text=output,
-        notes=("[exit status 2]", "[Still running in the background: 1 (sleep).]"),
-        exit_status=2,
-        failed=True,
-        duration_ms=2000,
-    )
-    stopped = ToolFinished(
-        call_id="2",
-        name="shell",
-        subject="make check",
-        is_error=True,
-        summary="stopped",
-        stopped=True,
-        text="[Interrupted before it finished.]",
-        duration_ms=2000,
-    )
-
-    text = shown(TurnStarted(text="x"), failed, stopped)
-
-    assert readable(text) == external_file("screens/failed-command.txt")
-
-
 @pytest.mark.parametrize("status", ["success", "interrupted", "timeout"])
 def test_the_end_of_a_turn_is_as_before(status: str) -> None:
     text = shown(TurnStarted(text="x"), ended(status, files=("/a", "/b")))
@@ -244,16 +196,6 @@ def test_the_error_of_a_wrong_key_is_as_before() -> None:
     assert readable(text) == external_file("screens/wrong-key.txt")
 
 
-def test_the_lines_of_memory_and_compaction_are_as_before() -> None:
-    text = shown(
-        MemoryChanged(text='merged into env "uses pytest"', change_id="c1"),
-        ContextReduced(kind="tool_output", tokens_before=90_000, tokens_after=40_000),
-        ContextReduced(kind="compaction", tokens_before=90_000, tokens_after=9_000),
-    )
-
-    assert readable(text) == external_file("screens/compaction.txt")
-
-
 @pytest.mark.parametrize("width", WIDTHS)
 async def test_the_list_of_commands_is_as_before(tmp_path: Path, width: int) -> None:
     text = await typed(tmp_path, "/help", width=width)
@@ -266,32 +208,6 @@ async def test_the_screen_of_a_command_is_as_before(tmp_path: Path, command: str
     text = await typed(tmp_path, f"/{command}")
 
     assert readable(text) == external_file(f"screens/{command}.txt")
-
-
-def test_the_report_of_an_undo_is_as_before() -> None:
-    files = {"/work/calc.py": Seen("old"), "/work/notes.txt": Seen(None)}
-    turns = [
-        Step(turn=TurnId(f"message {n}", n), after={"/work/calc.py": Seen("x")}) for n in (2, 3)
-    ]
-    step = Step(turn=turns[-1].turn, kind="undo", of=turns[-1].id, after=files)
-    left = (("/work/app.py", "it was changed since"),)
-    undone = Undone(history=History([*turns, step]), step=step, left_alone=left)
-
-    text = undo_text(undone, Path("/work"), "fix the tests")
-
-    assert readable(text) == external_file("screens/undo.txt")
-
-
-def test_the_costs_are_as_before_with_several_models() -> None:
-    usage = Usage(input_tokens=12_300, output_tokens=400, cached_tokens=6_150, thinking_tokens=90)
-    dear = Spent(requests=2, usage=usage, cost_usd=0.5)
-    local = Spent(requests=1, usage=usage, unpriced=1)
-    both = Spending({"dear": dear, "local": local})
-    spent = {"turn": Spending({"dear": dear}), "session": both, "day": Spending()}
-
-    lines = [*cost_lines(spent, 80), "", *cost_lines(spent, 40)]
-
-    assert readable("\n".join(lines)) == external_file("screens/cost.txt")
 
 
 def test_the_list_of_sessions_is_as_before_in_every_width() -> None:

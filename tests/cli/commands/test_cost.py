@@ -68,9 +68,3 @@ def test_json_has_the_figures_as_the_server_counted_them(home: Path, capsys) -> 
 def test_cost_without_a_session_names_the_list(home: Path, capsys) -> None:
     assert main(["cost"]) in (1, 3)
     assert "session list --all" in capsys.readouterr().err
-
-
-def test_a_time_that_cannot_be_read_is_shown_as_unknown(home: Path, capsys) -> None:
-    add_session(home, FIRST, at="yesterday")
-    assert main(["cost", "--why"]) == 0
-    assert rows(capsys.readouterr().out)[3][:3] == ["?", "step", "1"]

@@ -138,49 +138,6 @@ def test_a_model_the_server_does_not_offer_is_reported(
     assert server_finding.state == "ok"
 
 
-def test_an_own_server_reports_its_context_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ScriptedServer() as server:
-        server.answers = {"/v1/models": {"data": [{"id": "mine", "meta": {"n_ctx": 6144}}]}}
-        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
-        configured(tmp_path, '{"model": "mine", "provider": "openai"}')
-        finding = found(tmp_path, "model")
-    assert finding.state == "ok"
-    assert finding.detail.startswith("mine, window 6,144 tokens")
-
-
-def test_details_the_server_reports_about_a_model_are_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    yes = {"supported": True}
-    with ScriptedServer() as server:
-        server.answers = {
-            "/v1/models": {"data": [{"id": "claude-opus-9"}, {"id": "claude-opus-5-5"}]},
-            "/v1/models/claude-opus-9": {
-                "type": "model",
-                "max_input_tokens": 1_500_000,
-                "max_tokens": 64_000,
-                "capabilities": {
-                    "effort": {"supported": True, "low": yes, "max": yes},
-                    "thinking": {"supported": True, "types": {"adaptive": yes}},
-                    "image_input": yes,
-                    "pdf_input": {"supported": False},
-                },
-            },
-        }
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.anthropic_url)
-        configured(tmp_path, '{"model": "claude-opus-9", "provider": "anthropic"}')
-        finding = found(tmp_path, "model")
-        configured(tmp_path, '{"model": "claude-opus-5-5", "provider": "anthropic"}')
-        by_table = found(tmp_path, "model")
-
-    for told in ("1,500,000", "low max", "images"):
-        assert told in finding.detail
-    assert "PDF" not in finding.detail
-    assert (finding.state, by_table.state) == ("ok", "ok")
-
-
 @pytest.mark.parametrize(
     "added",
     [
@@ -239,13 +196,6 @@ def test_an_unreadable_memory_file_is_reported(
         assert str(path) in capsys.readouterr().err
 
 
-def test_memory_files_that_were_set_aside_are_reported(tmp_path: Path) -> None:
-    folder = tmp_path / "home" / "memory" / "facts"
-    folder.mkdir(parents=True)
-    (folder / "user.md.damaged-1").write_text("x")
-    assert "user.md.damaged-1" in found(tmp_path, "memory").detail
-
-
 @pytest.mark.parametrize(("program", "what"), [("git", "git"), ("rg", "ripgrep")])
 def test_missing_and_broken_programs_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, what: str
@@ -280,34 +230,6 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mon
     fine, fault = examine(tmp_path)
     assert (fine.state, fault.state) == ("ok", "missing")
     assert (fault.what, fault.detail) == ("fails", "RuntimeError: boom")
-
-
-def test_every_finding_that_is_not_ok_has_a_next_step(
-    tmp_path: Path,
-) -> None:
-    for finding in examine(tmp_path):
-        assert finding.state == "ok" or finding.next_step or "not tried" in finding.detail, finding
-
-
-def test_a_keyless_server_is_not_said_to_accept_a_key(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with ScriptedServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
-        key = found(tmp_path, "key")
-    assert key.state == "ok"
-    assert "accept" not in key.detail
-
-
-def test_instructions_are_named_with_their_lines_and_faults(tmp_path: Path) -> None:
-    assert "/init" in found(tmp_path, "instructions").detail
-    (tmp_path / "CLAUDE.md").write_text("one\n@more.md")
-    (tmp_path / "more.md").write_text("two")
-    assert found(tmp_path, "instructions").detail == (
-        "CLAUDE.md (2 lines), more.md (1 line, imported by CLAUDE.md)"
-    )
-    (tmp_path / "CLAUDE.md").write_bytes(b"a\0b")
-    assert found(tmp_path, "instructions").state == "optional"
 
 
 def test_doctor_does_not_wait_for_a_server_that_loads(

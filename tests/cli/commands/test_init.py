@@ -87,15 +87,6 @@ def test_a_key_that_is_refused_is_asked_for_again(
     assert REFUSED.detail in capsys.readouterr().out
 
 
-def test_three_keys_that_are_refused_are_enough(
-    monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    reached(monkeypatch, REFUSED, REFUSED, REFUSED)
-    said += ["1", "sk-a", "sk-b", "sk-c"]
-    with pytest.raises(UserError, match="kode init"):
-        init.choose()
-
-
 def test_a_key_is_taken_untested_where_nothing_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,31 +97,6 @@ def test_a_key_is_taken_untested_where_nothing_can_be_reached(
         "providers": {"anthropic": {"api_key": "sk-ant-0123456789"}},
     }
     assert "no route" in capsys.readouterr().out
-
-
-def test_a_default_model_that_the_account_lacks_is_replaced(
-    monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    reached(monkeypatch, ServerAnswer(url="", state="ok", detail="", models=("one", "two")))
-    said += ["Groq", "gsk_0123456789", "2"]
-
-    settings = init.choose()
-
-    assert settings is not None
-    assert settings["providers"]["groq"]["model"] == "two"
-
-
-def test_the_address_of_an_account_at_azure_is_asked_for(
-    monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    url = "https://mine.openai.azure.com/openai/v1"
-    reached(monkeypatch, ServerAnswer(url=url, state="odd", detail="no list"))
-    said += [provider_row("azure").shown, "mine", url, "0123456789abcdef"]
-
-    assert init.choose() == {
-        "provider": "azure",
-        "providers": {"azure": {"api_key": "0123456789abcdef", "base_url": url}},
-    }
 
 
 @pytest.mark.parametrize(
@@ -223,41 +189,9 @@ def test_the_set_up_says_what_it_writes_and_where(
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_each_server_that_was_looked_for_is_named_once(
-    monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    nobody = (provider_row("llamacpp"), "http://127.0.0.1:9/v1")
-    monkeypatch.setattr(init, "local_places", lambda: (nobody, nobody))
-    said += ["a demo first: everything works, no key needed"]
-    assert init.choose() is None
-    assert capsys.readouterr().out.count("llama.cpp") == 1
-
-
 def only_port(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
     place = (provider_row("llamacpp"), server.openai_url)
     monkeypatch.setattr(init, "local_places", lambda: (place,))
-
-
-def test_a_local_server_is_asked_whether_it_needs_a_key(
-    monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
-    """llama.cpp with `--api-key`."""
-    with ScriptedServer() as server:
-        only_port(monkeypatch, server)
-        server.key = "sk-local"
-        said += ["1", "sk-local"]
-        settings = init.choose()
-
-    assert settings == {
-        "provider": "llamacpp",
-        "providers": {
-            "llamacpp": {
-                "base_url": server.openai_url,
-                "api_key": "sk-local",
-                "model": "scripted-model",
-            }
-        },
-    }
 
 
 @pytest.mark.parametrize("answers", [{"/v1/models": {"object": "list", "data": None}}, {}])
@@ -271,19 +205,3 @@ def test_a_local_server_without_a_model_says_so(
         said += ["1"]
         with pytest.raises(UserError, match=r"llama\.cpp has loaded no model"):
             init.choose()
-
-
-@pytest.mark.parametrize(
-    ("settings", "model"),
-    [
-        ({"provider": "server", "providers": {"server": {"model": "m1"}}}, "m1"),
-        ({"provider": "openai"}, provider_row("openai").default_model),
-        ({"provider": "server"}, "not chosen yet"),
-    ],
-)
-def test_set_up_names_the_model_that_it_saves(
-    settings: dict[str, object], model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    init.write_config(tmp_path / "home" / "config.json", settings)
-
-    assert f"The model is {model}; /model changes it." in capsys.readouterr().out

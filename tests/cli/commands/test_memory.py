@@ -70,14 +70,3 @@ def test_consolidating_without_a_key_says_how_to_get_one(tmp_path, capsys):
 def test_reading_creates_nothing(tmp_path, command):
     main(["memory", *command])
     assert not (tmp_path / "home").exists()
-
-
-def test_an_edit_in_a_file_is_shown_and_undone(tmp_path, capsys):
-    main(["memory", "add", "user", "likes tabs"])
-    (tmp_path / "home/memory/facts/user.md").write_text("likes tabs\n§\nlikes tea")
-    assert main(["memory", "show"]) == 0
-    assert "likes tea" in capsys.readouterr().out
-
-    assert main(["memory", "undo"]) == 0
-
-    assert (tmp_path / "home/memory/facts/user.md").read_text() == "likes tabs"

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from kode.cli.commands import session
-from kode.errors import ConfigError, SessionError
-from kode.messages import user_message
+from kode.errors import SessionError
 from kode.session.entries import MessageEntry
 from tests.cli.commands.answers import run
 from tests.session.stories import new_session, plain_turn, whole_story
@@ -31,17 +30,6 @@ def made(home: Path, *tasks: str, cwd: Path | None = None) -> str:
 def said(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> str:
     assert run(session, argv) == code
     return capsys.readouterr().out
-
-
-def test_list_names_each_session_whole_with_its_task(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    session_id = made(home, "fix the tests", "and more")
-
-    out = said(capsys, "list")
-
-    assert out.startswith(session_id)
-    assert out.endswith("fix the tests\n")
 
 
 def test_list_of_this_directory_leaves_out_others(
@@ -74,15 +62,6 @@ def test_list_cannot_be_used_to_control_the_terminal(
     assert "\x1b" not in said(capsys, "list")
 
 
-def test_a_damaged_session_is_listed_with_the_next_step(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    session_id = made(home, "a")
-    (home / "sessions" / f"{session_id}.jsonl").write_bytes(b"\0\0\0")
-
-    assert f"kode session check {session_id}" in said(capsys, "list")
-
-
 def test_show_has_the_ids_that_fork_takes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = whole_story(home)
     first = next(entry for entry in session.entries if isinstance(entry, MessageEntry))
@@ -101,15 +80,6 @@ def test_trim_keeps_the_last_messages(home: Path, capsys: pytest.CaptureFixture[
     document = json.loads(said(capsys, "export", session_id))
     assert [m["content"] for m in document["messages"]] == ["re: two"]
     assert document["turns"] == 2
-
-
-def test_export_as_markdown_is_a_transcript(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    session_id = made(home, "one")
-
-    out = said(capsys, "export", session_id, "--format", "markdown")
-
-    assert out.startswith(f"# Session {session_id}")
-    assert "one" in out
 
 
 def test_delete_and_cleanup_say_what_they_did(
@@ -138,35 +108,6 @@ def test_a_wrong_id_is_one_sentence_and_status_3(home: Path) -> None:
         with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
             run(session, [command[0], "zz", *command[1:]])
         assert caught.value.exit_code == 3
-
-
-@pytest.mark.parametrize(
-    ("argv", "says"),
-    [
-        (["lst"], "Did you mean list?"),
-        (["list", "--al"], "unknown flag --al"),
-        (["trim", "x", "-1"], "kode session trim"),
-        (["cleanup", "soon"], "'soon' is not a whole number of 0 or more"),
-        (["export", "x", "--format", "pdf"], "--format"),
-    ],
-)
-def test_a_wrong_command_line_says_what_is_allowed(home: Path, argv: list[str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
-        run(session, argv)
-
-
-def test_a_session_in_use_is_shown_and_not_deleted(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from kode.errors import BusyError
-
-    made = new_session(home)
-    made.append_message(user_message("one"))
-
-    assert "one" in said(capsys, "show", str(made.id))
-    with pytest.raises(BusyError):
-        run(session, ["delete", str(made.id)])
-    made.close()
 
 
 def test_search_names_the_place_of_each_text_newest_first(

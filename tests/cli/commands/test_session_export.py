@@ -46,16 +46,6 @@ def test_an_export_to_a_file_needs_its_name(session_with: Adding) -> None:
         run(session, ["export", session_with(lambda transcript: PACKED), "--format", "tally"])
 
 
-def test_a_text_is_not_written_to_a_file(session_with: Adding, tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    with pytest.raises(ConfigError, match="stdout"):
-        run(
-            session,
-            ["export", session_with(lambda transcript: "text"), str(file), "--format", "tally"],
-        )
-    assert not file.exists()
-
-
 def test_a_file_is_written_after_a_yes(
     session_with: Adding, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,13 +59,3 @@ def test_a_file_is_written_after_a_yes(
     ran = capsys.readouterr()
     assert f"`tally {file}` reads it." in ran.out
     assert "your words" in ran.err
-
-
-def test_a_format_of_kode_is_not_replaced(
-    session_with: Adding, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session_id = session_with(lambda transcript: "mine")
-    json = Plugin(name="tally", summary="counts", exports={"json": "somewhere:export"})
-    monkeypatch.setattr(installed, "plugins", lambda: (json,))
-    assert run(session, ["export", session_id, "--format", "json"]) == 0
-    assert capsys.readouterr().out.startswith("{")

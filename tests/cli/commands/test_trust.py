@@ -65,34 +65,6 @@ def test_approval_needs_a_person_who_can_be_asked(project):
         run(trust, ["approve", "one"])
 
 
-def test_hidden_characters_of_an_entry_are_shown(project, capsys):
-    bring(project, one={"command": "a\u202eb\x1b[2J"})
-    run(trust, ["show", "one"])
-    out = capsys.readouterr().out
-    assert "\u202e" not in out
-    assert "\x1b" not in out
-
-
-def test_a_server_is_added_with_its_rights_to_ones_config(project, capsys):
-    run(mcp, ["add", "files", "--env", "KEY=${KEY}", "--write", "--", "npx", "-y", "server", "."])
-
-    config = json.loads(paths.config_file(paths.home()).read_text())
-    assert config["mcpServers"]["files"] == {
-        "command": "npx",
-        "args": ["-y", "server", "."],
-        "env": {"KEY": "${KEY}"},
-        "write": True,
-    }
-
-
-def test_a_server_added_to_the_project_is_approved_at_once(project, capsys):
-    run(mcp, ["add", "docs", "https://example.org/mcp", "--scope", "project"])
-    capsys.readouterr()
-    run(mcp, ["list", "--json"])
-    (row,) = json.loads(capsys.readouterr().out)
-    assert (row["name"], row["state"], row["scope"]) == ("docs", "trusted", "project")
-
-
 def test_a_removed_server_leaves_no_approval_behind(project, capsys):
     run(mcp, ["add", "docs", "https://example.org/mcp", "--scope", "project"])
     run(mcp, ["remove", "docs"])
