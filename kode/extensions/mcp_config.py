@@ -50,10 +50,9 @@ class Entry:
         """What a person approves: the entry with its variables unreplaced, and the contents of the
         project's files that its command names."""
         written = json.dumps(self.values, indent=2, sort_keys=True, ensure_ascii=False)
-        content = "\n".join((written, *self.files_of_command())) + "\n"
-        return Item(
-            kind="mcp", name=self.name, origin=self.origin, scope=self.scope, content=content
-        )
+        content = "\n".join((written, *self.files_of_command(), ""))
+        name, origin, scope = self.name, self.origin, self.scope
+        return Item(kind="mcp", name=name, origin=origin, scope=scope, content=content)
 
     @property
     def root(self) -> Path:
@@ -137,16 +136,10 @@ class Configured:
 def find_servers(home: Path, cwd: Path) -> Configured:
     """The servers configured for `cwd`. The person's own hide the project's with the same name,
     `.mcp.json` hides `kode.json`, bundles come last. Never raises: problems are in `faults`."""
-    project = paths.project_root(cwd)
-    places: list[tuple[Path, Scope]] = [
-        (paths.config_file(home), "home"),
-        (project / ".mcp.json", "project"),
-    ]
-    if (own := project_file(cwd)) is not None:
-        places.append((own, "project"))
-    configured: list[Entry] = []
-    faults: list[str] = []
-    for path, scope in places:
+    project, own = paths.project_root(cwd), paths.config_file(home)
+    configured, faults = list[Entry](), list[str]()
+    for path in filter(None, (own, project / ".mcp.json", project_file(cwd))):
+        scope: Scope = "home" if path == own else "project"
         try:
             configured += entries_in(_document(path).get(SECTION, {}), path, scope, project, faults)
         except ConfigError as error:
@@ -155,12 +148,11 @@ def find_servers(home: Path, cwd: Path) -> Configured:
         configured += entries_in(bundle.servers, bundle.folder, "bundle", project, [])
     entries: dict[str, Entry] = {}
     for entry in configured:
-        name, origin = entry.name, entry.origin
-        if name in entries:
-            hides = entries[name].origin
-            faults.append(f"{origin}: the MCP server {name} is hidden by {hides}.")
+        if (nearer := entries.get(entry.name)) is not None:
+            hidden = f"the MCP server {entry.name} is hidden by {nearer.origin}"
+            faults.append(f"{entry.origin}: {hidden}.")
         elif not entry.values.get("disabled"):
-            entries[name] = entry
+            entries[entry.name] = entry
     return Configured(entries=tuple(entries.values()), faults=tuple(faults))
 
 
@@ -177,14 +169,9 @@ def entries_in(
 
 def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[Entry]:
     """The servers that an editor names for a session, by name."""
-    where = {"origin": Path("the editor"), "project": paths.project_root(cwd)}
+    origin, project = Path("the editor"), paths.project_root(cwd)
     for name, values in servers.items():
-        yield Entry(name=name, scope="client", values=dict(values), **where)
-
-
-def items(home: Path, cwd: Path) -> tuple[Item, ...]:
-    """The servers of `cwd` as items to approve."""
-    return tuple(entry.item for entry in find_servers(home, cwd).entries)
+        yield Entry(name=name, origin=origin, scope="client", project=project, values=dict(values))
 
 
 def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
@@ -302,10 +289,9 @@ SOCKET = ".sock"
 
 @dataclass(frozen=True)
 class Definition:
-    """A tool as its server describes it."""
+    """A tool with everything that its server says about it, hints included: what is pinned."""
 
     whole: Mapping[str, Any]
-    """Everything the server says about it, its hints included: what is pinned."""
 
     @property
     def name(self) -> str:
@@ -353,8 +339,6 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class ElicitField:
-    """One field of a form."""
-
     name: str
     title: str
     kind: Literal["text", "number", "integer", "boolean", "choice", "choices"]
@@ -365,13 +349,12 @@ class ElicitField:
 
 @dataclass(frozen=True, kw_only=True)
 class ElicitForm:
-    """What a server asks the person (elicitation)."""
+    """What a server asks the person: to fill in fields, or to open a page."""
 
     server: str
     message: str
     fields: tuple[ElicitField, ...] = ()
     url: str = ""
-    """A page for the person to open, instead of fields."""
 
 
 Elicit = Callable[[ElicitForm], Awaitable[Mapping[str, Any] | None]]

@@ -13,7 +13,8 @@ from pathlib import Path
 from kode import paths
 from kode.config.foreign import ForeignSettings, find_foreign
 from kode.credentials import redact
-from kode.extensions import found_extensions, mcp_config, trust
+from kode.extensions import found_extensions, trust
+from kode.extensions.mcp_config import find_servers
 from kode.extensions.trust import Approvals, Item, Scope
 from kode.messages import first_of
 from kode.paths import real_path
@@ -156,8 +157,11 @@ def named(item: Item) -> str:
 
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
-    finders = (mcp_config.items, found_extensions.items, instruction_items, foreign_items)
-    return tuple(item for find in finders for item in find(home, cwd))
+    servers = (entry.item for entry in find_servers(home, cwd).entries)
+    others = (
+        find(home, cwd) for find in (found_extensions.items, instruction_items, foreign_items)
+    )
+    return (*servers, *(item for items in others for item in items))
 
 
 MAX_NAMED = 5  # a note of one line

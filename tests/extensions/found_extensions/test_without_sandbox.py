@@ -31,9 +31,14 @@ def bring_hook(world: World, event: str = "PreToolUse") -> None:
     world.approve()
 
 
+def servers_items(world: World) -> list[trust.Item]:
+    found = mcp_config.find_servers(world.home, world.project)
+    return [entry.item for entry in found.entries]
+
+
 def let_outside(world: World) -> None:
     """Has what is there run without a sandbox."""
-    items = (*world.find().items(), *mcp_config.items(world.home, world.project))
+    items = (*world.find().items(), *servers_items(world))
     trust.approve(world.home, world.project, [trust.outside(item) for item in items])
 
 
@@ -41,7 +46,7 @@ def bring_servers(world: World, *names: str) -> None:
     script = shutil.copy(SERVERS / "reaching.py", world.project)
     entry = {"command": PLAIN_PYTHON, "args": [str(script)]}
     world.write(".mcp.json", json.dumps({"mcpServers": dict.fromkeys(names, entry)}))
-    trust.approve(world.home, world.project, mcp_config.items(world.home, world.project))
+    trust.approve(world.home, world.project, servers_items(world))
 
 
 def servers_of(talk: Conversation) -> dict[str, bool]:
@@ -148,7 +153,7 @@ async def test_a_required_sandbox_leaves_nothing_outside(world: World, opened: O
 async def test_trusting_the_project_keeps_it_in_the_sandbox(world: World) -> None:
     bring_servers(world, "one")
     approvals = trust.load(world.home, world.project, trust_project=True)
-    (item,) = mcp_config.items(world.home, world.project)
+    (item,) = servers_items(world)
     assert trust.state(item, approvals) == "trusted"
     assert trust.state(trust.outside(item), approvals) == "new"
 
