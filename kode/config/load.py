@@ -165,10 +165,7 @@ def load_config(
         _merge(merged, _expand(layer, None))
         files.append(project)
     text = flags.get(SETTINGS)
-    foreign = (
-        *((read_named_settings(text, cwd),) if text else ()),
-        *find_foreign(cwd),
-    )
+    foreign = (*((read_named_settings(text, cwd),) if text else ()), *find_foreign(cwd))
     for settings in foreign:  # what another agent's settings deny or ask about
         for kind, rules in (("deny", settings.deny), ("ask", settings.ask)):
             if rules:

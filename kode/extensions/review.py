@@ -98,11 +98,7 @@ class Reviewer:
 
 
 async def ask_approval(
-    home: Path,
-    items: Sequence[Item],
-    approvals: Approvals,
-    ask: Ask,
-    most: int = SHOWN_LINES,
+    home: Path, items: Sequence[Item], approvals: Approvals, ask: Ask, most: int = SHOWN_LINES
 ) -> bool:
     """Asks one question about all items, and approves them as they were shown. Raises:
     StorageError, BusyError."""
