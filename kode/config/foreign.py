@@ -1,26 +1,25 @@
-"""Settings files of Claude Code: found, and read as far as kode has an equal, their permissions.
+"""Settings files of Claude Code: found, and read as far as kode has an equal.
 
 Their denials and questions count as if the person's own config had them: they only make it
-stricter. What they allow waits for a yes; see `kode.extensions.review`.
+stricter. What they allow does not count.
 https://docs.claude.com/en/docs/claude-code/settings describes the keys.
 """
 
-import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kode import paths
+from kode.config.files import decode, read_document
 from kode.errors import ConfigError
 from kode.paths import real_path
 from kode.permissions.tool_names import own_rule
 
-MAX_BYTES = 256 * 1024  # as other files for agents
 FILES = (".claude/settings.local.json", ".claude/settings.json")
 """Below a project or a home."""
-Scope = Literal["project", "home"]
 
 _PATH = re.compile(r"^((?:Edit|Glob|Grep|LS|MultiEdit|NotebookEdit|Read|Write)\()(?:(/)/|\.?/)")
 """In Claude Code's rules `//a` is absolute, and `/a` and `./a` are relative to the project."""
@@ -31,15 +30,12 @@ class ForeignSettings:
     """What a settings file of another agent says that has an equal here. Rules are kode's."""
 
     path: Path
-    scope: Scope
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
-    allow: tuple[str, ...] = ()
-    """Allow nothing until a person has said so."""
     unused: tuple[str, ...] = ()
     """Keys and rules that kode does not use."""
     fault: str = ""
-    """Why nothing of it counts; "" if it can be read."""
+    """Why nothing of it counts, a sentence; "" if it can be read."""
 
 
 def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
@@ -48,71 +44,49 @@ def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
     home = Path(real_path(paths.user_home() or paths.NO_HOME))
     start, top = Path(real_path(cwd)), paths.project_root(cwd)
     above = [it for it in (start, *start.parents) if it.is_relative_to(top) and it != home]
-    return tuple(
-        _read(folder / name, "home" if folder == home else "project", folder)
-        for folder in (*above, home)
-        for name in FILES
-        if os.path.isfile(folder / name)
-    )
+    folders = ((folder, folder / name) for folder in (*above, home) for name in FILES)
+    return tuple(_read(path, folder) for folder, path in folders if os.path.isfile(path))
 
 
 def read_named_settings(text: str, cwd: Path) -> ForeignSettings:
-    """What `--settings` names, a file or JSON. What it allows does not count. Raises:
-    ConfigError."""
-    is_json = text.lstrip().startswith("{")
-    path = Path("--settings") if is_json else Path(real_path(cwd / paths.expand(text)))
-    settings = _read(path, "home", path.parent, text if is_json else None, is_named=True)
-    if settings.fault:
-        raise ConfigError(
-            f"--settings {'JSON' if is_json else path}: {settings.fault}. Give a file, or JSON in "
-            "quotes."
-        )
-    return settings
+    """What `--settings` names, a file or JSON. Raises: ConfigError."""
+    if text.lstrip().startswith("{"):
+        return parse_settings(decode(text, path := Path("--settings")), path, is_named=True)
+    path = cwd / paths.expand(text)
+    if not path.is_file():
+        raise ConfigError(f"--settings {path}: it is no file. Give a file, or JSON in quotes.")
+    return parse_settings(read_document(path), path, is_named=True)
 
 
-def _read(
-    path: Path, scope: Scope, top: Path, text: str | None = None, *, is_named: bool = False
-) -> ForeignSettings:
-    """A file that does not lie outside of `top`, or its text."""
+def _read(path: Path, folder: Path) -> ForeignSettings:
+    """A file that does not lie outside of its folder."""
     try:
-        if text is None:
-            if not Path(real_path(path)).is_relative_to(real_path(top)):
-                raise ValueError(f"it links out of {top}: replace the link with a copy")
-            with path.open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-            if len(data) > MAX_BYTES:
-                raise ValueError(f"it is larger than {MAX_BYTES // 1024} KB")
-            text = data.decode("utf-8-sig", "replace")
-        return parse_settings(text, path, scope, is_named=is_named)
-    except (OSError, ValueError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        return ForeignSettings(path=path, scope=scope, fault=str(why))
+        if not Path(real_path(path)).is_relative_to(real_path(folder)):
+            raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
+        return parse_settings(read_document(path), path)
+    except ConfigError as error:
+        return ForeignSettings(path=path, fault=str(error))
 
 
 def parse_settings(
-    text: str, path: Path, scope: Scope = "project", *, is_named: bool = False
+    document: Mapping[str, Any], path: Path, *, is_named: bool = False
 ) -> ForeignSettings:
-    """The settings in the text of a file. Raises: ValueError, RecursionError."""
-    document = json.loads(text.strip() or "{}")
-    if not isinstance(document, dict):
-        raise ValueError("it holds no JSON object")
-    permissions, unused = document.pop("permissions", {}), list[str]()
+    """The settings in the document of a file."""
+    permissions, unused = document.get("permissions"), list[str]()
     permissions = dict(permissions) if isinstance(permissions, dict) else {}
 
-    def rules(kind: str, *, count: bool = True) -> tuple[str, ...]:
+    def rules(kind: str) -> tuple[str, ...]:
         written = permissions.pop(kind, [])
         pairs = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
-        unused.extend(f"permissions.{kind}: {it}" for it, rule in pairs if not (rule and count))
-        return tuple(rule for _, rule in pairs if rule and count)
+        unused.extend(f"permissions.{kind}: {text}" for text, rule in pairs if not rule)
+        return tuple(rule for _, rule in pairs if rule)
 
     deny, ask = rules("deny"), rules("ask")
-    allow = rules("allow", count=not is_named)  # --allow says it
     # Hooks in the usual places are read by `kode.extensions.hooks`.
-    unused += [key for key in document if key != "$schema" and (is_named or key != "hooks")]
+    read = ("$schema", "permissions") if is_named else ("$schema", "permissions", "hooks")
+    unused += [key for key in document if key not in read]
     unused += [f"permissions.{key}" for key in permissions]
-    return ForeignSettings(
-        path=path, scope=scope, deny=deny, ask=ask, allow=allow, unused=tuple(unused)
-    )
+    return ForeignSettings(path=path, deny=deny, ask=ask, unused=tuple(unused))
 
 
 def _rule(rule: Any) -> str:

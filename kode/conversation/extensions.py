@@ -14,7 +14,7 @@ from kode.engine.agent import Agent
 from kode.engine.command import Command, settle_changes
 from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
-from kode.extensions import found_extensions, review, trust
+from kode.extensions import found_extensions, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
@@ -57,8 +57,8 @@ def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDef
 async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
-    """The agent with its extensions and the approved settings of other agents, and the extensions;
-    says what cannot be used. Raises: ToolError for a changed skill that a subagent begins with."""
+    """The agent with its extensions, and these; says what cannot be used. Raises: ToolError for a
+    changed skill that a subagent begins with."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
     catalog = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
     if problems := [text for texts in catalog.problems.values() for text in texts]:
@@ -66,10 +66,8 @@ async def add_extensions(
         list_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
         emit(Notice(text=f"{problems[0]}{more}{list_all}"))
     if files := settings.loaded.foreign:
-        approvals = trust.load(place.home, place.project, trust_project=settings.trust_project)
-        agent.gate.approve_in_session(review.approved_rules(files, approvals))
-        unused = [(file.path, file.fault or ", ".join(file.unused)) for file in files]
-        if lines := "; ".join(f"{path}: {text}" for path, text in unused if text):
+        unused = (f"{file.path}: {', '.join(file.unused)}" for file in files if file.unused)
+        if lines := "; ".join((*(file.fault for file in files if file.fault), *unused)):
             emit(Notice(text=f"Not used of other agents' settings: {lines}", level="info"))
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
     agent, hooks = await asyncio.to_thread(_extend, conversation, agent, catalog)

@@ -1,21 +1,18 @@
 """Finds what a repository brings that waits for approval, and asks one question about it.
 
-Beside the extensions these are instruction files that a session wrote which had read outside text,
-and what settings files of other agents allow: their denials and questions need no yes.
+Beside the extensions these are instruction files that a session wrote which had read outside text.
 """
 
 import asyncio
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import paths
-from kode.config.foreign import ForeignSettings, find_foreign
 from kode.credentials import redact
 from kode.extensions import found_extensions, trust
 from kode.extensions.mcp_config import find_servers
-from kode.extensions.trust import Approvals, Item, Scope
+from kode.extensions.trust import Approvals, Item
 from kode.messages import first_of
 from kode.paths import real_path
 from kode.permissions.places import is_named_like_keys
@@ -154,9 +151,7 @@ def named(item: Item) -> str:
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
     servers = (entry.item for entry in find_servers(home, cwd).entries)
-    others = (
-        find(home, cwd) for find in (found_extensions.items, instruction_items, foreign_items)
-    )
+    others = (find(home, cwd) for find in (found_extensions.items, instruction_items))
     return (*servers, *(item for items in others for item in items))
 
 
@@ -211,32 +206,3 @@ def _instructions_item(source: Source, project: Path) -> Item:
         content=f"{source.text}\n",
         sha256=source.sha256,
     )
-
-
-def foreign_items(home: Path, cwd: Path, scope: Scope = "project") -> list[Item]:
-    """What settings of other agents allow. Nobody is asked about the person's own files, "home",
-    which `kode extensions approve` takes by name."""
-    files = (settings for settings in find_foreign(cwd) if settings.scope == scope)
-    return [_settings_item(settings) for settings in files if settings.allow]
-
-
-def _settings_item(settings: ForeignSettings) -> Item:
-    return Item(
-        kind="settings",
-        name="/".join(settings.path.parts[-2:]),
-        origin=settings.path,
-        scope=settings.scope,
-        content=json.dumps({"allow": settings.allow}, indent=2),
-        covers=(str(settings.path),),
-        can="What it allows runs unasked.",
-    )
-
-
-def approved_rules(foreign: Iterable[ForeignSettings], approvals: Approvals) -> list[str]:
-    """The rules of settings files that count as the person's."""
-    return [
-        rule
-        for settings in foreign
-        if trust.state(_settings_item(settings), approvals) == "trusted"
-        for rule in settings.allow
-    ]

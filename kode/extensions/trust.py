@@ -37,7 +37,6 @@ Kind = Literal[
     "agent",
     "hook",
     "instructions",
-    "settings",
     "mcp-outside",
     "mcp-download",
     "hook-outside",
@@ -192,8 +191,7 @@ def state(item: Item, approvals: Approvals) -> State:
     this content. A tool of any server must match its pin, even of the person's own, and nothing
     runs without a sandbox, nor downloads, unless approved."""
     its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
-    asks_always = (*BESIDE, "settings")
-    if its_own and item.kind not in asks_always and not written_after(item, approvals):
+    if its_own and item.kind not in BESIDE and not written_after(item, approvals):
         return "trusted"
     before = _text_before(item, approvals)
     if before is not None:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from kode.config.files import decode
 from kode.config.foreign import ForeignSettings, parse_settings
+from kode.errors import ConfigError
 from tests.tables import for_each
 
 
 def read(text: str) -> ForeignSettings:
-    return parse_settings(text, Path("settings.json"))
+    return parse_settings(decode(text, Path("settings.json")), Path("settings.json"))
 
 
 GIVEN = {
@@ -63,6 +65,6 @@ def test_all_that_is_not_used_is_named() -> None:
 def test_damaged_settings_are_a_fault_or_nothing(text: str) -> None:
     try:
         said = read(text)
-    except ValueError:
+    except ConfigError:
         return
-    assert (said.deny, said.allow) == ((), ())
+    assert (said.deny, said.ask) == ((), ())

@@ -1,4 +1,4 @@
-"""Settings of other agents: they make a session stricter at once, and looser after a yes alone."""
+"""Settings of other agents make a session stricter, and never looser."""
 
 import json
 from typing import Any
@@ -8,7 +8,6 @@ import pytest
 from kode.config.load import load_config
 from kode.errors import ConfigError
 from kode.events import Event, Notice
-from kode.extensions import review, trust
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.conftest import opened as opened
 from tests.extensions.found_extensions.conftest import world as world
@@ -40,30 +39,9 @@ async def test_their_denials_count_at_once(world: World, opened: Open, where: st
     assert not (world.project / "made.txt").exists()
 
 
-@pytest.mark.parametrize("where", WHERE)
-async def test_their_allowances_wait_for_a_yes(world: World, opened: Open, where: str) -> None:
-    settings(world, where, permissions={"allow": ["Bash(touch:*)"]})
-    flags = {"sandbox.enabled": False}
-    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
-    await conversation.turn("make")
-    assert not (world.project / "made.txt").exists()
-
-    found = [
-        *review.foreign_items(world.home, world.project),
-        *review.foreign_items(world.home, world.project, "home"),
-    ]
-    trust.approve(world.home, world.project, found)
-    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
-    await conversation.turn("make")
-    assert (world.project / "made.txt").exists()
-
-
-async def test_a_changed_allowance_waits_again(world: World, opened: Open) -> None:
-    settings(world, permissions={"allow": ["Bash(ls:*)"]})
-    trust.approve(world.home, world.project, [*review.foreign_items(world.home, world.project)])
-    settings(world, permissions={"allow": ["Bash(ls:*)", "Bash(touch:*)"]})
-    flags = {"sandbox.enabled": False}
-    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
+async def test_their_allowances_count_for_nothing(world: World, opened: Open) -> None:
+    settings(world, permissions={"allow": ["Bash(touch:*)"]})
+    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **{"sandbox.enabled": False})
 
     await conversation.turn("make")
 
@@ -96,7 +74,6 @@ async def test_a_file_that_links_out_is_a_fault(
     await conversation.turn("one")
 
     assert any("links out" in one.text for one in events if isinstance(one, Notice))
-    assert list(review.foreign_items(world.home, world.project)) == []
 
 
 async def test_named_settings_deny_but_never_allow(
@@ -112,7 +89,7 @@ async def test_named_settings_deny_but_never_allow(
 
     assert [one.subject for one in ended.denials] == ["touch made.txt"]
     assert conversation.config.permissions.allow == ()
-    said = next(one.text for one in events if isinstance(one, Notice) and "rm:" in one.text)
+    said = next(one.text for one in events if isinstance(one, Notice) and "allow" in one.text)
     assert "hooks" in said
 
 

@@ -329,12 +329,9 @@ def _find_foreign_settings(cwd: Path) -> Iterator[Finding]:
             "asked about": settings.ask,
         }
         parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
-        parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []
         parts += [f"not used: {', '.join(settings.unused)}"] if settings.unused else []
-        detail = (
-            f"{settings.path}: {settings.fault or '; '.join(parts) or 'nothing that kode uses'}"
-        )
-        finding = missing(detail) if settings.fault else ok(detail)
+        detail = f"{settings.path}: {'; '.join(parts) or 'nothing that kode uses'}"
+        finding = missing(settings.fault) if settings.fault else ok(detail)
         yield replace(finding, what="other agents' settings")
 
 

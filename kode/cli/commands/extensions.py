@@ -156,7 +156,7 @@ def run_trust(argv: Sequence[str]) -> Answered:
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain([approvals.problem])
-    items = (*review.find_items(home, cwd), *review.foreign_items(home, cwd, "home"))
+    items = review.find_items(home, cwd)
     if arguments.command == "list":
         return _list_items(items, approvals, as_json=arguments.json)
     if arguments.command == "revoke":
