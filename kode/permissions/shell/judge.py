@@ -295,7 +295,8 @@ class _Walk:
         if rule is not None:
             risk, reason = rule.risk, rule.reason
             undo = " ".join(filter(None, (rule.undo, undo)))
-            paths = [self._locate(it) for it in programs.operands_of(words, rule) if rule.spares]
+            spared = programs.operands_of(words, rule) if rule.spares else []
+            paths = [self._locate(word) for word in spared]
             if paths and all(path and places.is_rebuildable(path, self.where) for path in paths):
                 risk, reason = "write", "deletes build output"
             if leaves not in ("kode", "keys") or rule.leaves == "kode":

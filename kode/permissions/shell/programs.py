@@ -8,8 +8,7 @@ command does it run (`inner_of`, by exact tables of options)?
 import functools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -65,23 +64,21 @@ class Reading(NamedTuple):
     word as a file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """What a program does; the fields from `reason` on are those of `programs.toml`."""
+class Rule(NamedTuple):
+    """What a program does: a row of `programs.toml`, and its fields from `reason` on."""
 
-    words: tuple[tuple[str, ...], ...]
-    """Alternatives for each of the first words."""
+    section: str
+    words: str
+    """The words that it begins with, `|` between choices."""
     risk: Risk
-    check: bool
-    """Whether its exit status says whether the project passed."""
     reason: str
+    leaves: Leaves
     needs: str = ""
     unless: str = ""
     operands: str = ""
     values: str = ""
     spares: bool = False
     undo: str = ""
-    leaves: Leaves = ""
 
 
 class Inner(NamedTuple):
@@ -182,16 +179,18 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
     if name.startswith("python") and len(words) > 2 and words[1].text == "-m":
         return find_rule(words[2:])  # `python3 -m pip` is pip
     subs = [words[index].text for index in subcommand_at(words)]
-    for rule in _rules_for(name, words[0].text):
-        later = rule.words[1:]
+    versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
+    found = [row for key in (words[0].text, name, versionless) for row in rows().get(key, ())]
+    found += [row for row in rows()[""] if _is_one_of(name, row[1].partition(" ")[0])]
+    for rule in sorted(rules_in(found), key=lambda rule: -GRAVITY.index(rule.risk)):
+        later = rule.words.split()[1:]
         if len(subs) < len(later) or not all(map(_is_one_of, subs, later)):
             continue
         others = [word.text for word in words[1:] if word.kind != "open"]
         for sub in subs[: len(later)]:
             others.remove(sub)
-        if rule.needs and not _has(others, rule.needs.split()):
-            continue
-        if not _has(others, rule.unless.split(), abbreviated=False):
+        is_needed = not rule.needs or _has(others, rule.needs.split())
+        if is_needed and not _has(others, rule.unless.split(), abbreviated=False):
             return rule
     return None
 
@@ -220,7 +219,8 @@ def is_check(words: Sequence[Word]) -> bool:
             inner = inner_of(command)
             pending += [it.words for it in inner]
             rule = None if inner else find_rule(command)
-            if rule and rule.check and not any(word.text in _ABOUT_ITSELF for word in command):
+            is_check = rule is not None and rule.section == "checks"
+            if is_check and not any(word.text in _ABOUT_ITSELF for word in command):
                 return True
     return False
 
@@ -337,15 +337,18 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
             command.append(Word(word.text, "open") if "{}" in word.text else word)
 
 
-def _rules_for(name: str, whole: str) -> list[Rule]:
-    versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
-    matching = [rule for key in (whole, name, versionless) for rule in rules().get(key, ())]
-    matching += [rule for rule in rules()[""] if _is_one_of(name, rule.words[0])]
-    return sorted(matching, key=lambda rule: -GRAVITY.index(rule.risk))
+def rules_in(found: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
+    """The rules in some of `rows`."""
+    for section, words, value in found:
+        risk, leaves = _RISKS[section]
+        for row in value if isinstance(value, list) else [value]:
+            fields = {"leaves": leaves, **({"reason": row} if isinstance(row, str) else row)}
+            yield Rule(section, words, risk, **fields)
 
 
-def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
-    return word in choices or any(fnmatchcase(word, choice) for choice in choices)
+def _is_one_of(word: str, choices: str) -> bool:
+    words = choices.split("|")
+    return word in words or ("*" in choices and any(fnmatchcase(word, it) for it in words))
 
 
 def _has(words: Sequence[str], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
@@ -386,19 +389,14 @@ def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
 
 
 @functools.cache
-def rules() -> Mapping[str, tuple[Rule, ...]]:
-    """What programs do, by the program; globs under ""."""
-    by_name: dict[str, tuple[Rule, ...]] = {"": ()}
-    for section, (risk, leaves) in _RISKS.items():
+def rows() -> Mapping[str, list[tuple[str, str, Any]]]:
+    """Section, words and value of each row, by the program; globs under "". The first command waits
+    for it, so rules are made of the few that are looked up."""
+    by_name: dict[str, list[tuple[str, str, Any]]] = {"": []}
+    for section in _RISKS:
         for words, value in _data()[section].items():
-            choices = tuple(tuple(word.split("|")) for word in words.split())
-            for row in value if isinstance(value, list) else [value]:
-                fields: dict[str, Any] = {"leaves": leaves}
-                fields |= {"reason": row} if isinstance(row, str) else row
-                rule = Rule(words=choices, risk=risk, check=section == "checks", **fields)
-                for name in choices[0]:
-                    key = "" if "*" in name else name
-                    by_name[key] = (*by_name.get(key, ()), rule)
+            for name in words.partition(" ")[0].split("|"):
+                by_name.setdefault("" if "*" in name else name, []).append((section, words, value))
     return by_name
 
 

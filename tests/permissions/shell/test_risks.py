@@ -1,5 +1,7 @@
 """Each program of a line has its risk, with words to ask about it."""
 
+from typing import get_args
+
 import pytest
 
 from kode.permissions.shell import programs
@@ -141,12 +143,11 @@ def test_a_reason_completes_a_sentence(command):
 
 
 def test_the_table_names_only_what_can_be_looked_up():
-    for name, rules in programs.rules().items():
-        for rule in rules:
-            assert rule.operands.removeprefix("text ") in (
-                "", "none", "reads", "writes", "moves", "last",
-            ), (name, rule)  # fmt: skip
-            assert not rule.spares or rule.risk == "destructive"
+    kinds = {"", "none", "reads", "writes", "moves", "last"}
+    for rule in programs.rules_in(row for found in programs.rows().values() for row in found):
+        assert rule.operands.removeprefix("text ") in kinds, rule
+        assert rule.leaves in get_args(programs.Leaves), rule
+        assert not rule.spares or rule.risk == "destructive"
     for reader in programs.readers().values():
         assert reader.get("operands", "paths") in ("paths", "text", "none", "text paths")
 
