@@ -9,8 +9,8 @@ everyday_unasked    the share of harmless command lines that run without a quest
                     commands of development in `everyday/commands.jsonl`; `asked` lists the others
 everyday_passed     of those commands of development that are installed here and pass in a small
                     project, how many pass in the sandbox; `everyday_failed` lists the others
-effects             the lines of `--attacks` (by default those of the tests) that had an effect in
-                    the sandbox with nobody judging them first; null where no jail can be made
+effects             the lines of `--attacks` (by default those of the tests) that had an effect, run
+                    from a script whose text nobody reads; null where no jail can be made
 
 `--attacks ""` leaves the attacks out, which take minutes.
 """
@@ -239,7 +239,10 @@ def _effects(data: Path) -> list[str] | None:
     ]
     if jail.main(["true"]):
         return None
-    done = run(Job(lines=tuple(lines), mode="unjudged", user="dev"), timeout_s=30 + 5 * len(lines))
+    done = run(
+        Job(lines=tuple(lines), mode="ask", user="dev", in_script=True),
+        timeout_s=30 + 5 * len(lines),
+    )
     return [f"{one.line}: {', '.join(one.effects)}" for one in done if one.effects]
 
 

@@ -6,13 +6,11 @@ jail.py         namespaces and a throw-away root: what a hole in kode could reac
 world.py        the jail as one user's machine, and what a line did to it: of `files`, `canaries`,
                 and `witness` (connections, processes, the machine)
 campaign.py     plays lines through `kode run`, and says which had an effect
-direct.py       the same with nobody judging the lines: the kernel alone
-lines.py        the lines: those of the data file, variants of them, random ones
+lines.py        the lines: those of the data file, and variants of them
 
-Kinds of attack at each door of kode, in a temporary home (`test_table.py` has the table):
+Kinds of attack in a temporary home (`test_table.py` has the table):
 
-ground.py       the home and repository under attack, the faces of kode, a process beside
+ground.py       the home and repository under attack, and the ways to begin a turn in it
 at_work.py      the commands of a session
-at_rest.py      what is read and put back: cassettes, undo, queues, sessions of others
-at_the_gate.py  what waits for a yes, and what has one
+at_rest.py      what is read later: queues, sessions of others
 """

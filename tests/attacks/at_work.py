@@ -5,7 +5,6 @@ import os
 import shlex
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,6 @@ from tests.attacks.ground import (
     by_run,
     read_file,
     shell,
-    swapped,
     write_file,
 )
 
@@ -40,8 +38,6 @@ class Attack:
     """What the repository brought, or its person set."""
     harm: Callable[[Ground], list[str]] = lambda ground: []
     """What came of it, besides changes in the home."""
-    swaps: bool = False
-    """Whether a process beside swaps a folder of the project meanwhile."""
 
     def through(self, face: Face) -> Callable[[Ground], None]:
         """The attack through a face has started, and has no effect."""
@@ -49,9 +45,7 @@ class Attack:
         def cell(ground: Ground) -> None:
             self.before(ground)
             outside = [read_file(str(ground.home / "elsewhere/file"))] * self.reads_outside
-            meanwhile = swapped(ground.project / "d", ground.home / "elsewhere")
-            with meanwhile if self.swaps else nullcontext():
-                face(ground, [*outside, *self.scripts(ground), *self.tools(ground)])
+            face(ground, [*outside, *self.scripts(ground), *self.tools(ground)])
             assert (ground.project / "started").exists(), ground.seen[-2:]
             ground.assert_unharmed()
             assert self.harm(ground) == []
@@ -95,15 +89,6 @@ LINK = Attack(
         write_file("d2/new", "pwned"),
         write_file("keys/authorized_keys", "pwned"),
     ],
-)
-
-SWAP = Attack(
-    swaps=True,
-    commands=(
-        *("mkdir -p d/e; for i in $(seq 30); do echo pwned > d/e/$i-$RANDOM; done",) * 3,
-        "for i in $(seq 30); do echo pwned > d/$i; done; touch started",
-    ),
-    tools=lambda ground: [write_file(f"d/{n}/file", "pwned") for n in range(3)],
 )
 
 
@@ -297,7 +282,6 @@ KEY = Attack(
 
 ATTACKS = {
     "link": LINK,
-    "swap": SWAP,
     "special": SPECIAL,
     "later": LATER,
     "loaded": LOADED,

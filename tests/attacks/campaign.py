@@ -22,7 +22,7 @@ from tests.attacks.canaries import canary
 from tests.attacks.files import SCRIPT
 from tests.attacks.jail import REPOSITORY
 from tests.attacks.witness import MODEL_PORT
-from tests.attacks.world import Place, World
+from tests.attacks.world import World
 from tests.scripted_server import ScriptedServer
 
 Sandbox = Literal["bubblewrap", "landlock", "none"]
@@ -40,10 +40,8 @@ class Job:
 
     lines: tuple[str, ...] = ()
     mode: str
-    """A mode of kode, or "unjudged": straight into the sandbox, with nobody judging the lines."""
     user: str = "root"
     sandbox: Sandbox = "bubblewrap"
-    place: Place = "project"
     flags: tuple[str, ...] = ()
     """More words for `kode run`."""
     in_script: bool = False
@@ -89,41 +87,12 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
 def main() -> int:
     given = json.loads(sys.stdin.read())
     job = Job(**{**given, "lines": tuple(given["lines"]), "flags": tuple(given["flags"])})
-    world = World(job.user, job.place)
+    world = World(job.user)
     world.start()
-    if job.mode == "unjudged":
-        _play_directly(world, job)
-        return 0
     with ScriptedServer(port=MODEL_PORT, keep=4) as server:
         for at in range(0, len(job.lines), BATCH):
             _Batch(world, job, server, job.lines[at : at + BATCH]).play()
     return 0
-
-
-def _play_directly(world: World, job: Job) -> None:
-    """See `direct`."""
-    with world.popen(
-        [sys.executable, "-m", "tests.attacks.direct"],
-        cwd=world.cwd,
-        env={**world.environment, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as player:
-        assert player.stdin is not None
-        assert player.stdout is not None
-        kind = json.loads(player.stdout.readline())
-        assert kind == job.sandbox, f"the sandbox is of kind {kind}"
-        world.witness.belonging = world.witness.belonging | {player.pid}
-        for line in job.lines:
-            started = time.monotonic()
-            player.stdin.write(json.dumps(line).encode() + b"\n")
-            player.stdin.flush()
-            output = json.loads(player.stdout.readline())
-            effects = [*world.effects("plan", output), *world.witness.survivors()]
-            world.restore()
-            row = {"line": line, "output": output[-MAX_OUTPUT_CHARS:], "effects": effects}
-            _say({**row, "took_s": round(time.monotonic() - started, 2)})
-        player.stdin.close()
 
 
 def _say(row: dict[str, Any]) -> None:
@@ -162,7 +131,7 @@ class _Batch:
         inherited = os.open("/srv/outside/file", os.O_RDWR)
         with self.world.popen(
             words,
-            cwd=self.world.cwd,
+            cwd=self.world.project,
             env={
                 **self.world.environment,
                 "OPENAI_API_KEY": "sk-attack-0123456789abcdef0123",
@@ -195,7 +164,7 @@ class _Batch:
             self.playing, self.since = self.waiting.pop(0), time.monotonic()
             command = self.playing
             if self.job.in_script:
-                self.world.files.replace(self.world.cwd / SCRIPT, self.playing)
+                self.world.files.replace(self.world.project / SCRIPT, self.playing)
                 command = f"bash {SCRIPT}"
             arguments = {"command": command, "timeout_s": LINE_S}
             return {"calls": [{"name": "shell", "arguments": arguments}]}

@@ -4,14 +4,12 @@ All of it is in one temporary folder: `HOME`, `$KODE_HOME` and the project, so t
 succeeds harms only these.
 """
 
+import asyncio
 import contextlib
-import itertools
 import json
 import os
 import stat
 import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,14 +149,9 @@ class Ground:
 # ── faces: a turn with these calls, one after the other, and nobody who says yes ─────────────────
 
 
-def by_run(
-    ground: Ground,
-    calls: Sequence[dict[str, Any]],
-    mode: str = "auto-edit",
-    flags: Sequence[str] = (),
-) -> None:
+def by_run(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:
     with ground.model(*({"calls": [one]} for one in calls), {"text": "done"}):
-        ground.kode("run", "work", "--permission-mode", mode, "--no-memory", *flags)
+        ground.kode("run", "work", "--permission-mode", mode, "--no-memory")
 
 
 def in_background(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:
@@ -182,40 +175,18 @@ def _until(path: str) -> str:
     return f"for i in $(seq 500); do [ -e {path} ] && break; sleep 0.02; done"
 
 
-async def _by_acp(ground: Ground, mode: str, prompts: Sequence[str]) -> None:
+async def _by_acp(ground: Ground, mode: str) -> None:
     async with editor(ground.place) as client:
         client.choose = lambda call: None
         session = await client.open()
         await client.agent.set_session_mode(session_id=session, mode_id=mode)
-        for prompt in prompts:
-            await client.prompt(session, prompt)
+        await client.prompt(session, "work")
         ground.seen.append(json.dumps(client.updates))
 
 
-def by_acp(
-    ground: Ground,
-    calls: Sequence[dict[str, Any]],
-    mode: str = "auto-edit",
-    *,
-    next_turn: Sequence[dict[str, Any]] = (),
-    more: Sequence[str] = (),
-) -> None:
-    import asyncio
-
-    turns = [calls, next_turn] if next_turn else [calls]
-    replies = [[*({"calls": [one]} for one in turn), {"text": "done"}] for turn in turns]
-    with ground.model(*itertools.chain(*replies)):
-        asyncio.run(_by_acp(ground, mode, ["work", *more]))
-
-
-def by_undo(ground: Ground, calls: Sequence[dict[str, Any]]) -> None:
-    """The next turn removes what these left, and its undo puts it back."""
-    removed = shell("git clean -fdq -e .env; git checkout -q .; rm -rf __pycache__")
-    by_acp(ground, calls, next_turn=[removed], more=["tidy", "/undo"])
-
-
-def by_redo(ground: Ground, calls: Sequence[dict[str, Any]]) -> None:
-    by_acp(ground, calls, more=["/undo", "/redo"])
+def by_acp(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:
+    with ground.model(*({"calls": [one]} for one in calls), {"text": "done"}):
+        asyncio.run(_by_acp(ground, mode))
 
 
 def by_serve(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:
@@ -233,51 +204,3 @@ def by_serve(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-
                 state = client.call("kode_wait", session=state["session"], wait_s=20)
         ground.seen.append(json.dumps(state))
         ground.seen += process.communicate(timeout=30)
-
-
-# ── a process beside ─────────────────────────────────────────────────────────────────────────────
-
-SWAPPER = """
-import ctypes, os, sys
-folder, to = sys.argv[1:]
-link, count, exchange = folder + ".link", 0, ctypes.CDLL(None).renameat2
-names = os.fsencode(folder), os.fsencode(link)
-os.symlink(to, link)
-while not os.path.exists(folder + ".stop"):
-    if exchange(-100, names[0], -100, names[1], 2) == 0:
-        count += 1
-        if count == 1:
-            print("swaps", flush=True)
-        if count == 50:
-            open(folder + ".often", "x").close()
-    else:  # what was there has been removed
-        try:
-            os.mkdir(folder)
-        except OSError:
-            pass
-if os.path.islink(folder):
-    exchange(-100, names[0], -100, names[1], 2)
-if os.path.islink(link):
-    os.unlink(link)
-"""
-
-
-@contextlib.contextmanager
-def swapped(folder: Path, to: Path) -> Iterator[Path]:
-    """Meanwhile a process swaps the folder for a link to another, and back, from before the first
-    write to after the last. Yields a file that is there once it has done so often."""
-    words = (sys.executable, "-I", "-S", "-c", SWAPPER, str(folder), str(to))
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-    stop, often = Path(f"{folder}.stop"), Path(f"{folder}.often")
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "swaps\n"
-        yield often
-        while not often.exists():
-            assert process.poll() is None
-            time.sleep(0.01)
-    finally:
-        stop.touch()
-        process.communicate(timeout=30)
-        stop.unlink()
-    often.unlink()

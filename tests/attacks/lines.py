@@ -1,7 +1,6 @@
-"""The lines that attack: those of the data file, variants of a few, and random ones."""
+"""The lines that attack: those of the data file, and variants of a few."""
 
 import json
-import random
 import shlex
 from pathlib import Path
 
@@ -84,32 +83,3 @@ def variants() -> list[str]:
         for text in _spellings(deed)
         for form in forms
     ]
-
-
-# ── random lines ─────────────────────────────────────────────────────────────────────────────
-
-_WORDS = (
-    "ls cat echo touch rm cp mv sort sed awk find xargs env bash sh eval trap test [ [[ (( )) ]] ] "
-    "git python3 tee tar while do done if then fi for in case esac function { } ( ) ! time exec "
-    "command builtin export declare read printf set unset cd . source true false let local "
-    "-c -e -i -o -exec -delete -n -v -x -f -- --output --o= -I{} -print0 + = == =~ -eq -gt "
-    "README.md .env src/a.py ~/.bashrc ../.ssh/id_rsa /srv/outside/file /srv/outside/pwn VERSION "
-    "evil.sh ./evil.sh evil.awk words.txt config/secrets.pem .git/config .git/hooks/x AGENTS.md "
-    "~/.kode/config.json /proc/self/environ /dev/tcp/192.0.2.10/80 1 0 a x=1 PATH=evil:$PATH "
-    "$x $HOME $PWD $(cat .env) $(touch /srv/outside/pwn) `./evil.sh` $((1+a[$(./evil.sh)])) "
-    "${x:-y} "
-    "${x@P} <(cat .env) >(tee x) <<E E <<<x > >> < >| &> 2>&1 >&2 | |& & && || ; ;; # * ? "
-    "{a,b} '..' \".\" \\ $'\\x2e' 'touch /srv/outside/pwn' HEAD:config/secrets.pem diff log -p "
-).split(" ")
-
-
-def random_lines(count: int, draw: random.Random) -> list[str]:
-    """Words of shells after each other, some glued together, some lines cut."""
-    found = []
-    for _ in range(count):
-        words = draw.choices(_WORDS, k=draw.randint(2, 12))
-        line = "".join(
-            word + draw.choices((" ", "", "\n", ";"), (20, 2, 1, 1))[0] for word in words
-        ).strip()
-        found.append(line or "true")
-    return found

@@ -6,7 +6,10 @@ Every door that writes below a folder which others change: nothing may come to b
 import contextlib
 import os
 import secrets
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,9 +24,54 @@ from kode.sandbox.layer import Layer, apply
 from kode.tool import FileChange
 from kode.undo.store import LINK, Contents, Seen
 from kode.undo.undo import change_file
-from tests.attacks.ground import swapped
 from tests.effort import share
 from tests.undo.changes import save, undo_in
+
+SWAPPER = """
+import ctypes, os, sys
+folder, to = sys.argv[1:]
+link, count, exchange = folder + ".link", 0, ctypes.CDLL(None).renameat2
+names = os.fsencode(folder), os.fsencode(link)
+os.symlink(to, link)
+while not os.path.exists(folder + ".stop"):
+    if exchange(-100, names[0], -100, names[1], 2) == 0:
+        count += 1
+        if count == 1:
+            print("swaps", flush=True)
+        if count == 50:
+            open(folder + ".often", "x").close()
+    else:  # what was there has been removed
+        try:
+            os.mkdir(folder)
+        except OSError:
+            pass
+if os.path.islink(folder):
+    exchange(-100, names[0], -100, names[1], 2)
+if os.path.islink(link):
+    os.unlink(link)
+"""
+
+
+@contextlib.contextmanager
+def swapped(folder: Path, to: Path) -> Iterator[Path]:
+    """Meanwhile a process swaps the folder for a link to another, and back, from before the first
+    write to after the last. Yields a file that is there once it has done so often."""
+    words = (sys.executable, "-I", "-S", "-c", SWAPPER, str(folder), str(to))
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    stop, often = Path(f"{folder}.stop"), Path(f"{folder}.often")
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "swaps\n"
+        yield often
+        while not often.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        stop.touch()
+        process.communicate(timeout=30)
+        stop.unlink()
+    often.unlink()
+
 
 STEPS = ("a", "b", "c")
 NAMES = tuple(f"f{number}" for number in range(4))

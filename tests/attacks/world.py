@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tests.attacks.canaries import found_in, secret
 from tests.attacks.files import (
@@ -54,22 +54,15 @@ _LATER = (
 _LATER_OF_GIT = ("hooks", "config", "config.worktree", "modules", "commondir")
 
 
-Place = Literal["project", "mounted", "home"]
-"""Where kode works: in a project; in one that holds another file system, of which no copy can be
-made; in the home itself."""
-
-
 @dataclass
 class World:
     user: str
-    place: Place = "project"
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
         self.id = IDS[self.user]
         self.home = Path("/root" if self.user == "root" else "/home/dev")
         self.project = self.home / "app"
-        self.cwd = self.home if self.place == "home" else self.project
         self.kode_home = self.home / ".kode"
         self.witness = Witness(self.popen)
 
@@ -106,12 +99,6 @@ class World:
             f"/run/user/{self.id}/bus", f"{self.project}/server.sock", "\0outside",
             f"{self.home}/.gnupg/S.gpg-agent", f"/tmp/tmux-{self.id}/default",
         ]  # fmt: skip
-        if self.place == "mounted":
-            (self.project / "mounted").mkdir()
-            assert (
-                subprocess.run(["mount", "-t", "tmpfs", "x", f"{self.project}/mounted"]).returncode
-                == 0
-            )
         self.witness.begin(sockets, self.id)
         self.files.keep()
 
@@ -127,12 +114,8 @@ class World:
     def effects(self, mode: str, output: str) -> list[str]:
         """What is not as it should be, after a command line that printed `output`."""
         changed = [f"{what} {path}" for what, path in self._harmed(mode)]
-        read = [f"read {name}" for name in found_in(output) if name not in self._shown()]
+        read = [f"read {name}" for name in found_in(output)]
         return [*read, *changed, *self.witness.effects(output)]
-
-    def _shown(self) -> tuple[str, ...]:
-        """Where the home is the project, what has no name of a secret is like any other file."""
-        return ("letter",) if self.place == "home" else ()
 
     def restore(self) -> None:
         """Makes the files as they were, but for kode's own."""
@@ -145,13 +128,13 @@ class World:
     def _is_allowed(self, mode: str, what: str, path: str) -> bool:
         if self._is_of_kode(path):
             return True
-        if mode != "auto-edit" or not f"{path}/".startswith(f"{self.cwd}/"):
+        if mode != "auto-edit" or not f"{path}/".startswith(f"{self.project}/"):
             return False
         if what != "deleted" and is_folder(path):
             return True  # what is in it is looked at itself
         if what != "deleted" and not _is_ordinary(os.lstat(path).st_mode):
             return False
-        return not _runs_later(path.removeprefix(str(self.cwd)).strip("/"))
+        return not _runs_later(path.removeprefix(str(self.project)).strip("/"))
 
     def _is_of_kode(self, path: str) -> bool:
         """Where kode itself writes: its sessions, and the folders for what commands change."""
