@@ -8,9 +8,5 @@ world.py        the jail as one user's machine, and what a line did to it: of `f
 campaign.py     plays lines through `kode run`, and says which had an effect
 lines.py        the lines: those of the data file, and variants of them
 
-Kinds of attack in a temporary home (`test_table.py` has the table):
-
-ground.py       the home and repository under attack, and the ways to begin a turn in it
-at_work.py      the commands of a session
-at_rest.py      what is read later: queues, sessions of others
+Kinds of attack in a temporary home are in `test_kinds.py`, swapped folders in `test_races.py`.
 """
