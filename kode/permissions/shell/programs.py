@@ -124,17 +124,15 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
         elif value is not None and len(left) < length:
             suspected.append(value)
     kind = row.get("operands", "paths")
+    has_text = kind == "text paths" and options.isdisjoint(row.get("instead", "").split())
     if (
-        len(operands) > row.get("most", len(operands))
+        len(operands) > (0 if kind == "none" else row.get("most", len(operands)))
         or ("last" in row and operands[-1:] != [row["last"]])
         or ("first" in row and operands and not re.fullmatch(row["first"].strip(), operands[0]))
-        or (kind == "none" and operands)
+        or (has_text and not operands)
     ):
         return None
-    if kind == "text paths" and options.isdisjoint(row.get("instead", "").split()):
-        if not operands:
-            return None
-        del operands[0]
+    del operands[:has_text]
     if not kind.endswith("paths"):
         return Reading(tuple(files))
     return Reading((*files, *operands), tuple(suspected))
@@ -213,16 +211,13 @@ def subcommand_at(words: Sequence[Word]) -> list[int]:
 
 def is_check(words: Sequence[Word]) -> bool:
     """Whether the exit status of a command says whether the project passed."""
-    pending = [tuple(words)]
-    for command in pending:
-        if command and command[0].kind == "literal":
-            inner = inner_of(command)
-            pending += [it.words for it in inner]
-            rule = None if inner else find_rule(command)
-            is_check = rule is not None and rule.section == "checks"
-            if is_check and not any(word.text in _ABOUT_ITSELF for word in command):
-                return True
-    return False
+    if not words or words[0].kind != "literal":
+        return False
+    if inner := inner_of(words):
+        return any(is_check(it.words) for it in inner)
+    rule = find_rule(words)
+    is_about_itself = any(word.text in _ABOUT_ITSELF for word in words)
+    return rule is not None and rule.section == "checks" and not is_about_itself
 
 
 def answers(words: Sequence[Word]) -> bool:
@@ -231,7 +226,7 @@ def answers(words: Sequence[Word]) -> bool:
         return False
     name = os.path.basename(words[0].text)
     subs = [words[index].text for index in subcommand_at(words)[:1]]
-    return not names("answers").isdisjoint({name, " ".join([name, *subs])})
+    return bool(names("answers") & {name, " ".join([name, *subs])})
 
 
 def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
@@ -263,7 +258,7 @@ def script_of(words: Sequence[str]) -> str:
 
 
 def _is_interpreter(name: str) -> bool:
-    return not names("offers", "interpreters").isdisjoint({name, re.sub(r"[0-9.]+$", "", name)})
+    return bool(names("offers", "interpreters") & {name, re.sub(r"[0-9.]+$", "", name)})
 
 
 def offer(words: Sequence[str]) -> tuple[str, ...]:
@@ -313,9 +308,8 @@ def inner_of(words: Sequence[Word]) -> list[Inner]:
         is_text = any(re.fullmatch(r"-[a-z]*c[a-z]*", word.text) for word in options)
         is_text = is_text and operands[0].kind == "literal"
         return [Inner(text=operands[0].text, transparent=True)] if is_text else []
-    if row.get("assigns"):
-        is_set = [re.match(r"[A-Za-z_]\w*=", word.text) for word in operands]
-        operands = operands[next((at for at, it in enumerate(is_set) if not it), len(is_set)) :]
+    while row.get("assigns") and operands and re.match(r"[A-Za-z_]\w*=", operands[0].text):
+        operands = operands[1:]
     appends, system = row.get("appends", False), row.get("system", "")
     is_transparent = len(operands) == len(left) and not appends and not system
     command = operands[row.get("skip", 0) :]
@@ -329,12 +323,11 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
     for word in words:
         if command is None:
             command = [] if word.text in ("-exec", "-execdir", "-ok", "-okdir") else None
-        elif word.text in (";", "+"):
-            if command:
-                yield Inner(tuple(command))
-            command = None
-        else:
+        elif word.text not in (";", "+"):
             command.append(Word(word.text, "open") if "{}" in word.text else word)
+        else:
+            yield from [Inner(tuple(command))] * bool(command)
+            command = None
 
 
 def rules_in(found: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
