@@ -2,7 +2,8 @@
 a special file, what runs later or is loaded, a text that steers agents, authority, a key.
 
 Each says that it has begun, by a file that it leaves, and has no effect. Folders swapped while kode
-writes are in `test_races`; what waits for a yes, and servers that have one, in `tests/extensions`.
+writes are in `test_races`, special files in `tests/sandbox/test_escapes.py`; what waits for a yes, and
+servers that have one, in `tests/extensions`.
 """
 
 import contextlib
@@ -189,35 +190,6 @@ LINK = Attack(
 )
 
 
-# ── what is no plain file ────────────────────────────────────────────────────────────────────────
-
-
-def specials(ground: Ground) -> list[str]:
-    found = []
-    for folder, _, names in os.walk(ground.project):
-        for name in names:
-            path = os.path.join(folder, name)
-            status = os.lstat(path)
-            odd = not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode))
-            rights = stat.S_ISREG(status.st_mode) and status.st_mode & (stat.S_ISUID | stat.S_ISGID)
-            if odd or rights:
-                found.append(path)
-    return found
-
-
-SPECIAL = Attack(
-    commands=(
-        "ln ~/.ssh/id_rsa hard; ln ~/.bashrc hard2; mkfifo pipe; mknod null c 1 3; "
-        "cp /bin/true root; chmod 6755 root; mkdir s; mkfifo s/pipe; "
-        "python3 -c \"import socket; socket.socket(socket.AF_UNIX).bind('s/socket')\"; "
-        "touch started",
-        "echo pwned >> hard2; touch again",
-    ),
-    tools=lambda ground: [write_file("pipe", "text"), write_file("s/pipe", "text")],
-    harm=specials,
-)
-
-
 # ── what runs later ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -374,7 +346,6 @@ KEY = Attack(
 
 ATTACKS = {
     "link": LINK,
-    "special": SPECIAL,
     "later": LATER,
     "loaded": LOADED,
     "steer": STEER,
