@@ -1,9 +1,9 @@
 """Kinds of attack by what others wrote, run for real in a temporary home: a link where kode writes,
-a special file, what runs later or is loaded, a text that steers agents, authority, a key.
+what runs later or is loaded, a text that steers agents, authority, a key.
 
 Each says that it has begun, by a file that it leaves, and has no effect. Folders swapped while kode
-writes are in `test_races`, special files in `tests/sandbox/test_escapes.py`; what waits for a yes, and
-servers that have one, in `tests/extensions`.
+writes are in `test_races`, special files in `tests/sandbox`; what waits for a yes, and servers that
+have one, in `tests/extensions`.
 """
 
 import contextlib
