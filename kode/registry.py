@@ -29,23 +29,8 @@ FORMATS: Mapping[Api, str] = {
 Switch = Literal[
     "", "reasoning_effort", "reasoning", "together", "thinking", "kimi", "zai", "template", "google"
 ]
-"""How a server of Chat Completions is told how much to think; LEVEL is one of `provider.Effort`:
-
-    ""                nothing is sent
-    reasoning_effort  {"reasoning_effort": LEVEL}
-    reasoning         {"reasoning": {"effort": LEVEL}}, or {"enabled": true}   OpenRouter
-    together          {"reasoning": {"enabled": BOOL}, "reasoning_effort": LEVEL}
-    thinking          {"thinking": {"type": "enabled"}, "reasoning_effort": LEVEL}, or
-                      {"thinking": {"type": "disabled"}}                       DeepSeek
-    kimi              {"reasoning_effort": LEVEL} for a model with levels, else
-                      {"thinking": {"type": "enabled", "keep": "all"}}, which keeps what was
-                      thought before, or {"thinking": {"type": "disabled"}}; never both
-    zai               as `thinking`, and the server keeps what was thought before
-    template          {"chat_template_kwargs": {"enable_thinking": BOOL}}      llama.cpp, vLLM
-    google            {"extra_body": {"google": {"thinking_config": {...}}}}, which shows thoughts;
-                      for older models {"reasoning_effort": LEVEL}. Both at once are refused
-"""
-
+"""How a server of Chat Completions is told how much to think; see `thinking_settings` in
+`kode.providers.chat`. "": it is not."""
 
 UNSIGNED = "skip_thought_signature_validator"
 """What Google's notes name for a call that another model made."""
@@ -276,10 +261,10 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     describes: the nearest one, and how to describe another."""
     import difflib
 
-    known = (*described, *provider_names())
+    known = (*described, *(row.name for row in PROVIDERS))
     words = {
         word: row.name
-        for row in reversed(PROVIDERS)
+        for row in PROVIDERS
         for word in (*row.title.lower().split(), *(prefix.rstrip("-") for prefix in row.models))
     }
     words |= {word: word for word in known}

@@ -6,8 +6,7 @@
     chat.py, chat_stream.py  Chat Completions: requests; replies
     clients.py             the clients of the official SDKs
     request.py             prepares a request, and repairs it after a refusal
-    errors.py              faults of servers and SDKs → kode's errors
-    refusals.py            what of a request a server refuses, and what kode does then
+    errors.py              faults of servers and SDKs → kode's errors; what of a request they refuse
     stream.py              the bytes of an answer → events, within limits of time and size
     draft.py               events → a complete, repaired message
     encoding.py            messages → bytes, encoded once

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import extras
 from kode.errors import ConfigError, RefusedError, Setting
-from kode.providers.errors import Endpoint, check_key, missing_key
+from kode.providers.errors import Endpoint, missing_key
 from kode.providers.stream import refuse
 from kode.registry import ProviderRow
 
@@ -38,7 +38,8 @@ def open_client(
 
     Raises: UserError for a missing or impossible key, address, region, project or package.
     """
-    check_key(endpoint)
+    if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
+        raise missing_key(endpoint)
     options = _options(sdk_of(api).DefaultAsyncHttpxClient, endpoint)
     if api == "messages":
         return _open_anthropic(row, endpoint, options, needs_key=is_official)

@@ -3,16 +3,22 @@
 The SDKs raise errors of many families (their own, the HTTP client's, JSON decoding, bare ValueError
 and AssertionError), and servers word the same thing in many ways. Everything that leaves a provider
 passes through here: `translate_errors` around a request, `from_status` for a server's answer.
+`refusals.toml` has the words of the vendors' own servers and of those that imitate them, and what
+they mean: the key, the model, the size, or one part of a request. It is read after the first
+refusal: a start without one does not wait for it.
 """
 
 import contextlib
+import functools
 import json
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,7 +37,6 @@ from kode.errors import (
 from kode.provider import Api
 from kode.providers.encoding import mapping_of, pick
 from kode.providers.models import info_of, names_of, retirement_note
-from kode.providers.refusals import UNBOUND, find_rule, names_fault, read_table
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -62,6 +67,85 @@ class Endpoint:
         """The URL without user, password and query, which may be secret."""
         return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
 
+
+# ── what servers say when they refuse a request ──────────────────────────────────────────────
+
+UNBOUND = ("signatures", "thoughts")
+"""What a server wants back with the replies in a conversation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalRule:
+    """How servers word one thing."""
+
+    means: str
+    """`overflow` (the request is larger than the window), `no_credit`, `bad_key`, `loading`,
+    `no_model`, `no_route`, `retry`, `bound_thinking` (a server does not take back the thinking it
+    sent), or the refused part of a request, a key of `RefusalTable.parts`."""
+    patterns: tuple[str, ...]
+    statuses: Collection[int | str]
+    """With which servers report it; "stream": in the middle of an answer, "5xx": from 500 on."""
+    api: Api = ""
+    """The only format that has it; "" for all."""
+
+    def fits(self, status: int | None, words: str) -> bool:
+        key = "stream" if status is None else status
+        is_fault = status is not None and status >= 500 and "5xx" in self.statuses
+        return (is_fault or key in self.statuses) and self.search(words) is not None
+
+    def search(self, words: str) -> re.Match[str] | None:
+        """Where the words are about it, whatever the status."""
+        flags = re.IGNORECASE | re.DOTALL
+        return next(filter(None, (re.search(p, words, flags) for p in self.patterns)), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestPart:
+    """A part of a request that a model or server may not take."""
+
+    what: str = ""
+    """It, for a person."""
+    change: str = ""
+    """What to change, with the setting's name."""
+    then: str = ""
+    """What kode does without it; "" where leaving it out does not help."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefusalTable:
+    """The content of `refusals.toml`."""
+
+    status_of_type: Mapping[str, int]
+    """The status for a word in an error object that has no number."""
+    parts: Mapping[str, RequestPart]
+    rules: tuple[RefusalRule, ...]
+
+
+@functools.cache
+def read_table() -> RefusalTable:
+    text = resources.files("kode.providers").joinpath("refusals.toml").read_text("utf-8")
+    table = tomllib.loads(text)
+    return RefusalTable(
+        status_of_type=table["status_of_type"],
+        parts={name: RequestPart(**part) for name, part in table["part"].items()},
+        rules=tuple(
+            RefusalRule(**{**row, "patterns": tuple(row["patterns"])}) for row in table["rule"]
+        ),
+    )
+
+
+def find_rule(status: int | None, words: str, api: Api = "") -> RefusalRule | None:
+    """The first rule that fits an answer with this status; None for nothing that is known."""
+    rules = (rule for rule in read_table().rules if rule.api in ("", api))
+    return next((rule for rule in rules if rule.fits(status, words)), None)
+
+
+def names_fault(words: str, means: str) -> bool:
+    """Whether words mean a fault, whatever the status."""
+    return any(rule.means == means and rule.search(words) for rule in read_table().rules)
+
+
+# ── errors ───────────────────────────────────────────────────────────────────────────────────
 
 _SIZE = re.compile(
     r"\bn_ctx\W{1,3}(\d{1,8})|context (?:length|size|window)(?: is| of| only){0,2}\W{1,2}(\d{3,8})",
@@ -295,23 +379,13 @@ def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
 
 
 def missing_key(endpoint: Endpoint) -> AuthenticationError:
-    return AuthenticationError(
-        f"There is no key for {endpoint.shown_url}. Set one, or run `kode init`; "
-        "`kode demo` needs none."
-    ).about(endpoint.setting("api_key"))
-
-
-def check_key(endpoint: Endpoint) -> None:
-    """Reports a key that no header can carry before it is sent.
-
-    Raises: AuthenticationError.
-    """
-    if endpoint.api_key.isascii() and endpoint.api_key.isprintable():
-        return
-    raise AuthenticationError(
-        "The key holds characters that no key has (a line break, an accent, a typographic dash). "
-        "Copy it again."
-    ).about(endpoint.setting("api_key"))
+    """The error for no key, or one that no header can carry."""
+    text = f"There is no key for {endpoint.shown_url}. Set one, or run `kode init`; "
+    text += "`kode demo` needs none."
+    if endpoint.api_key:
+        text = "The key holds characters that no key has (a line break, an accent, a dash of a "
+        text += "text processor). Copy it again."
+    return AuthenticationError(text).about(endpoint.setting("api_key"))
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

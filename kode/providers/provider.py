@@ -105,7 +105,6 @@ class HttpProvider:
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._questions = 0
-        self._reports_reading = True
         self._form = wire_format.form_of(self.target)
         self._messages = self._encoded_messages()
         self._tools: tuple[tuple[ToolSpec, ...], Omissions, tuple[ToolSpec, ...], bytes] | None
@@ -250,8 +249,8 @@ class HttpProvider:
         body = self.encode(request, draft.emit)
         prepared = self._prepare(request, draft.emit)
         reader = self._format.reply_reader(draft, endpoint, target, prepared)
-        report = partial(self._report_reading, draft.emit) if is_near(endpoint.base_url) else None
-        deadline = Deadline(settings.idle_timeout_s, settings.total_timeout_s, endpoint, report)
+        limits = (settings.idle_timeout_s, settings.total_timeout_s)
+        deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))
         headers = {
             "Content-Type": "application/json",
             **settings.headers,
@@ -271,17 +270,6 @@ class HttpProvider:
             )
             await read_reply(stream.response, draft, reader.read_event, deadline)
         reader.finish()
-
-    def _report_reading(self, emit: Emit) -> None:
-        """Emits one line, once per process, while a local server reads a request."""
-        if self._reports_reading:
-            self._reports_reading = False
-            url, limit_s = self._endpoint.shown_url, self._settings.total_timeout_s
-            text = (
-                f"{url} has sent nothing yet: it may still read the request or load the model. "
-                f"kode waits for it, at most {limit_s:g} s (`retry.total_timeout_s` in the config)."
-            )
-            emit(Notice(text=text, level="info"))
 
     def drop_redundant_form(self, part: Part) -> Part:
         """A part without its own form, if its plain form is the same bytes: sessions stay small."""

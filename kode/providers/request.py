@@ -14,7 +14,7 @@ from kode.images import LARGE_SIDE
 from kode.messages import Message, Part, Text, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.encoding import WireForm
-from kode.providers.refusals import read_table
+from kode.providers.errors import read_table
 from kode.providers.schemas import SchemaForm, UnfitSchemaError, fit_schema
 from kode.registry import ProviderRow
 

@@ -49,9 +49,8 @@ from kode.config.model import Config
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError, UserError
 from kode.provider import EFFORTS, Provider, ThinkingType
 from kode.providers.encoding import list_of, mapping_of, pick
-from kode.providers.errors import Endpoint, plain_reason
+from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
-from kode.providers.refusals import names_fault
 from kode.registry import COMPATIBLE, ProviderRow, provider_names, provider_row
 
 if TYPE_CHECKING:

@@ -53,9 +53,9 @@ class Event:
 class Deadline:
     """An idle limit and a total limit around an exchange, as `async with`.
 
-    Each `touch()`, called for arriving bytes, restarts the idle limit. With `reading`, a server
+    Each `touch()`, called for arriving bytes, restarts the idle limit. If it `is_patient`, a server
     that has sent nothing yet has until the total limit, because a slow one reads a long request in
-    silence; `reading` is called once, when the idle limit passes.
+    silence.
 
     Between `soften()` (the reply could end here) and `harden()` the limit is short, and running out
     of time only ends the waiting.
@@ -66,13 +66,13 @@ class Deadline:
         idle_s: float,
         total_s: float,
         endpoint: Endpoint,
-        reading: Callable[[], None] | None = None,
+        *,
+        is_patient: bool = False,
     ) -> None:
-        self.reading = reading
+        self.is_patient = is_patient
         self.idle_s = idle_s
         self.total_s = total_s
         self.endpoint = endpoint
-        self._reminder: asyncio.TimerHandle | None = None
         self._is_silent = True
         self._timeout = asyncio.timeout(None)
         self._end = 0.0
@@ -81,19 +81,15 @@ class Deadline:
         self._soft_mark = -1
 
     async def __aenter__(self) -> "Deadline":
-        loop = asyncio.get_running_loop()
-        self._end = loop.time() + self.total_s
+        self._end = asyncio.get_running_loop().time() + self.total_s
         await self._timeout.__aenter__()
-        if self.reading is None:
-            self.touch()  # a server that does not answer at once is asked again
-        else:
+        if self.is_patient:
             self._timeout.reschedule(self._end)
-            self._reminder = loop.call_later(self.idle_s, self.reading)
+        else:
+            self.touch()  # a server that does not answer at once is asked again
         return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        if self._reminder is not None:
-            self._reminder.cancel()
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
@@ -105,8 +101,6 @@ class Deadline:
     def touch(self) -> None:
         """Restarts the idle limit: something arrived."""
         self._is_silent = False
-        if self._reminder is not None:
-            self._reminder.cancel()
         if not self._timeout.expired():
             idle_end = asyncio.get_running_loop().time() + self.idle_s
             self._timeout.reschedule(min(idle_end, self._end, self._soft_end))

@@ -23,8 +23,15 @@ from kode.errors import (
 from kode.events import Notice
 from kode.messages import Message, Text, Thinking, ToolCall, text_of, user_message
 from kode.provider import Request, ToolSpec
-from kode.providers.errors import Endpoint, classify, from_status, retry_after_s, translate_errors
-from kode.providers.refusals import find_rule, read_table
+from kode.providers.errors import (
+    Endpoint,
+    classify,
+    find_rule,
+    from_status,
+    read_table,
+    retry_after_s,
+    translate_errors,
+)
 from kode.providers.request import Omissions, repair_request
 from kode.registry import provider_row
 from tests.providers.conftest import Connect
