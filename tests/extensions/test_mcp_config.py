@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from kode.config.load import load_config
 from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 
@@ -37,12 +36,6 @@ def test_a_repository_cannot_shadow_a_server_of_ones_own(home, project):
 
     assert [one.values["command"] for one in found.entries] == ["mine"]
     assert "hidden by" in found.faults[0]
-
-
-def test_the_section_is_no_fault_of_the_settings(home, project):
-    put(project / "kode.json", one={"command": "a", "env": {"TOKEN": "${A_TOKEN:-none}"}})
-    loaded = load_config(home, project, environ={}, flags={})
-    assert loaded.warnings == ()
 
 
 def test_an_address_may_come_from_a_variable(home, project):

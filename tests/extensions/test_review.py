@@ -83,10 +83,3 @@ async def test_an_item_that_changes_during_the_question_is_not_approved(home, pr
     (tool,) = find_items(home, project)
     assert "evil" in tool.content
     assert trust.state(tool, trust.load(home, project)) == {"once": "changed", "no": "new"}[choice]
-
-
-async def test_words_have_no_meaning_for_what_is_approved(home, project):
-    person = Person("no")
-    await Reviewer(home, person).review(project)
-
-    assert not person.asked[0].takes_words

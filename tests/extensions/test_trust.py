@@ -1,11 +1,8 @@
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kode import paths
 from kode.errors import ConfigError, StorageError
@@ -228,24 +225,3 @@ def test_unpinnable_content_is_refused_with_the_next_step(project):
         trust.folder_content(linked)
     with pytest.raises(ConfigError, match="not a regular file"):
         trust.folder_content(piped)
-
-
-files = st.dictionaries(st.sampled_from("abcd"), st.binary(max_size=60), max_size=4)
-
-
-@given(files, files)
-def test_two_folders_are_equal_only_when_alike(tmp_path_factory, left, right):
-    texts = []
-    for tree in (left, right):
-        folder = tmp_path_factory.mktemp("tree")
-        for name, data in tree.items():
-            (folder / name).write_bytes(data)
-        texts.append(trust.folder_content(folder))
-
-    assert (texts[0] == texts[1]) == (left == right)
-
-
-def test_the_file_keeps_the_content_as_it_was_approved(home, project):
-    trust.approve(home, project, [an_item(project)])
-    document = json.loads(paths.trust_file(home, project).read_bytes())
-    assert document["items"][0]["content"] == "run me\n"

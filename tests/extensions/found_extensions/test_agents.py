@@ -68,20 +68,6 @@ def test_an_agent_with_an_unknown_level_is_left_out(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "effort"), [((), "high"), (("--effort", "low"), "low")], ids=["its own", "a flag"]
-)
-async def test_a_subagent_thinks_as_its_definition_or_a_flag_says(
-    world: World, flags: tuple[str, ...], effort: str
-) -> None:
-    world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: high\n---\nbody")
-
-    conversation = await child(world, "--agent", "x", *flags)
-
-    assert conversation.agent.effort == effort
-    await conversation.close()
-
-
-@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("---\nname: x\n---\nbody", "has no description"),
@@ -145,15 +131,6 @@ async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
     assert "agent" in json.dumps(spec.parameters)
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert finished.text == "There is no agent 'x'. The agents are: reviewer."
-
-
-async def test_no_agents_are_mentioned_when_there_are_none(opened: Open) -> None:
-    conversation = await opened(mode="full")
-    await conversation.start()
-
-    (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
-    assert "agent`" not in spec.description
-    assert '"agent"' not in json.dumps(spec.parameters)
 
 
 async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:

@@ -5,10 +5,9 @@ import pytest
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions.commands import pieces
 from kode.extensions.found_extensions import in_use
-from kode.messages import Image, Text
+from kode.messages import Text
 from kode.permissions.question import Answer, Question
 from tests.extensions.found_extensions.conftest import Open, World
-from tests.pictures import png
 from tests.tables import for_each
 
 
@@ -46,19 +45,6 @@ def test_folders_join_the_name_and_the_head_describes_it(world: World) -> None:
     assert command.item.name == "git:review"
     assert (command.description, command.argument_hint) == ("Reviews", "number")
     assert command.allowed == ("shell(git log:*)", "read")
-
-
-def test_one_without_a_description_is_described_by_its_first_line(world: World) -> None:
-    world.write("~/.claude/commands/x.md", "# Fix the build\n\nRun it.")
-
-    assert in_use(world.find().commands)[0].description == "Fix the build"
-
-
-def test_one_whose_limits_cannot_be_read_is_left_out(world: World) -> None:
-    world.write("~/.claude/commands/x.md", "---\n- allowed-tools: Read\nx: y\n---\nDo it")
-
-    assert world.find().commands == ()
-    assert "is not YAML" in world.find().problems["commands"][0]
 
 
 async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:
@@ -172,17 +158,6 @@ async def test_one_that_is_not_approved_is_an_ordinary_message(world: World, ope
     assert sources == ["opening", ""]
 
 
-async def test_every_line_of_the_session_is_an_entry(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/x.md", "Look: !`echo one` @notes.md")
-    world.write("notes.md", "n\n")
-    conversation = await opened({"text": "done"})
-
-    await conversation.turn("/x")
-
-    assert conversation.session.path is not None
-    assert b"" not in conversation.session.path.read_bytes().split(b"\n")[:-1]
-
-
 @pytest.mark.parametrize("kind", ["commands", "agents"])
 def test_a_link_out_of_the_folder_is_not_read(world: World, kind: str) -> None:
     world.write("id_rsa.md", "---\ndescription: d\n---\nPRIVATE\n")
@@ -193,12 +168,6 @@ def test_a_link_out_of_the_folder_is_not_read(world: World, kind: str) -> None:
     assert found.items() == ()
     assert len(found.problems["commands" if kind == "commands" else "agents"]) == 1
     assert "PRIVATE" not in str(found.problems)
-
-
-def test_a_link_within_the_folder_is_read(world: World) -> None:
-    world.write(".claude/commands/one.md", "do it\n")
-    (world.project / ".claude/commands/two.md").symlink_to("one.md")
-    assert [item.name for item in world.find().items()] == ["one", "two"]
 
 
 async def test_its_own_attachments_are_not_refused_by_its_limits(
@@ -216,14 +185,3 @@ async def test_its_own_attachments_are_not_refused_by_its_limits(
     assert any("the text of a" in text for text in sent)
     of_model = [event for event in events if isinstance(event, ToolFinished)][-1]
     assert of_model.refused
-
-
-async def test_a_picture_that_it_names_goes_with_it(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/look.md", "---\nallowed-tools: Bash(ls:*)\n---\nLook @a.png")
-    (world.project / "a.png").write_bytes(png(7, 5))
-    conversation = await opened({"text": "done"})
-
-    await conversation.turn("/look")
-
-    images = [part for part in conversation.session.messages[0].parts if isinstance(part, Image)]
-    assert [(image.width, image.call_id) for image in images] == [(7, "")]

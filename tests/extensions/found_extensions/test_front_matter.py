@@ -4,10 +4,6 @@ from hypothesis import strategies as st
 from kode.extensions.places import read_document as read
 
 
-def test_a_file_without_a_head_is_all_body() -> None:
-    assert read("Do this.\n---\nand that\n").body == "Do this.\n---\nand that"
-
-
 def test_fields_are_texts_lists_and_truths() -> None:
     document = read("---\nname: x\nn: 3\ntools: [Read, Grep]\nhidden: yes\nnothing:\n---\nbody\n")
 
@@ -31,13 +27,6 @@ def test_hints_that_are_no_list_stay_readable() -> None:
 
     assert document.text("argument-hint") == "[what] [how]"
     assert document.text("model") == "opus"
-
-
-def test_a_head_that_is_no_yaml_leaves_the_body() -> None:
-    document = read("---\n\t: [\n---\nbody")
-
-    assert document.problem == "its front matter is not YAML"
-    assert document.body == "body"
 
 
 def test_aliases_cannot_make_a_text_that_fills_the_memory() -> None:

@@ -141,19 +141,6 @@ async def test_a_guard_that_fails_lets_nothing_pass(
     assert "the action is blocked" in finished(events)[0].for_model
 
 
-async def test_any_other_hook_that_fails_is_said_and_stops_nothing(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    hooks(world, ("PreToolUse", "*", "no-such-program-here"))
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
-
-    await conversation.turn("write")
-
-    assert (world.project / "a.txt").exists()
-    notices = [event.text for event in events if isinstance(event, Notice)]
-    assert any("its program was not found" in text for text in notices)
-
-
 async def test_hook_context_reaches_the_model_with_its_subject(world: World, opened: Open) -> None:
     say = """echo '{"hookSpecificOutput": {"additionalContext": "say %s"}}'"""
     hooks(
@@ -233,15 +220,6 @@ async def test_a_hook_over_a_marked_sessions_file_marks_its_own(
         later = await opened(DONE, mode="full")
         hooks(world)
         assert "notes.md" in later.agent.marks.find_source(None)
-
-
-async def test_a_turn_ends_even_if_its_hooks_never_agree(world: World, opened: Open) -> None:
-    hooks(world, ("Stop", "", "exit 2"))
-    conversation = await opened(*({"text": f"{n}"} for n in range(20)))
-
-    ended = await conversation.turn("write")
-
-    assert ended.result == "5"
 
 
 @needs("bwrap")
@@ -466,29 +444,6 @@ async def test_a_changed_call_loses_the_rule_of_the_old_one(
     assert len(ended.denials) == 1
 
 
-async def test_a_persons_deny_rule_judges_the_changed_call(world: World, opened: Open) -> None:
-    hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "touch made.txt"')))
-    flags = {"permissions.deny": ["shell(touch:*)"]}
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full", **flags)
-
-    ended = await conversation.turn("look")
-
-    assert not (world.project / "made.txt").exists()
-    assert len(ended.denials) == 1
-
-
-async def test_a_changed_path_is_judged_as_it_is_now(world: World, opened: Open) -> None:
-    own = world.home / "x"
-    hooks(world, ("PreToolUse", "Write", rewriting(f'given["file_path"] = "{own}"')))
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
-
-    ended = await conversation.turn("write")
-
-    assert len(ended.denials) == 1
-    assert not own.exists()
-    assert not (world.project / "a.txt").exists()
-
-
 async def test_the_question_says_what_a_hook_changed(world: World, opened: Open) -> None:
     hooks(world, ("PreToolUse", "Write", rewriting('given["file_path"] += ".new"', "ask")))
     asked: list[Question] = []
@@ -527,20 +482,6 @@ async def test_an_input_that_is_no_call_reaches_the_model(
 
     assert finished(events)[0].is_error
     assert "PreToolUse:Bash made a call" in finished(events)[0].text
-
-
-async def test_a_limit_of_the_turn_judges_the_changed_call(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    world.write(".kode/commands/say.md", "---\nallowed-tools: Bash(echo:*)\n---\nsay")
-    hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "touch made.txt"')))
-    world.approve()
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    await conversation.turn("/say")
-
-    assert not (world.project / "made.txt").exists()
-    assert finished(events)[0].refused
 
 
 async def test_a_hook_at_a_question_cannot_change_the_call(world: World, opened: Open) -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from kode.extensions.found_extensions import in_use
 from kode.extensions.hook_runs import answer_of, call_fields, join_answers, names_of
-from kode.extensions.hooks import EVENTS, Hook, is_current
-from kode.tool import ToolOutput
+from kode.extensions.hooks import Hook, is_current
 from kode.tools.apply_patch import apply_patch
 from kode.tools.processes import ProgramRun
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import World
 
 
 def settings(event: str, command: str, matcher: str = "", **more: Any) -> str:
@@ -35,19 +34,6 @@ def test_the_files_of_all_places_count_together(world: World) -> None:
     standings = {one.thing.command: one.standing for one in world.find().hooks}
 
     assert standings == {"b": "new", "a": "new", "d": "used", "e": "used"}
-
-
-@pytest.mark.parametrize("event", EVENTS)
-def test_every_event_can_have_a_hook(world: World, event: str) -> None:
-    world.write("~/.claude/settings.json", settings(event, "true"))
-
-    assert in_use(world.find().hooks)[0].event == event
-
-
-def test_an_empty_file_of_settings_is_as_good_as_none(world: World) -> None:
-    world.write("~/kode-home/config.json", " \n")
-
-    assert not world.find().problems["hooks"]
 
 
 @pytest.mark.parametrize(
@@ -211,22 +197,6 @@ def test_exit_code_and_output_give_a_hooks_answer(
     assert said in answer.reason + answer.message
 
 
-@pytest.mark.parametrize(
-    "ran",
-    [
-        ProgramRun(exit_code=1),
-        ProgramRun(exit_code=127),
-        ProgramRun(exit_code=-9),
-        ProgramRun(exit_code=None, fault="did not end within 1 s"),
-        ProgramRun(exit_code=0, stdout="{broken"),
-    ],
-)
-def test_a_guard_that_does_not_run_to_its_end_refuses(world: World, ran: ProgramRun) -> None:
-    world.write("~/.claude/settings.json", settings("PreToolUse", "x", guard=True))
-
-    assert answer_of(the_hook(world), ran).outcome == "deny"
-
-
 def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> None:
     world.write("~/.claude/settings.json", settings("UserPromptSubmit", "x"))
     hook = the_hook(world)
@@ -243,21 +213,6 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     assert answer.context == "note one\n\nnote two"
 
 
-def test_plain_output_is_context_only_where_the_model_reads_it(world: World) -> None:
-    world.write("~/.claude/settings.json", settings("PostToolUse", "x"))
-
-    assert answer_of(the_hook(world), ProgramRun(exit_code=0, stdout="formatted")).context == ""
-
-
-def test_an_output_is_told_with_its_exit_code() -> None:
-    from kode.extensions.hook_runs import output_fields
-    from kode.tools.shell import shell
-
-    told = output_fields(shell, ToolOutput(text="out", exit_status=0), "out")
-
-    assert told["tool_response"] == {"stdout": "out", "stderr": "", "exit_code": 0}
-
-
 @pytest.mark.parametrize(
     ("file", "runs_outside"),
     [("~/kode-home/config.json", True), ("~/.claude/settings.json", False)],
@@ -268,21 +223,6 @@ def test_only_a_file_no_tool_writes_frees_a_hook(
     world.write(file, settings("Stop", "x", sandbox=False))
 
     assert [hook.outside for hook in in_use(world.find().hooks)] == [True] * runs_outside
-
-
-async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened: Open) -> None:
-    world.write("~/kode-home/config.json", settings("UserPromptSubmit", "echo noted"))
-    conversation = await opened({"text": "done"})
-
-    await conversation.turn("hello")
-
-    assert "[hook] noted" in str(conversation.session.messages[0].parts)
-
-
-def test_a_byte_order_mark_costs_no_hook(world: World) -> None:
-    world.write("~/.claude/settings.json", "\ufeff" + settings("Stop", "x"))
-
-    assert len(in_use(world.find().hooks)) == 1
 
 
 def test_a_hook_on_edits_sees_each_part_of_a_patch(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kode.cli.main import main
-from kode.errors import ConfigError
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import hooks
 
@@ -47,14 +46,6 @@ def test_each_kind_is_listed_with_its_origin_and_standing(
     assert len(row["hash"]) == 64
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_an_empty_listing_says_which_files_are_read(
-    here: World, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    assert main([kind]) == 0
-    assert f"No {kind} here. kode reads" in capsys.readouterr().out
-
-
 def test_unusable_parts_are_reported_on_stderr(
     here: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,17 +80,6 @@ def test_a_hook_that_nobody_approved_is_not_even_tried(
 
     assert "not run, it is new" in capsys.readouterr().out
     assert not Path("/tmp/kode-effect").exists()
-
-
-@pytest.mark.parametrize("content", [None, "{", "[]"])
-def test_an_input_that_is_no_object_is_refused(
-    here: World, capsys: pytest.CaptureFixture[str], content: str | None
-) -> None:
-    if content is not None:
-        here.write("call.json", content)
-
-    assert main(["hooks", "test", "Stop", "--input", "call.json"]) == ConfigError.exit_code
-    assert "--input call.json" in capsys.readouterr().err
 
 
 async def test_commands_and_skills_are_offered_from_the_start(world: World, opened: Open) -> None:

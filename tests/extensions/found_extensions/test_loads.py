@@ -82,15 +82,6 @@ async def test_a_module_that_hides_another_counts(world: World, opened: Open) ->
     assert await outcomes(talk) == ["", "deny", ""]
 
 
-async def test_a_new_file_nobody_loads_changes_nothing(world: World, opened: Open) -> None:
-    bring(world, "imported")
-    talk = await opened(*with_calls(1), *with_calls(1))
-    assert await outcomes(talk) == [""]
-    world.write("scripts/unused.py", "\n")
-    world.write("new.txt", "\n")
-    assert await outcomes(talk) == ["", ""]
-
-
 async def test_the_files_a_call_is_about_are_no_pins(world: World, opened: Open) -> None:
     world.write("a.txt", "1\n")
     read = "import json, sys; open(json.load(sys.stdin)['tool_input']['path']).read()\n"
@@ -165,11 +156,3 @@ async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World, way: s
     assert file.name in trust.diff(entry.item, approvals)
     trust.approve(world.home, world.project, [entry.item])
     assert await starts()
-
-
-async def test_a_server_changed_before_its_first_start_stays_off(world: World) -> None:
-    entry, file = entry_of(world, "imported")
-    file.write_text("changed = True\n")
-    with pytest.raises(ConfigError):
-        async with opener(workplace(world.project, home=world.home), sandboxed=True)(entry):
-            pass

@@ -34,15 +34,6 @@ def test_skills_lie_in_the_folders_of_three_families(world: World, folder: str) 
     assert names(in_use(world.find().skills)) == ["pdf", "mine"]
 
 
-def test_skills_are_found_from_a_folder_below_the_repositorys_root(world: World) -> None:
-    world.write(".claude/skills/pdf/SKILL.md", PDF)
-    world.write("app/.claude/skills/near/SKILL.md", skill_file("near"))
-
-    found = world.find("app").skills
-
-    assert [one.thing.item.name for one in found] == ["near", "pdf"]
-
-
 def test_the_nearest_skill_wins_and_shadowing_is_told(world: World) -> None:
     near = world.write(".claude/skills/pdf/SKILL.md", PDF).parent
     world.write("~/.claude/skills/pdf/SKILL.md", skill_file("pdf", "Mine."))
@@ -97,13 +88,6 @@ def test_a_skills_link_out_of_its_folder_leaves_it_out(world: World) -> None:
     assert "PRIVATE" not in str(found.problems)
 
 
-def test_a_folder_of_skills_may_be_a_link(world: World) -> None:
-    world.write("shared/pdf/SKILL.md", PDF)
-    (world.project / ".claude").mkdir()
-    (world.project / ".claude/skills").symlink_to("../shared")
-    assert [item.name for item in world.find().items()] == ["pdf"]
-
-
 def made(name: str, description: str) -> Skill:
     item = Item(kind="skill", name=name, origin=Path("/skills"), scope="home", content="")
     place = Place(folder=Path("/skills"), scope="home", top=Path("/"))
@@ -120,14 +104,6 @@ def test_the_catalogue_stays_within_its_share_of_the_window(
     section = catalogue([made(*one) for one in given_skills], window)
 
     assert len(section.encode()) <= window * CATALOGUE_SHARE * CHARS_PER_TOKEN
-
-
-def test_descriptions_are_cut_before_a_name_is_left_out() -> None:
-    skills = [made(f"skill-{n}", "long words " * 80) for n in range(10)]
-
-    section = catalogue(skills, 20_000)
-
-    assert all(f"- skill-{n}: long words" in section for n in range(10))
 
 
 async def test_the_model_is_shown_names_and_loads_a_body(
@@ -147,14 +123,6 @@ async def test_the_model_is_shown_names_and_loads_a_body(
     assert loaded.lasting
     assert reference.text == "all about it\n"
     assert not reference.lasting
-
-
-async def test_no_skills_means_neither_catalogue_nor_tool(opened: Open) -> None:
-    conversation = await opened()
-    await conversation.start()
-
-    assert "skills" not in conversation.context.opening
-    assert "skill" not in [spec.name for spec in conversation.context.specs]
 
 
 async def test_a_skill_that_changes_during_the_session_gives_nothing_more(
