@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with _project() as sandbox:
         figures: dict[str, Any] = {
             "kind": sandbox.support().kind,
-            "layered": sandbox.support().layered,
+            "layered": sandbox.kind() == "layered",
         }
         figures |= _cost(sandbox)
         figures |= _questions(sandbox, options.data)
@@ -91,7 +91,7 @@ def _project() -> Iterator[Sandbox]:
 
 
 def _cost(sandbox: Sandbox) -> dict[str, Any]:
-    if not sandbox.is_available():
+    if sandbox.support().kind == "none":
         return {"overhead_ratio": None, "overhead": None}
     commands = {"true": "true", "git_status": "git status"}
     if (
@@ -196,7 +196,7 @@ def _asked(sandbox: Sandbox, command: str) -> str:
 
 
 def _passing(sandbox: Sandbox) -> dict[str, Any]:
-    if not sandbox.is_available():
+    if sandbox.support().kind == "none":
         return {"everyday_passed": None, "everyday_failed": None, "not_tried": None}
     passed, failed, not_tried = 0, {}, {}
     for row in _everyday():

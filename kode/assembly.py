@@ -378,7 +378,7 @@ async def run_beside(
     from kode.tools.processes import run_program
 
     sandbox = open_sandbox(config, place)
-    if sandbox is not None and not await asyncio.to_thread(sandbox.is_available):
+    if sandbox is not None and (await asyncio.to_thread(sandbox.support)).kind == "none":
         sandbox = None
     program = partial(run_program, argv, cwd=place.cwd, environment=place.environment)
     try:

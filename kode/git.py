@@ -338,25 +338,25 @@ def _without_programs(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -> frozenset[str]:
-    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
-    own, if one is given. Raises: GitError."""
-    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+def ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores. Raises: GitError."""
+    names = list(names)
+    paths = {name: os.path.normpath(root / os.path.dirname(name)) for name in names}
+    plain = {path for path in set(paths.values()) if real_path(path) == path}
+    # Git refuses to answer about what lies behind a link,
+    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names if paths[name] in plain)
     if not stdin or not (root / ".git").exists():
         return frozenset()
-    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
-    environ: dict[str, str] = {}
-    if rules is not None:
-        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
-        # Its index knows submodules, about which git refuses to answer.
-        arguments = ["-C", str(rules), *arguments, "--no-index"]
-    try:
-        out = run_git(root, arguments, given=stdin, environ=environ)
-    except GitError as error:
-        if error.exit_status == 1:
-            return frozenset()  # none of them
-        raise
-    return frozenset(name[2:] for name in split_names(out))
+    for option in ((), ("--no-index",)):  # or in a submodule, which it knows from its index.
+        try:
+            words = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z", *option]
+            return frozenset(it[2:] for it in split_names(run_git(root, words, given=stdin)))
+        except GitError as error:
+            if error.exit_status == 1:
+                return frozenset()  # none of them
+            if option:
+                raise
+    return frozenset()
 
 
 def split_names(out: bytes) -> list[str]:

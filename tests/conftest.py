@@ -154,17 +154,17 @@ def isolated(
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 
-_without_leaks: set[tuple[Kind, bool]] = set()
+_without_leaks: set[Kind] = set()
 _find_leaks = trial.find_leaks
 
 
-def _find_leaks_once(sandbox: Sandbox, kind: Kind, layered: bool) -> str:
+def _find_leaks_once(sandbox: Sandbox, kind: Kind) -> str:
     """A self-test that found no leak holds for the conversations of all tests: it starts an
     interpreter for each."""
-    if (kind, layered) in _without_leaks:
+    if kind in _without_leaks:
         return ""
-    if not (fault := _find_leaks(sandbox, kind, layered)):
-        _without_leaks.add((kind, layered))
+    if not (fault := _find_leaks(sandbox, kind)):
+        _without_leaks.add(kind)
     return fault
 
 

@@ -189,7 +189,7 @@ async def run_hook(
     is_approved = trust.state(trust.outside(item), approvals) == "trusted"
     leaves = hook.outside or (is_approved and not required)
     try:
-        if leaves or not sandbox or not await asyncio.to_thread(sandbox.is_available):
+        if leaves or not sandbox or (await asyncio.to_thread(sandbox.support)).kind == "none":
             if not leaves and item.scope != "home":
                 why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
                 allow = f"`kode extensions approve {item.name} --outside`"

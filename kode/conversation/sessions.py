@@ -301,10 +301,10 @@ async def _try_sandbox(conversation: "Conversation") -> None:
             durable.replace(record, advice.encode())
     if not why:
         try:
-            await asyncio.to_thread(sandbox.is_available)
+            support = await asyncio.to_thread(sandbox.support)
+            advice, why = "", support.why if support.kind == "none" else ""
         except SandboxUnknownError as error:
             settings.emit(Notice(text=str(error)))
-        advice, why = "", sandbox.why_missing()
     if why and not advice:
         text = f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
         settings.emit(Notice(text=f"{text}asking. `kode doctor` says what to do."))

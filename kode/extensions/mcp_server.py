@@ -205,12 +205,12 @@ class Opener:
         grants = Grants(network=server.network, project=server.write, read=shown, cache=cache)
         sandbox = Sandbox(place=self.place, grants=grants, has_layers=False, denied=self.denied)
         try:
-            if sandbox.is_available():
+            if (support := sandbox.support()).kind != "none":
                 return sandbox
         except SandboxUnknownError as error:
             raise ServerError(str(error)) from error
         raise ConfigError(
-            f"there is no sandbox here ({sandbox.why_missing().rstrip('.')}; `kode doctor` says "
+            f"there is no sandbox here ({support.why.rstrip('.')}; `kode doctor` says "
             "more), and without one it is not started unless you say so: "
             f"`kode extensions approve {server.name} --outside`."
         )

@@ -138,7 +138,7 @@ class Gate:
         """
         if action.tool.effect == "run" and self.sandbox is not None:
             with contextlib.suppress(SandboxUnknownError):  # then its kind says so
-                await asyncio.to_thread(self.sandbox.is_available)
+                await asyncio.to_thread(self.sandbox.support)
         advice, decision = action.advice, self.decide(action)
         if advice is not None and advice.run_in == "read_only":
             is_allowed = decision.is_allowed

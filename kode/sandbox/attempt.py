@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,9 @@ from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, reach, seatbelt
 from kode.sandbox.layer import Layer
-from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
 from kode.sandbox.monitor import SyscallMonitor
-from kode.sandbox.reach import STAGE, Grants, Kind, Opens, Reach, find_program
+from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
 from kode.sandbox.store import remove_tree
 from kode.tool import Blocked, FileChange
 from kode.workplace import below_any
@@ -67,11 +65,15 @@ class Attempt:
 
     sandbox: "Sandbox"
     kind: Kind
-    layers: tuple[Layer, ...]
-    grants: Grants
-    is_program: bool = False
-    """Whether it is none of the model's commands: what it writes in the empty home counts as
-    blocked."""
+    reach: Reach
+    """What it reaches, before the files with keys are hidden."""
+    layers: Sequence[Layer]
+    granted: tuple[str, ...] = ()
+    """Folders that a rule shows."""
+    cache: Path | None = None
+    """A lasting folder for caches; None: one in its temporary folder."""
+    counts_home: bool = False
+    """Whether what it writes in the empty home, and loses, counts as blocked."""
     records_opens: bool = False
     argv: tuple[str, ...] = ()
     """What runs the command, once `wrap` has been called."""
@@ -85,30 +87,16 @@ class Attempt:
     """Descriptors of what is carried to it."""
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
-    @cached_property
-    def reach(self) -> Reach:
-        """What it reaches, before the files with keys are hidden."""
-        return self.sandbox.reach(self.kind, self.grants, layered=bool(self.layers))
-
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
         fails to, calls `settle`. Raises: OSError."""
         self.started_ns = time.time_ns()
-        if self.kind != "seatbelt":
-            self._monitor = SyscallMonitor(
-                self.reach, self.is_program, self.records_opens, self._granted
-            )
         try:
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
             self.settle()
             raise
-        self.argv, self.descriptors = (*launcher, *argv), tuple(self._files)
-        if self._monitor is not None:
-            self._monitor.start()
-            self.descriptors += (self._monitor.descriptor,)
-        if self._loopback is not None:
-            self.descriptors += self._loopback.descriptors
+        self.argv = (*launcher, *argv)
         self.sandbox.running.append(self)
         return self
 
@@ -133,15 +121,14 @@ class Attempt:
     def blocked(self, output: str = "") -> tuple[Blocked, ...]:
         """What the sandbox blocked. `output` is the command's output, where the kernel reports
         nothing else."""
-        if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
+        if self._monitor is None:  # Seatbelt reports nothing: its refusals are in the output
             is_refused = os.strerror(errno.EPERM).lower() in output.lower()
             return (Blocked("unknown"),) if is_refused else ()
-        blocked = tuple(self._monitor.blocked) if self._monitor is not None else ()
         hidden = self._find_hidden(output)
         if not hidden or hidden in self.sandbox.named:
-            return blocked
+            return tuple(self._monitor.blocked)
         self.sandbox.named.add(hidden)
-        return (*blocked, Blocked("hidden", hidden))
+        return (*self._monitor.blocked, Blocked("hidden", hidden))
 
     def _find_hidden(self, output: str) -> str:
         """The first path that exists, but not for the command, and that its output names as
@@ -173,40 +160,31 @@ class Attempt:
         """The first file that it opened and that a rule shows; "" if there is none."""
         return self._monitor.outside_text if self._monitor is not None else ""
 
-    @property
-    def _granted(self) -> tuple[str, ...]:
-        return tuple(map(str, self.grants.read)) if self.sandbox.has_layers else ()
-
     # ── what it changed ──────────────────────────────────────────────────────────────────────
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: OSError, SandboxError."""
         return tuple(change for layer in self.layers for change in layers.changes(layer))
 
+    def version(self, path: str) -> Path:
+        """Where its version of a changed path lies."""
+        return next(it.version(path) for it in self.layers if Path(path).is_relative_to(it.root))
+
     def files(self, change: FileChange) -> tuple[str, ...]:
         """The paths that become real with a change, a new folder's own before those in it."""
-        layer = self._layer_of(change.path)
-        return (change.path,) if layer is None else layer.files(change)
-
-    def version(self, path: str) -> Path | None:
-        """Where its version of a real path lies; None for a path outside the layers."""
-        layer = self._layer_of(path)
-        return layer.version(path) if layer is not None else None
-
-    def _layer_of(self, path: str) -> Layer | None:
-        return next((each for each in self.layers if Path(path).is_relative_to(each.root)), None)
-
-    def _pick(self, layer: Layer, changes: Iterable[FileChange]) -> list[FileChange]:
-        return [change for change in changes if self._layer_of(change.path) is layer]
+        version, paths = str(self.version(change.path)), [change.path]
+        for folder, folders, names in () if change.is_link else os.walk(version):
+            inside = f"{change.path}{folder.removeprefix(version)}"
+            paths += [f"{inside}/{name}" for name in (*folders, *names)]
+        return tuple(paths)
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
         skipped: dict[str, str] = {}
         for layer in self.layers:
-            wanted = self._pick(layer, changes)
             skipped |= layers.apply(
                 layer,
-                wanted,
+                layer.pick(changes),
                 self.started_ns,
                 lambda path: reach.access(self.reach, path) in ("empty", "hidden"),
             )
@@ -216,7 +194,7 @@ class Attempt:
         """Keeps what it wrote for the session's next commands. Never raises."""
         carried = self.sandbox.carried
         for layer in self.layers:
-            if inside := self._pick(layer, changes):
+            if inside := layer.pick(changes):
                 with contextlib.suppress(OSError):
                     if layer.root not in carried:
                         carried[layer.root] = layers.carry_into(self.sandbox.store(), layer.root)
@@ -233,56 +211,48 @@ class Attempt:
 
     # ── how it starts ────────────────────────────────────────────────────────────────────────
 
-    @property
-    def _loopback(self) -> Loopback | None:
-        return self.sandbox.loopback() if self.reach.network == "loopback" else None
-
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone = self.sandbox, self.kind == "landlock"
-        masked, store = sandbox.masked(), sandbox.store()
-        masks = {} if alone else {path: make_mask(store, path) for path in masked}
-        staged = ((str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items())
+        loopback = sandbox.loopback() if self.reach.network == "loopback" else None
+        masked, store = sandbox.masked(), str(sandbox.store())
+        masks = {} if alone else {path: make_mask(sandbox.store(), path) for path in masked}
+        self._monitor = SyscallMonitor(
+            self.reach, self.counts_home, self.records_opens, self.granted
+        )
         orders = limits.launch(
             paths=reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
-            internet=self.grants.network or not alone,
+            internet=self.reach.network == "all" or not alone,
             alone=alone,
-            report_to=self._monitor.descriptor if self._monitor is not None else None,
-            opens=self.records_opens or bool(self._granted),
+            report_to=self._monitor.descriptor,
+            opens=self.records_opens or bool(self.granted),
             environment=tuple(self._environment(masked).items()),
             layers=tuple(layer.mount() for layer in self.layers),
-            masks=tuple(staged) if self.layers else (),
+            masks=[(str(path), mask.replace(store, STAGE)) for path, mask in masks.items()],
             cwd=str(sandbox.place.cwd),
         )
-        python = real_path(sys.executable)
-        launcher = (python, "-I", "-S", "-c", limits.BOOT, self._carry(orders))
-        return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
-
-    def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
-        """Variables to set, or to leave out where the value is None."""
-        inside = self.sandbox.temporary_inside(self.kind)
-        return {
-            **dict.fromkeys(_LEFT_OUT),
-            **_QUIET,
-            **(_TRUST_SIZES if masked else {}),
-            "TMPDIR": inside,
-            "XDG_CACHE_HOME": str(self.grants.cache or f"{inside}/.cache"),
-            # Byte code beside a source would be one more file to approve, and any run makes it.
-            **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
-        }
-
-    def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
-        # Over layers, the launcher hides the files with keys.
-        mounts = reach.to_bubblewrap(
-            self.reach if self.layers else self.reach.hide(masks),
-            self.sandbox.place.cwd,
-            masks=masks,
-            store=str(self.sandbox.store()) if self.layers else "",
-            lowers={layer.root: f"{STAGE}/{layer.holder.name}/lower" for layer in self.layers},
+        words: tuple[str, ...] = (
+            real_path(sys.executable),
+            "-I",
+            "-S",
+            "-c",
+            limits.BOOT,
+            self._carry(orders),
         )
-        carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
-        enter = () if self._loopback is None else self._loopback.enter
-        return (*enter, find_program("bwrap") or "bwrap", "--args", carried, "--")
+        if not alone:
+            mounts = reach.to_bubblewrap(
+                # Over layers, the launcher hides the files with keys.
+                self.reach if self.layers else self.reach.hide(masks),
+                sandbox.place.cwd,
+                masks=masks,
+                store=store if self.layers else "",
+                lowers={layer.root: f"{STAGE}/{layer.holder.name}/lower" for layer in self.layers},
+            )
+            carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
+            words = (find_program("bwrap") or "bwrap", "--args", carried, "--", *words)
+        shared = loopback.descriptors if loopback is not None else ()
+        self.descriptors = (*self._files, self._monitor.descriptor, *shared)
+        return words if loopback is None else (*loopback.enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
         masked = self.sandbox.masked()
@@ -290,6 +260,19 @@ class Attempt:
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
         return (*seatbelt.command(self.reach.hide(masked)), seatbelt.ENV, *unset, *changed)
+
+    def _environment(self, masked: Sequence[Path]) -> Mapping[str, str | None]:
+        """Variables to set, or to leave out where the value is None."""
+        inside = self.sandbox.temporary_inside(self.kind)
+        return {
+            **dict.fromkeys(_LEFT_OUT),
+            **_QUIET,
+            **(_TRUST_SIZES if masked else {}),
+            "TMPDIR": inside,
+            "XDG_CACHE_HOME": str(self.cache or f"{inside}/.cache"),
+            # Byte code beside a source would be one more file to approve, and any run makes it.
+            **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
+        }
 
     def _carry(self, data: bytes) -> str:
         """The number of a descriptor of a file in memory, to be read from its beginning."""

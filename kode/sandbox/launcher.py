@@ -53,12 +53,9 @@ def landlock_version() -> int:
 
 def enter(orders: dict[str, "Any"]) -> None:
     """Limits this process permanently. `orders` comes from `limits.launch`. Raises: OSError."""
-    views = []
     if orders["layers"]:
         _mount_layers(orders)
-        views = [
-            posix.open(root, posix.O_PATH | posix.O_CLOEXEC) for _, root, _ in orders["layers"]
-        ]
+    copies = [posix.open(it, posix.O_PATH | posix.O_CLOEXEC) for _, it, _ in orders["layers"]]
     prctl = _function("prctl")
     _check(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name but loses its powers, which could read other processes' memory and
@@ -67,15 +64,11 @@ def enter(orders: dict[str, "Any"]) -> None:
         if prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
             break
     _check(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
-    if orders["files"] is not None:
-        _restrict_files(orders["files"], orders["rules"])
-    reported = False
-    if orders["report"] is not None:
-        report_to, steps = orders["report"]
-        reported = _report(report_to, steps, views)
-    for view in views:
-        posix.close(view)
-    _memory, program = _program(orders["filter_of_reported" if reported else "filter"])
+    if orders["landlock"] is not None:
+        _restrict_files(*orders["landlock"])
+    report_to, steps = orders["report"]
+    is_reported = _report(report_to, steps, copies)
+    _memory, program = _program(orders["filter_of_reported" if is_reported else "filter"])
     _check(prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
@@ -123,28 +116,23 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
     return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(_ctypes.addressof(kept), 8)
 
 
-def _report(report_to: int, steps: bytes, views: list[int]) -> bool:
+def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
     """Has the kernel report the command's calls to an outside listener, which also gets the folders
     with layers. If it cannot (False), nothing is reported: the limits hold without. An unanswered
     call fails."""
     import _socket
 
     _memory, program = _program(steps)
-    syscall = _function("syscall")
     number = 317 if posix.uname().machine == "x86_64" else 277
-    listener = -1
     for flags in (_LISTENER | _PATIENT, _LISTENER):
-        listener = syscall(number, 1, flags, program)
+        listener = _function("syscall")(number, 1, flags, program)
         if listener >= 0:
-            break
-    if listener < 0:
-        return False
-    sender = _socket.socket(fileno=report_to)
-    rights = b"".join(sent.to_bytes(4, sys.byteorder) for sent in (listener, *views))
-    sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
-    posix.close(listener)
-    sender.detach()
-    return True
+            sender = _socket.socket(fileno=report_to)
+            rights = b"".join(_number(sent, 4) for sent in (listener, *copies))
+            sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+            sender.detach()
+            return True
+    return False
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:

@@ -12,16 +12,16 @@ import errno
 import filecmp
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from kode import beneath, paths
 from kode.errors import GitError, SandboxError
-from kode.git import git_record, ignored_names, run_git
+from kode.git import git_record, ignored_names
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE
@@ -31,8 +31,6 @@ from kode.workplace import GitFolder
 
 MAX_CHANGES = 20_000
 """Of a command that changes more files, none is shown or applied."""
-
-_RULES = ".gitignore"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,23 +61,15 @@ class Layer:
         """Where the command's version of a real path lies."""
         return self.upper / Path(path).relative_to(self.root)
 
-    def files(self, change: FileChange) -> tuple[str, ...]:
-        """The real paths that a change is of: of a new folder also those that come with it."""
-        version = self.version(change.path)
-        inside = (
-            self.root / Path(folder, name).relative_to(self.upper)
-            for folder, folders, names in (os.walk(version) if _is_folder(version) else ())
-            for name in (*folders, *names)
-        )
-        return (change.path, *map(str, inside))
+    def pick(self, changes: Iterable[FileChange]) -> list[FileChange]:
+        """Those in this folder."""
+        return [change for change in changes if Path(change.path).is_relative_to(self.root)]
 
 
 def make_layer(
     store: Path, root: Path, below: "CarriedLayer | None", git: tuple[GitFolder, ...] = ()
 ) -> Layer:
     """Creates an empty layer over `root`; nothing is mounted yet. Raises: OSError."""
-    if below is not None:
-        below.drop_idle_whiteouts()
     holder = store / secrets.token_hex(6)
     for name in ("upper", "work", "lower"):
         (holder / name).mkdir(parents=True, mode=0o700)
@@ -96,12 +86,12 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
 
     Raises: OSError, SandboxError when there are too many changes.
     """
-    if layer.below is None:
-        return _list_changes(layer)
-    layer.below.drop_replaced(layer)
+    if layer.below is not None:
+        layer.below.drop_replaced(layer)
     listed = _list_changes(layer)
     folders = {change.ignored for change in listed if change.kind != "cache" and change.ignored}
-    return _list_changes(layer) if layer.below.move_into(layer, folders) else listed
+    is_more = layer.below is not None and layer.below.move_into(layer, folders)
+    return _list_changes(layer) if is_more else listed
 
 
 def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
@@ -111,8 +101,7 @@ def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
         raise SandboxError("It nested folders too deeply.") from None
     if len(pairs) > MAX_CHANGES:
         raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
-    listed = [_describe(layer, path, change) for path, change in pairs]
-    return _set_kinds(layer, [change for change in listed if not _is_same_index(layer, change)])
+    return tuple(_describe(layer, pairs))
 
 
 def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[str, str]]:
@@ -121,61 +110,50 @@ def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[
     upper, real = layer.upper / folder, layer.root / folder
     let_in(upper)
     names = set(os.listdir(upper))
-    for name in names | (set(os.listdir(real)) if hides and _is_folder(real) else set()):
+    for name in names | set(os.listdir(real) if hides and _kind_of(real) == "folder" else ()):
         path, version = real / name, upper / name
-        after, before = _status(version), _status(path)
-        if after is None or _is_whiteout(after):
-            if before is not None:
-                yield from _list_deleted(str(path))
-            elif after is not None:  # it hid what an earlier command left
-                version.unlink()
-        elif stat.S_ISDIR(after.st_mode):
-            if before is not None and not stat.S_ISDIR(before.st_mode):
-                yield str(path), "deleted"
-                before = None
-            is_whole = before is None
-            if is_whole and (_is_dependency(layer, folder / name) or places.is_cache(name)):
+        before, after = _kind_of(path), _kind_of(version)
+        if after == "whiteout" and not before:  # it hid what an earlier command left
+            version.unlink()
+        if after == "special":
+            continue
+        if before and (after in ("", "whiteout") or (before == "folder") != (after == "folder")):
+            yield from _list_deleted(str(path))
+            before = ""
+        is_new = not before and after in ("folder", "plain")
+        if after == "folder":
+            is_unit = is_new and (_is_dependency(layer, folder / name) or places.is_cache(name))
+            if is_unit:
                 give_rights(version)
             else:
                 for inner in _walk(layer, folder / name, hides=hides or _is_opaque(version)):
-                    is_whole = False
+                    is_new = False
                     yield inner
-            if is_whole:
-                yield str(path), "created"
-        elif is_plain(after):
-            if before is None:
-                yield str(path), "created"
-            elif stat.S_ISDIR(before.st_mode):
-                yield from _list_deleted(str(path))
-                yield str(path), "created"
-            elif _differs(version, path, after, before):
-                yield str(path), "changed"
+        elif after == "plain" and before and _differs(version, path):
+            yield str(path), "changed"
+        if is_new:
+            yield str(path), "created"
 
 
 def _list_deleted(path: str) -> Iterator[tuple[str, str]]:
     """A folder after everything in it."""
-    for name in os.listdir(path) if _is_folder(path) else ():
+    for name in os.listdir(path) if _kind_of(path) == "folder" else ():
         yield from _list_deleted(f"{path}/{name}")
     yield path, "deleted"
 
 
-def _status(path: Path) -> os.stat_result | None:
-    with contextlib.suppress(OSError):
-        return os.lstat(path)
-    return None
-
-
-def _is_folder(path: str | Path) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
-
-
-def is_plain(status: os.stat_result) -> bool:
-    """Sockets, pipes and devices are never applied."""
-    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
-
-
-def _is_whiteout(status: os.stat_result) -> bool:
-    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+def _kind_of(path: str | Path) -> Literal["folder", "plain", "whiteout", "special", ""]:
+    """What stands at a path: `plain` is a file or a link, "" is nothing. Sockets, pipes and devices
+    are never applied."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return ""
+    if stat.S_ISDIR(status.st_mode):
+        return "folder"
+    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return "plain"
+    return "whiteout" if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0 else "special"
 
 
 def _is_opaque(path: Path) -> bool:
@@ -184,41 +162,24 @@ def _is_opaque(path: Path) -> bool:
     return False
 
 
-def _differs(version: Path, real: Path, after: os.stat_result, before: os.stat_result) -> bool:
-    if after.st_mode != before.st_mode or after.st_size != before.st_size:
-        return True
-    if stat.S_ISLNK(after.st_mode):
-        return os.readlink(version) != os.readlink(real)
+def _differs(version: Path, real: Path) -> bool:
     with contextlib.suppress(OSError):
-        return not filecmp.cmp(version, real, shallow=False)
+        after, before = os.lstat(version), os.lstat(real)
+        if (after.st_mode, after.st_size) == (before.st_mode, before.st_size):
+            if stat.S_ISLNK(after.st_mode):
+                return os.readlink(version) != os.readlink(real)
+            return not filecmp.cmp(version, real, shallow=False)
     return True
 
 
-def _describe(layer: Layer, path: str, change: str) -> FileChange:
-    version, is_deleted = layer.version(path), change == "deleted"
-    is_folder = not is_deleted and _is_folder(version)
-    return FileChange(
-        path=path,
-        change=change,
-        runs_later=places.runs_later(path, layer.git),
-        kind="git" if git_record(layer.git, path) else "work",
-        is_link=not is_deleted and version.is_symlink(),
-        files=sum(len(names) for _, _, names in os.walk(version)) if is_folder else 1,
-    )
-
-
-def _set_kinds(layer: Layer, listed: Sequence[FileChange]) -> tuple[FileChange, ...]:
+def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileChange]:
     """Says what kind each change is of, and marks those in what git ignores."""
-    steps = {each: tuple(_steps_to(layer, each)) for each in listed if each.kind != "git"}
+    steps = {path: [*_steps_to(layer, path, change == "deleted")] for path, change in pairs}
     names = sorted({step for path_steps in steps.values() for step in path_steps})
-    try:
+    ignored = frozenset[str]()
+    with contextlib.suppress(GitError):
         ignored = ignored_names(layer.root, names)
-        changes_rules = any(os.path.basename(each.path) == _RULES for each in listed)
-    except GitError:
-        ignored, changes_rules = frozenset(), True
-    if changes_rules:
-        ignored |= _ignored_by_rules(layer, names)
-    gone = {change.path for change in listed if change.change == "deleted"}
+    gone = {path for path, change in pairs if change == "deleted"}
     kinds: dict[str, ChangeKind] = dict.fromkeys(ignored, "work")
     for step in names:
         path = Path(step)
@@ -228,25 +189,32 @@ def _set_kinds(layer: Layer, listed: Sequence[FileChange]) -> tuple[FileChange, 
             kinds[step] = "cache"
         elif step.endswith("/") and (is_vendor or _is_dependency(layer, path)):
             kinds[step] = "dependency"
+    for name, change in pairs:
+        order = ("cache", "dependency", "work")
+        found = [step for step in steps[name] if step in kinds]
+        step = min(found, key=lambda step: order.index(kinds[step]), default="")
+        version, is_deleted = layer.version(name), change == "deleted"
+        is_folder = not is_deleted and _kind_of(version) == "folder"
+        yield FileChange(
+            path=name,
+            change=change,
+            runs_later=places.runs_later(name, layer.git),
+            kind=kinds[step] if step else "work" if steps[name] else "git",
+            ignored=f"{layer.root}/{step}" if step else "",
+            is_link=not is_deleted and version.is_symlink(),
+            files=sum(len(files) for _, _, files in os.walk(version)) if is_folder else 1,
+        )
 
-    def mark(change: FileChange) -> FileChange:
-        for kind in ("cache", "dependency", "work"):
-            for step in steps.get(change, ()):
-                if kinds.get(step) == kind:
-                    return replace(change, kind=kind, ignored=f"{layer.root}/{step}")
-        return change
 
-    return tuple(map(mark, listed))
-
-
-def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
+def _steps_to(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
     """The folders that a change is in, the outermost first, and the changed file or folder itself:
-    relative to the root, a folder with a slash at its end."""
-    path = Path(change.path).relative_to(layer.root)
+    relative to the root, a folder with a slash at its end. Nothing for what is git's."""
+    if git_record(layer.git, name):
+        return
+    path = Path(name).relative_to(layer.root)
     for above in reversed(path.parents[:-1]):
         yield f"{above}/"
-    is_deleted = change.change == "deleted"
-    is_folder = _is_folder(change.path if is_deleted else layer.version(change.path))
+    is_folder = _kind_of(name if is_deleted else layer.version(name)) == "folder"
     yield f"{path}/" if is_folder else str(path)
 
 
@@ -256,38 +224,6 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
     return folder.name in places.names("dependencies") or any(
         (at / "pyvenv.cfg").exists() for at in versions
     )
-
-
-def _is_same_index(layer: Layer, change: FileChange) -> bool:
-    """Git writes its index to note when it looked at files: what is staged may be the same. Where
-    it is not, the index belongs to the commit that wrote it."""
-    trees = (git.worktree for git in layer.git if change.path == f"{git.path}/index")
-    tree = next(filter(None, trees), "")
-    if change.change != "changed" or not tree:
-        return False
-    new = {"GIT_INDEX_FILE": str(layer.version(change.path))}
-    listing = ["ls-files", "--stage", "-v", "-z"]
-    try:
-        return run_git(Path(tree), listing, environ=new) == run_git(Path(tree), listing)
-    except GitError:
-        return False
-
-
-def _ignored_by_rules(layer: Layer, names: Sequence[str]) -> frozenset[str]:
-    """What git would ignore once the command's own rules are real (a folder may hide itself) and
-    where it refuses to answer for the real tree: in a submodule, or behind a link."""
-    rules = layer.holder / "rules"
-    rules.mkdir(exist_ok=True)
-    for folder in {"", *(name for name in names if name.endswith("/"))}:
-        version = layer.upper / folder / _RULES
-        source = version if os.path.lexists(version) else layer.root / folder / _RULES
-        with contextlib.suppress(OSError):
-            if source.is_file() and not source.is_symlink():
-                (rules / folder).mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, rules / folder / _RULES)
-    with contextlib.suppress(GitError):
-        return ignored_names(layer.root, names, rules)
-    return frozenset()
 
 
 # ── what becomes real ────────────────────────────────────────────────────────────────────────
@@ -370,7 +306,7 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
             for each in sorted(os.listdir(inner)):
                 _move(path / each, inner, folder, is_hidden)
         return ""
-    if not is_plain(status):
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
         return "it is no file"
     if stat.S_ISLNK(status.st_mode):
         if is_hidden(real_path(path.parent / os.readlink(name, dir_fd=new))):
@@ -396,54 +332,41 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
 @dataclass(frozen=True, kw_only=True)
 class CarriedLayer:
     """What commands of a session wrote in a working folder and is not real: a build's products are
-    there for the tests. No method raises: what cannot be moved is rebuilt."""
+    there for the tests. Of what they deleted, nothing is carried. No method raises: what cannot be
+    moved is rebuilt."""
 
     root: Path
     holder: Path
-    whiteouts: set[Path] = field(default_factory=set)
-    """Relative paths in it that hide a real file."""
 
     @property
     def upper(self) -> Path:
         return self.holder / "upper"
 
     def add(self, layer: Layer, listed: Iterable[FileChange]) -> None:
-        """Moves changed files out of a layer."""
+        """Moves new and changed files out of a layer."""
         for change in listed:
-            path = Path(change.path).relative_to(self.root)
+            target = self.upper / Path(change.path).relative_to(self.root)
             with contextlib.suppress(OSError):
-                (self.upper / path).parent.mkdir(parents=True, exist_ok=True)
-                if change.change == "deleted":
-                    os.rename(layer.upper / path, self.upper / path)
-                    self.whiteouts.add(path)
-                else:
-                    _merge(layer.upper / path, self.upper / path)
-
-    def drop_idle_whiteouts(self) -> None:
-        """Drops those that hide nothing of the real folder: where no folder lies under theirs, the
-        kernel shows them as broken files."""
-        for path in [path for path in self.whiteouts if not os.path.lexists(self.root / path)]:
-            self.whiteouts.remove(path)
-            status = _status(self.upper / path)
-            if status is not None and _is_whiteout(status):
-                (self.upper / path).unlink()
+                if change.change != "deleted":
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    _merge(layer.version(change.path), target)
 
     def drop_replaced(self, layer: Layer, folder: Path = Path()) -> None:
         """Drops what the command of a layer deleted or replaced."""
-        with contextlib.suppress(OSError), os.scandir(layer.upper / folder) as entries:
-            for entry in entries:
-                path = folder / entry.name
-                is_folder = entry.is_dir(follow_symlinks=False) and _is_folder(self.upper / path)
-                if is_folder and not _is_opaque(layer.upper / path):
-                    self.drop_replaced(layer, path)
+        with contextlib.suppress(OSError):
+            for name in os.listdir(layer.upper / folder):
+                version, carried = layer.upper / folder / name, self.upper / folder / name
+                is_folder = _kind_of(version) == _kind_of(carried) == "folder"
+                if is_folder and not _is_opaque(version):
+                    self.drop_replaced(layer, folder / name)
                 else:
-                    beneath.remove_tree(self.upper / path)
+                    beneath.remove_tree(carried)
 
     def move_into(self, layer: Layer, folders: Iterable[str]) -> bool:
         """Moves what lies in these folders into a layer, where that has nothing and no real file is
         newer. Returns whether there was any."""
         inside = [Path(folder).relative_to(self.root) for folder in folders]
-        inside = [folder for folder in inside if _is_folder(self.upper / folder)]
+        inside = [folder for folder in inside if _kind_of(self.upper / folder) == "folder"]
         for folder in inside:
             with contextlib.suppress(OSError):
                 _merge(self.upper / folder, layer.upper / folder, real=self.root / folder)
@@ -460,20 +383,18 @@ def carry_into(store: Path, root: Path) -> CarriedLayer:
 def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
     """Moves a file or folder from one layer to another. With `real`, its place in the real folder,
     nothing is replaced, and nothing hides what is newer there."""
-    before = _status(real) if real is not None else None
-    is_real_folder = before is not None and stat.S_ISDIR(before.st_mode)
-    if _is_folder(source) and (_is_folder(target) or is_real_folder):
+    before = _kind_of(real) if real is not None else ""
+    if _kind_of(source) == "folder" and "folder" in (_kind_of(target), before):
         target.mkdir(exist_ok=True)
         for name in os.listdir(source):
             _merge(source / name, target / name, real=real and real / name)
         with contextlib.suppress(OSError):  # something stays in it
             source.rmdir()
-    elif real is None and _is_whiteout(os.lstat(source)):
-        source.unlink()  # it hid what an earlier command left
     elif real is None:
         beneath.remove_tree(target)
-        os.rename(source, target)
+        if _kind_of(source) != "whiteout":
+            os.rename(source, target)
     elif not os.path.lexists(target) and (
-        before is None or before.st_ctime_ns <= os.lstat(source).st_ctime_ns
+        not before or os.lstat(real).st_ctime_ns <= os.lstat(source).st_ctime_ns
     ):
         os.rename(source, target)

@@ -1,7 +1,7 @@
 """What the kernel enforces: Landlock for files, seccomp for system calls.
 
 Translates limits to the kernel's format; `launcher` applies them in the process that becomes the
-command. `sandbox` decides which limits a command gets.
+command.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from kode.sandbox.launcher import landlock_version
-from kode.sandbox.reach import LandlockPaths
+from kode.sandbox.reach import LandlockPath
 
 BOOT = (
     "import marshal,posix,sys\n"
@@ -29,40 +29,30 @@ have a size limit, and everybody can read them."""
 
 def launch(
     *,
-    paths: LandlockPaths,
+    paths: Iterable[LandlockPath],
     internet: bool,
     alone: bool,
-    report_to: int | None,
+    report_to: int,
     opens: bool,
     **orders: Any,
 ) -> bytes:
-    """The launcher and its orders, as `BOOT` reads them.
+    """The launcher and its orders, as `BOOT` reads them; what it does with the other `orders`, it
+    says itself. Raises: KeyError for a machine whose system calls are not known.
 
-    paths         what may be read, executed and changed, and nothing else
     internet      whether internet sockets may be made; unix sockets never
     alone         whether there is no bubblewrap around it
     report_to     a socket to send the listening end of the monitor through, see `monitor`
     opens         whether it also learns of every file that is opened or run
-
-    Of the other `orders`, which the launcher alone understands:
-
-    environment   pairs: variables to set, or to leave out where the value is None
-    layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
-                  its place ("" for a folder); `cwd`: the folder to be in after that
-
-    Raises: KeyError for a machine whose system calls are not known.
     """
-    version, machine = landlock_version(), os.uname().machine
+    machine = os.uname().machine
     # Without a network of its own, no internet socket may be created: with a listener, it answers
     # no to the report; otherwise the filter denies.
     answered = alone and not internet
-    watch = watching(machine, sockets=answered, opens=opens)
     orders |= {
-        "files": _attributes(version, paths.read is not None) if version else None,
-        "rules": _rules(version, paths) if version else [],
+        "landlock": _landlock(landlock_version(), paths, reads=alone),
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
-        "report": None if report_to is None else (report_to, watch),
+        "report": (report_to, watching(machine, sockets=answered, opens=opens)),
         "ids": (os.getuid(), os.getgid()),
         "alone": alone,
     }
@@ -86,33 +76,29 @@ SUFFICES_ALONE = 6
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8  # linux/landlock.h
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
-_REFER, _TRUNCATE = 1 << 13, 1 << 14  # linux/landlock.h
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READS = _EXECUTE | _READ_FILE | _READ_DIR
-_SCOPES = 3
-"""Abstract unix sockets and signals stay inside."""
+_SCOPES = 3  # abstract unix sockets and signals stay inside
 
 
-def _changes(version: int) -> int:
-    refer, truncate = (_REFER if version >= 2 else 0), (_TRUNCATE if version >= 3 else 0)
-    return _WRITE_FILE | _REMOVE_AND_MAKE | refer | truncate
-
-
-def _attributes(version: int, reads: bool) -> bytes:
-    files = struct.pack("Q", _changes(version) | (_READS if reads else 0))
-    return files + struct.pack("QQ", 0, _SCOPES) if version >= SUFFICES_ALONE else files
-
-
-def _rules(version: int, paths: LandlockPaths) -> list[tuple[str, int, bool]]:
-    """Path, rights, and whether the path must not be a link. The kernel refuses folder rights for a
-    file. Who may change a folder may not read all files in it."""
-    kinds = ((paths.write, _changes(version), True), (paths.read or (), _READS, False))
-    rules = [
-        (path, rights if is_folder else rights & _OF_FILES, is_real)
-        for places, rights, is_real in kinds
-        for path, is_folder in places
+def _landlock(
+    version: int, paths: Iterable[LandlockPath], *, reads: bool
+) -> tuple[bytes, list[tuple[str, int, bool]]] | None:
+    """What the kernel controls, whether reading is part of that, and the exceptions: path, rights,
+    and whether the path must not be a link. It refuses folder rights for a file. Who may change a
+    folder may not read all files in it."""
+    if not version:
+        return None
+    changes = _WRITE_FILE | _REMOVE_AND_MAKE
+    changes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    attributes = struct.pack("Q", changes | (_READS if reads else 0))
+    attributes += struct.pack("QQ", 0, _SCOPES) if version >= SUFFICES_ALONE else b""
+    rights = {"write": changes, "read": _READS, "list": _READ_DIR}
+    return attributes, [
+        (path, rights[kind] if is_folder else rights[kind] & _OF_FILES, kind != "read")
+        for path, kind, is_folder in paths
     ]
-    return [*rules, *((path, _READ_DIR, True) for path in paths.listed)]
 
 
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────
@@ -124,29 +110,27 @@ _NUMBERS: Mapping[str, Mapping[str, int]] = json.loads(
 )
 """System call → its number on each machine that has it; asm/unistd.h of Linux 6.17."""
 
-_DENIED = {
-    "mounts and roots": "mount umount2 pivot_root chroot move_mount mount_setattr open_tree "
-    "open_tree_attr fsopen fsconfig fsmount fspick",
-    "namespaces": "setns unshare",
-    "the kernel": "bpf perf_event_open kexec_load kexec_file_load init_module finit_module "
-    "delete_module reboot",
-    "other processes": "ptrace process_vm_writev",
-    "keys": "keyctl add_key request_key",
-    "calls past this filter": "userfaultfd io_uring_setup io_uring_enter io_uring_register",
-    "files past the mounts": "open_by_handle_at fanotify_init",
-    "the machine's clock, name and disks": "settimeofday clock_settime adjtimex clock_adjtime "
-    "sethostname setdomainname swapon swapoff acct quotactl quotactl_fd",
-}
-"""What a command could change → the calls that do it."""
-_DENIED_ALONE = {
-    "memory shared with other processes": "shmget shmat shmctl semget semop semctl semtimedop "
-    "msgget msgsnd msgrcv msgctl mq_open mq_unlink",
-    "modes of files": "chmod fchmod fchmodat fchmodat2 file_setattr",
-    "owners of files": "chown lchown fchown fchownat",
-    "times of files": "utime utimes futimesat utimensat",
-    "extended attributes": "setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
-    "fremovexattr removexattrat",
-}
+_DENIED = (
+    # Mounts, roots and namespaces
+    "mount umount2 pivot_root chroot move_mount mount_setattr open_tree open_tree_attr fsopen "
+    "fsconfig fsmount fspick setns unshare "
+    # The kernel, the machine's clock, name and disks
+    "bpf perf_event_open kexec_load kexec_file_load init_module finit_module delete_module reboot "
+    "settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname swapon swapoff "
+    "acct quotactl quotactl_fd "
+    # Other processes, keys, files past the mounts, calls past this filter
+    "ptrace process_vm_writev keyctl add_key request_key open_by_handle_at fanotify_init "
+    "userfaultfd io_uring_setup io_uring_enter io_uring_register"
+).split()
+_DENIED_ALONE = (
+    # Memory shared with other processes
+    "shmget shmat shmctl semget semop semctl semtimedop msgget msgsnd msgrcv msgctl mq_open "
+    "mq_unlink "
+    # Modes, owners, times and attributes of files
+    "chmod fchmod fchmodat fchmodat2 file_setattr chown lchown fchown fchownat utime utimes "
+    "futimesat utimensat setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
+    "fremovexattr removexattrat"
+).split()
 """The same for what bubblewrap's mounts or namespaces cover, and Landlock leaves to any owner."""
 
 _OF_A_PROCESS = {
@@ -156,14 +140,9 @@ _OF_A_PROCESS = {
 """Scheduling: the argument that holds the process they change; 0 is the caller. Denied alone."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_* of linux/socket.h
-_DATAGRAM_OR_RAW = 2
-"""The bit in 2 and 3, but not in streams (1) or sequenced packets (5)."""
-_NEW_NAMESPACES = 0x7E020000
-"""All CLONE_NEW* flags of linux/sched.h but CLONE_NEWTIME."""
+_DATAGRAM_OR_RAW = 2  # the bit in 2 and 3, but not in streams (1) or sequenced packets (5)
+_NEW_NAMESPACES = 0x7E020000  # all CLONE_NEW* of linux/sched.h but CLONE_NEWTIME
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # asm-generic/ioctls.h
-_EPERM, _ENOSYS = 1, 38  # asm-generic/errno.h
-_ALLOW = 0x7FFF0000
-"""SECCOMP_RET_ALLOW of linux/seccomp.h."""
 _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
 """The ioctl families that change flags, versions and subvolumes through a file opened for reading:
 of `chattr`, xfs and btrfs."""
@@ -176,6 +155,10 @@ _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
 
 Step = tuple[int, int, int, int]
 """Code, jump if true, jump if false, operand."""
+
+# SECCOMP_RET_* of linux/seccomp.h, with numbers of asm-generic/errno.h
+_ALLOW, _NOTIFY = (_RETURN, 0, 0, 0x7FFF0000), (_RETURN, 0, 0, 0x7FC00000)
+_NOT_PERMITTED, _NO_SUCH_CALL = (_RETURN, 0, 0, 0x00050001), (_RETURN, 0, 0, 0x00050026)
 
 
 def _numbers(machine: str) -> dict[str, int]:
@@ -195,16 +178,16 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         # Another architecture (32-bit calls) has other numbers: none of its calls may pass.
         (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
-        _deny(_EPERM),
+        _NOT_PERMITTED,
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
     if machine == "x86_64":  # x32 starts here
-        program += [(_AT_LEAST, 0, 1, 0x40000000), _deny(_EPERM)]
-    for names in (*_DENIED.values(), *(_DENIED_ALONE.values() if alone else ())):
-        for denied in (_NUMBERS[name].get(machine) for name in names.split()):
-            program += [(_EQUAL, 0, 1, denied), _deny(_EPERM)] if denied is not None else []
+        program += [(_AT_LEAST, 0, 1, 0x40000000), _NOT_PERMITTED]
+    for name in (*_DENIED, *(_DENIED_ALONE if alone else ())):
+        if name in number:
+            program += [(_EQUAL, 0, 1, number[name]), _NOT_PERMITTED]
     # clone3 hides its flags in memory; without it programs fall back to clone.
-    program += [(_EQUAL, 0, 1, number["clone3"]), _deny(_ENOSYS)]
+    program += [(_EQUAL, 0, 1, number["clone3"]), _NO_SUCH_CALL]
     program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
     for name, argument in _OF_A_PROCESS.items() if alone else ():
         program += _judged(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
@@ -220,8 +203,8 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
         (_EQUAL, 0, 2 + len(families), number["socket"]),
         (_LOAD, 0, 0, _FIRST),
         *((_EQUAL, len(families) - index, 0, family) for index, family in enumerate(families)),
-        _deny(_EPERM),
-        (_RETURN, 0, 0, _ALLOW),
+        _NOT_PERMITTED,
+        _ALLOW,
     ]
     return _assemble(program)
 
@@ -230,16 +213,12 @@ def _assemble(program: Iterable[Step]) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
-def _deny(error: int) -> Step:
-    return (_RETURN, 0, 0, 0x00050000 | error)
-
-
 def _judged(
-    number: int, tests: Sequence[tuple[int, int, int]], verdict: Step | None = None
+    number: int, tests: Sequence[tuple[int, int, int]], verdict: Step = _NOT_PERMITTED
 ) -> list[Step]:
     """Denies a call by its arguments, or does what the verdict says: offset, comparison, operand.
     Other calls continue behind it."""
-    body = [(_RETURN, 0, 0, _ALLOW), verdict or _deny(_EPERM)]
+    body = [_ALLOW, verdict]
     for argument, code, value in reversed(tests):
         test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
         if code == _IN_FAMILY:
@@ -250,8 +229,6 @@ def _judged(
 
 # ── what is reported ─────────────────────────────────────────────────────────────────────────
 
-_NOTIFY = 0x7FC00000
-"""SECCOMP_RET_USER_NOTIF of linux/seccomp.h."""
 OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
 """O_WRONLY, O_RDWR, O_CREAT and O_TRUNC of asm-generic/fcntl.h."""
 
@@ -261,9 +238,9 @@ class Reported(NamedTuple):
 
     path: int
     folder: int | None = None
-    """The folder that a relative path begins at; None: the current one."""
+    """Of the folder that a relative path begins at; None: the current one."""
     flags: int | None = None
-    """The argument that must have a bit for the call to count; None: it always does."""
+    """Of the argument that must have a bit for the call to count; None: it always does."""
 
 
 _OF_PATHS: Mapping[Reported, str] = {
@@ -277,15 +254,12 @@ _OF_PATHS: Mapping[Reported, str] = {
     Reported(path=4, flags=4): "sendto",
 }
 _REPORTED = {name: call for call, names in _OF_PATHS.items() for name in names.split()}
-RUNS = ("execve", "execveat")
-"""Reported only together with all opened files."""
-OPENS = ("open", "openat")
+OPENS, RUNS = ("open", "openat"), ("execve", "execveat")
+"""The latter are reported only together with all opened files."""
 
 _HERE = _numbers(os.uname().machine) if os.uname().machine in _ARCHITECTURES else {}
-
 WATCHED = {_HERE[name]: (name, call) for name, call in _REPORTED.items() if name in _HERE}
 """Call number → its name, and where its arguments are."""
-
 SOCKET = _HERE.get("socket")
 """The number of the call that the listener denies; see `watching`."""
 
@@ -296,15 +270,15 @@ def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     internet sockets, which are then denied; `opens`: also files opened for reading, and programs
     run."""
     numbers = _numbers(machine)
-    report, families = (_RETURN, 0, 0, _NOTIFY), [(_FIRST, _EQUAL, it) for it in (_INET, _INET6)]
+    families = [(_FIRST, _EQUAL, family) for family in (_INET, _INET6)]
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
-    program += _judged(numbers["socket"], families, report) if sockets else []
+    program += _judged(numbers["socket"], families, _NOTIFY) if sockets else []
     for name, call in _REPORTED.items():
         if name not in numbers or (name in RUNS and not opens):
             continue
         if call.flags is None or (opens and name in OPENS):
-            program += [(_EQUAL, 0, 1, numbers[name]), report]
+            program += [(_EQUAL, 0, 1, numbers[name]), _NOTIFY]
         else:
             bits = 0xFFFFFFFF if name == "sendto" else OPENS_FOR_WRITING
-            program += _judged(numbers[name], [(_FIRST + 8 * call.flags, _ANY_BIT, bits)], report)
-    return _assemble([*program, (_RETURN, 0, 0, _ALLOW)])
+            program += _judged(numbers[name], [(_FIRST + 8 * call.flags, _ANY_BIT, bits)], _NOTIFY)
+    return _assemble([*program, _ALLOW])

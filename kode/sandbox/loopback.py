@@ -5,7 +5,6 @@ A namespace lives as long as a descriptor of it is open. bubblewrap makes one an
 to be watched or ended, not even after `kill -9`. `nsenter` starts the commands in it.
 """
 
-import contextlib
 import fcntl
 import json
 import os
@@ -38,26 +37,28 @@ def make_loopback() -> Loopback | None:
     bubblewrap, nsenter = map(find_program, ("bwrap", "nsenter"))
     if bubblewrap is None or nsenter is None:
         return None
-    with contextlib.ExitStack() as opened:
-        try:
-            user, net = _open_namespaces(bubblewrap, opened)
-            names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
-            enter = (nsenter, *names, "--preserve-credentials", "--")
-            subprocess.run(
-                [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
-                pass_fds=(user, net),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TIMEOUT_S,
-                check=True,
-            )
-        except (OSError, ValueError, KeyError, subprocess.SubprocessError):
-            return None
-        opened.pop_all()
-        return Loopback(enter=enter, descriptors=(user, net))
+    loopback: Loopback | None = None
+    try:
+        user, net = descriptors = _open_namespaces(bubblewrap)
+        names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
+        enter = (nsenter, *names, "--preserve-credentials", "--")
+        loopback = Loopback(enter=enter, descriptors=descriptors)
+        subprocess.run(
+            [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
+            pass_fds=descriptors,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        if loopback is not None:
+            loopback.close()
+        return None
+    return loopback
 
 
-def _open_namespaces(bubblewrap: str, opened: contextlib.ExitStack) -> tuple[int, int]:
+def _open_namespaces(bubblewrap: str) -> tuple[int, int]:
     """Descriptors of the user namespace that owns a new network, and of that network, with its
     loopback up. Raises: OSError, ValueError, KeyError."""
     # Not a pipe: bubblewrap writes to it before it lets its child go on, and ended by SIGPIPE, as
@@ -79,8 +80,6 @@ def _open_namespaces(bubblewrap: str, opened: contextlib.ExitStack) -> tuple[int
             line = os.pread(status.fileno(), 4096, 0).partition(b"\n")[0]
             path = f"/proc/{json.loads(line)['child-pid']}/ns/net"
             net = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            opened.callback(os.close, net)
             user = fcntl.ioctl(net, _OWNER)
-            opened.callback(os.close, user)
             process.kill()
             return user, net

@@ -1,7 +1,7 @@
-"""Finds the files in a folder that hold keys, by their names; the sandbox shows empty files in
-their place.
+"""Finds the files in folders that hold keys, by their names; the sandbox shows empty files in their
+place.
 
-The folder is scanned once, and later only where it changed. `kode.permissions.places` knows the
+A folder is scanned once, and later only where it changed. `kode.permissions.places` knows the
 names.
 """
 
@@ -9,7 +9,7 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from kode.permissions import places
 from kode.workplace import GitFolder
 
 MAX_ENTRIES = 50_000
-"""Limit of scanned names, starting at the top."""
+"""Limit of scanned names in each of the folders, starting at the top."""
 
 _TICK_NS = 2_000_000_000  # file systems that count times in steps of two seconds
 
@@ -40,9 +40,9 @@ class _Folder(NamedTuple):
 
 @dataclass
 class Masks:
-    """The files with keys below one folder."""
+    """The files with keys below some folders."""
 
-    root: Path
+    roots: Sequence[Path]
     also: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading this path."""
     skipped: frozenset[str] = frozenset()
@@ -51,16 +51,17 @@ class Masks:
 
     def paths(self) -> list[Path]:
         """The current files and folders with keys."""
-        masked, left, waiting = list[Path](), MAX_ENTRIES, [str(self.root)]
-        folders = dict[str, _Folder]()
-        for path in waiting:  # which grows meanwhile
-            if left <= 0:
-                break
-            with contextlib.suppress(OSError):
-                folder = folders[path] = self._scan(path)
-                left -= folder.entries
-                masked += [Path(each) for each in folder.candidates if self._holds_keys(each)]
-                waiting += folder.folders
+        masked, folders = list[Path](), dict[str, _Folder]()
+        for root in self.roots:
+            waiting, left = [str(root)], MAX_ENTRIES
+            for path in waiting:  # which grows meanwhile
+                if left <= 0:
+                    break
+                with contextlib.suppress(OSError):
+                    folder = folders[path] = self._scan(path)
+                    left -= folder.entries
+                    masked += [Path(each) for each in folder.candidates if self._holds_keys(each)]
+                    waiting += folder.folders
         self._scanned = folders
         return masked
 
@@ -110,21 +111,17 @@ def make_mask(store: Path, path: Path) -> str:
         return os.devnull
 
 
-def settle_indexes(masked: Iterable[Path], git: Iterable[GitFolder]) -> None:
+def settle_indexes(masked: Sequence[Path], git: Iterable[GitFolder]) -> None:
     """Makes git examine, outside the sandbox, masked files as new as its index, as in every fresh
     clone: otherwise it would examine them again and again, and report each as changed. Never
     raises: a file that cannot be settled shows as changed."""
     records = {folder.worktree: folder.path for folder in git}
-    newest: dict[Path, float] = {}
-    for path in masked:
-        if root := paths.repository_root(path.parent):
-            with contextlib.suppress(OSError):
-                newest[root] = max(newest.get(root, 0.0), os.lstat(path).st_mtime)
-    for root, time_of_newest in newest.items():
-        index = Path(records.get(str(root), f"{root}/.git"), "index")
+    for root in filter(None, dict.fromkeys(paths.repository_root(it.parent) for it in masked)):
+        index = f"{records.get(str(root), root / '.git')}/index"
         with contextlib.suppress(OSError, GitError):
-            status = index.stat()
+            newest = max(os.lstat(path).st_mtime for path in masked if path.is_relative_to(root))
+            status = os.lstat(index)
             # A link may lead to anybody's index; git would wait for a pipe.
-            is_own = stat.S_ISREG(status.st_mode) and real_path(index) == str(index)
-            if is_own and int(status.st_mtime) <= time_of_newest:
+            is_own = stat.S_ISREG(status.st_mode) and real_path(index) == index
+            if is_own and int(status.st_mtime) <= newest:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

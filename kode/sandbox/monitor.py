@@ -32,29 +32,24 @@ MAX_HITS = 20  # more do not help a person decide
 MAX_OPENED = 40_000  # a large build; bounds memory
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_* of linux/seccomp.h
 _CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
-_CALL = struct.Struct("=QIIiIQ6Q")
-_REPLY = struct.Struct("=QqiI")
-_PAGE_BYTES = 4096
-"""Also PATH_MAX of linux/limits.h."""
-_MAX_WORDS = 32
-"""Of a command line: a program stands at its beginning."""
-_MAX_SENT = 100
-"""Descriptors that the launcher may send."""
-_HERE = (1 << 64) - 100
-"""AT_FDCWD."""
+_CALL, _REPLY = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
+_PAGE_BYTES = 4096  # also PATH_MAX of linux/limits.h
+_MAX_WORDS = 32  # of a command line: a program stands at its beginning
+_MAX_SENT = 100  # descriptors that the launcher may send
+_MAX_SHOWN = 200  # a line or two
+_HERE = (1 << 64) - 100  # AT_FDCWD
 _WITHOUT_HARM = re.compile(
     r"/(?:__pycache__|\.pytest_cache|pytest-cache-files-[^/]*|\.mypy_cache|\.ruff_cache|\.hypothesis"
     r"|\.cache|var/cache)(?:/|$)"
 )
 """Caches that programs try to write beside their input, and can do without."""
-_MAX_SHOWN = 200  # a line or two
 _MAKES = ("mkdir", "link", "symlink")
 """Calls that fail anyway if the target exists."""
 
 
 @dataclass
 class SyscallMonitor:
-    """Listens while one command runs."""
+    """Listens while one command runs, until `stop`."""
 
     reach: Reach
     """What the command reaches: what it may change, and whether it has a network."""
@@ -73,27 +68,19 @@ class SyscallMonitor:
     listens: bool = False
     """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
-    """Descriptors of the command's copies of the working folders, once it has started; closed by
-    `stop`."""
+    """Descriptors of the command's copies of the working folders, once it has started."""
 
     def __post_init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
         self._stop, self._stopping = os.pipe()
+        self.descriptor = self._theirs.fileno()  # for the launcher, to send the listening end
         self._thread = threading.Thread(target=self._listen, name="kode-monitor", daemon=True)
-
-    @property
-    def descriptor(self) -> int:
-        """The descriptor for the launcher, which sends the listening end through it."""
-        return self._theirs.fileno()
-
-    def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
         """Stops listening and completes `blocked`. Call once, when the command has ended."""
         os.close(self._stopping)
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
         self._theirs.close()
         self._ours.close()
         for descriptor in (self._stop, *self.copies):
@@ -109,7 +96,16 @@ class SyscallMonitor:
         listener, *self.copies[:] = descriptors
         self.listens = True
         while self._waits_for(listener):
-            self._take(listener)
+            request = bytearray(_CALL.size)
+            with contextlib.suppress(OSError):  # it was interrupted, or has ended
+                fcntl.ioctl(listener, _RECEIVE, request, True)
+                call = _CALL.unpack(request)
+                with contextlib.suppress(Exception):  # what cannot be understood is not reported
+                    hit = self._note(call[1], call[3], call[6:])
+                    if hit is not None and len(self.blocked) < MAX_HITS:
+                        self.blocked[hit] = None
+                answer = (-errno.EPERM, 0) if call[3] == SOCKET else (0, _CONTINUE)
+                fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
         os.close(listener)
 
     def _waits_for(self, descriptor: int) -> bool:
@@ -121,47 +117,30 @@ class SyscallMonitor:
         ready = dict(poll.poll())
         return self._stop not in ready and bool(ready.get(descriptor, 0) & select.POLLIN)
 
-    def _take(self, listener: int) -> None:
-        request = bytearray(_CALL.size)
-        with contextlib.suppress(OSError):  # it was interrupted, or has ended
-            fcntl.ioctl(listener, _RECEIVE, request, True)
-            call = _CALL.unpack(request)
-            with contextlib.suppress(Exception):  # what cannot be understood is not reported
-                self._note(call[1], call[3], call[6:])
-            answer = (-errno.EPERM, 0) if call[3] == SOCKET else (0, _CONTINUE)
-            fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
-
-    def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
+    def _note(self, pid: int, number: int, arguments: Sequence[int]) -> Blocked | None:
+        """Notes what a call opens or runs; returns what of it is blocked."""
         if number == SOCKET:
-            self._add(Blocked("socket"))
-            return
+            return Blocked("socket")
         name, call = WATCHED[number]
         if name in ("connect", "sendto"):
             address, size = arguments[1:3] if name == "connect" else arguments[4:6]
-            self._add(self._of_address(pid, _read(pid, address, min(size, 128))))
-            return
+            return self._of_address(pid, _read(pid, address, min(size, 128)))
         folder = _HERE if call.folder is None else arguments[call.folder]
         path = _resolve(pid, folder, _text(pid, arguments[call.path]))
         if name in (*OPENS, *RUNS, "openat2"):
-            self._note_open(pid, path)
-        if name in RUNS and self.records_opens and len(self.scripts) < MAX_OPENED:
-            script = script_of(_words(pid, arguments[call.path + 1]))
-            self.scripts |= {path, _resolve(pid, _HERE, script)}
+            if self.granted and not self.outside_text:
+                real = _real_path_of(pid, path)
+                self.outside_text = real if below_any(real, self.granted) else ""
+            if self.records_opens and len(self.opened) < MAX_OPENED:
+                self.opened[path] = None
+        if name in RUNS:
+            if self.records_opens and len(self.scripts) < MAX_OPENED:
+                script = script_of(_words(pid, arguments[call.path + 1]))
+                self.scripts |= {path, _resolve(pid, _HERE, script)}
+            return None
         is_read = call.flags is not None and not arguments[call.flags] & OPENS_FOR_WRITING
         is_there = name.startswith(_MAKES) and os.path.lexists(path)
-        if name not in RUNS and not is_there and not (name in OPENS and is_read):
-            self._add(self._of_path(path))
-
-    def _add(self, blocked: Blocked | None) -> None:
-        if blocked is not None and len(self.blocked) < MAX_HITS:
-            self.blocked[blocked] = None
-
-    def _note_open(self, pid: int, path: str) -> None:
-        if self.granted and not self.outside_text:
-            real = _real_path_of(pid, path)
-            self.outside_text = real if below_any(real, self.granted) else ""
-        if self.records_opens and len(self.opened) < MAX_OPENED:
-            self.opened[path] = None
+        return None if is_there or (name in OPENS and is_read) else self._of_path(path)
 
     def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):
@@ -174,8 +153,11 @@ class SyscallMonitor:
         if may_change == "empty" and not self.counts_home:
             return None
         # Not blocked by the sandbox: it could not change this outside either.
-        target = real if os.path.lexists(real) else os.path.dirname(real)
-        return Blocked("write", _display_path(path)) if os.access(target, os.W_OK) else None
+        if not os.access(real if os.path.lexists(real) else os.path.dirname(real), os.W_OK):
+            return None
+        # The command chose the name: it must not add lines to a question, nor fill the screen.
+        text = path if path.isprintable() else ascii(path)[1:-1]
+        return Blocked("write", text if len(text) <= _MAX_SHOWN else f"…{text[-_MAX_SHOWN:]}")
 
     def _of_address(self, pid: int, address: bytes) -> Blocked | None:
         family = int.from_bytes(address[:2], "little")
@@ -189,12 +171,6 @@ class SyscallMonitor:
             is_outside = port in listening_ports() - listening_ports(pid)
             return Blocked("port", str(port)) if is_outside else None
         return Blocked("connection", f"{host}:{port}") if port else None
-
-
-def _display_path(path: str) -> str:
-    """The command chose the name: it must not add lines to a question, nor fill the screen."""
-    text = path if path.isprintable() else ascii(path)[1:-1]
-    return text if len(text) <= _MAX_SHOWN else f"…{text[-_MAX_SHOWN:]}"
 
 
 def _real_path_of(pid: int, path: str) -> str:

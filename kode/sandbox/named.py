@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kode.errors import GitError
 from kode.git import run_git, settings_folders
 from kode.paths import expand
 from kode.permissions import places
-from kode.workplace import below, below_any
+from kode.workplace import below
 
 GIT_S = 3.0  # `git config --list` takes milliseconds
 MAX_TEXTS = 200  # more are not what a person set up
@@ -28,14 +28,12 @@ MAX_TEXT_BYTES = 64 * 1024  # longer texts are not read for names
 _WORD = re.compile(r"[^\s\"'`;|&<>(){}\[\]=,$!\\]+")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_OBEYED = (
-    (re.compile(r"\bg?make\b"), _MAKEFILES),
-    (re.compile(r"\b(?:npm|pnpm|yarn|bun)\b"), ("package.json",)),
-)
+_MANIFEST = "package.json"
+_OBEYED = {
+    re.compile(r"\bg?make\b"): ("GNUmakefile", "makefile", "Makefile"),
+    re.compile(r"\b(?:npm|pnpm|yarn|bun)\b"): (_MANIFEST,),
+}
 """Programs, and the files in the project's root that say what each runs."""
-_RULE = re.compile(r"^([^\s:#=][^:#=\n]*):(?!=)([^\n]*\n(?:\t[^\n]*\n?)*)", re.MULTILINE)
-"""The targets of a rule of a Makefile; what they need, and the recipe."""
 _RUN_BY_INSTALLING = (
     "preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare",
 )  # fmt: skip
@@ -50,50 +48,32 @@ class Named:
     one of the files that they are from has changed. Never raises."""
 
     root: Path
-    _last: "_Reading | None" = None
+    _paths: set[str] = field(default_factory=set)
+    _stamps: dict[str, Stamp] = field(default_factory=dict)
+    """Of each file that the result depends on, from before it was read."""
+    _texts: list[str] = field(default_factory=list)
+    """The files to read for names, and those that have been read."""
 
     def __call__(self) -> frozenset[str]:
-        stamps = self._last.stamps.items() if self._last is not None else ()
-        if self._last is None or any(_stamp(path) != stamp for path, stamp in stamps):
-            reading = _Reading(str(self.root))
-            reading.read_all()
-            self._last = reading
-        return frozenset(self._last.paths)
-
-
-@dataclass
-class _Reading:
-    root: str
-    paths: set[str] = field(default_factory=set)
-    stamps: dict[str, Stamp] = field(default_factory=dict)
-    """Of each file that the result depends on, from before it was read."""
-    texts: list[str] = field(default_factory=list)
-    """The files to read for names, and those that have been read."""
-    obeyed: set[tuple[str, str]] = field(default_factory=set)
-    """File and target, or script, that have been read."""
-
-    def read_all(self) -> None:
-        hooks = self._read_git_settings()
-        self._obey("package.json", _RUN_BY_INSTALLING)
-        for path in (hooks, *(f"{self.root}/{name}" for name in places.names("names_programs"))):
-            self._add_texts(path)
-        for path in self.texts:  # which grows meanwhile
-            self._watch(path)
-            self._take_words(_COMMENT.sub("", _read(path)), os.path.dirname(path))
-
-    def _watch(self, *files: str) -> None:
-        self.stamps |= {path: _stamp(path) for path in files}
+        if not self._stamps or any(_stamp(path) != it for path, it in self._stamps.items()):
+            self._stamps, self._paths, self._texts = {}, set(), []
+            hooks = self._read_git_settings()
+            self._add_texts(hooks, *(f"{self.root}/{it}" for it in places.names("names_programs")))
+            self._take_scripts(_RUN_BY_INSTALLING)
+            for path in self._texts:  # which grows meanwhile
+                self._take_words(_COMMENT.sub("", self._read(path)), os.path.dirname(path))
+        return frozenset(self._paths)
 
     def _read_git_settings(self) -> str:
         """Takes in what git's settings name; returns the folder of its hooks."""
-        folder, shared = settings_folders(self.root)
-        hooks, own = f"{shared}/hooks", (self.root, folder, shared)
+        folder, shared = settings_folders(str(self.root))
+        hooks = f"{shared}/hooks"
         self._watch(f"{shared}/config", f"{folder}/config.worktree")
-        if not os.path.lexists(f"{self.root}/.git"):
+        if not os.path.lexists(self.root / ".git"):
             return hooks
         try:
             words = ["config", "--list", "--show-origin", "--null"]
-            records = os.fsdecode(run_git(Path(self.root), words, timeout_s=GIT_S)).split("\0")
+            records = os.fsdecode(run_git(self.root, words, timeout_s=GIT_S)).split("\0")
         except GitError:
             return hooks
         for origin, setting in zip(records[::2], records[1::2], strict=False):
@@ -101,84 +81,75 @@ class _Reading:
             # What is from no file is of kode itself, or of this process.
             if not origin.startswith("file:") or value in ("true", "false") or value.isdigit():
                 continue
-            source = os.path.normpath(os.path.join(self.root, origin.removeprefix("file:")))
+            source = os.path.normpath(self.root / origin.removeprefix("file:"))
             self._watch(source)
-            is_included = name.endswith(".path")
-            is_path, is_own = is_included or name == "core.hookspath", below_any(source, own)
+            folders = [os.path.dirname(source)] if name.endswith(".path") else []
             for word in _words(value):
-                for path in self._inside(word, os.path.dirname(source) if is_included else ""):
-                    if is_path or "/" in word or ((is_own or "." in word) and _is_program(path)):
-                        self.paths.add(path)
+                is_path = "/" in word or name == "core.hookspath" or bool(folders)
+                for path in self._inside(word, *folders):
+                    if is_path or _is_program(path):
+                        self._paths.add(path)
                         self._watch(path)
                         hooks = path if name == "core.hookspath" else hooks
         return hooks
 
-    def _add_texts(self, path: str) -> None:
-        """A file, or those in a folder and its folders; not the samples that git does not run."""
+    def _watch(self, *files: str) -> None:
+        self._stamps |= {path: _stamp(path) for path in files}
+
+    def _read(self, path: str) -> str:
+        """The beginning of a regular file; "" for anything else."""
         self._watch(path)
-        files = [] if os.path.isdir(path) else [path]
-        for folder, folders, names in os.walk(path):
-            folders[:] = folders if folder == path else []
-            self._watch(folder)
-            files += [f"{folder}/{name}" for name in sorted(names) if not name.endswith(".sample")]
-        new = [file for file in files if file not in self.texts]
-        self.texts += new[: MAX_TEXTS - len(self.texts)]
+        with contextlib.suppress(OSError, ValueError):
+            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(path, flags), "rb") as file:
+                return file.read(MAX_TEXT_BYTES).decode(errors="replace")
+        return ""
+
+    def _add_texts(self, *paths: str) -> None:
+        """Files, or those in a folder and its folders; not the samples that git does not run."""
+        for top in paths:
+            self._watch(top)
+            files = [] if os.path.isdir(top) else [top]
+            for folder, folders, names in os.walk(top):
+                folders[:] = folders if folder == top else []
+                self._watch(folder)
+                files += [f"{folder}/{it}" for it in sorted(names) if not it.endswith(".sample")]
+            new = [file for file in files if file not in self._texts]
+            self._texts += new[: MAX_TEXTS - len(self._texts)]
 
     def _take_words(self, text: str, folder: str) -> None:
         """Takes in the files that a text names, and adds those that say in turn what they run."""
-        paths = {path for word in _words(text) for path in self._inside(word, folder)}
-        for path in filter(_is_program, paths - self.paths):
-            self.paths.add(path)
-            if path.endswith(".sh") or _SHELL.match(_read(path)):
+        words = {path for word in _words(text) for path in self._inside(word, folder)}
+        for path in filter(_is_program, words - self._paths):
+            self._paths.add(path)
+            if path.endswith(".sh") or _SHELL.match(self._read(path)):
                 self._add_texts(path)
-        for program, names in _OBEYED:
-            for name in names if program.search(text) else ():
-                if os.path.isfile(f"{self.root}/{name}"):
-                    self.paths.add(f"{self.root}/{name}")
-                    self._obey(name, _words(text))
+        for program, names in _OBEYED.items():
+            for path in map(str, map(self.root.joinpath, names if program.search(text) else ())):
+                if os.path.isfile(path) and path not in self._paths:
+                    self._paths.add(path)
+                    if os.path.basename(path) == _MANIFEST:
+                        self._take_scripts()
+                    else:
+                        self._add_texts(path)
 
-    def _obey(self, name: str, words: Iterable[str]) -> None:
-        """Takes in what the targets of a Makefile run that these words name, else its first one;
-        likewise the scripts of a manifest."""
-        path, is_manifest = f"{self.root}/{name}", name == "package.json"
-        self._watch(path)
-        parts = _scripts(path) if is_manifest else _targets(path)
-        waiting = [word for word in words if word in parts]
-        if not waiting and not is_manifest:
-            waiting = [target for target in parts if not target.startswith(".")][:1]
-        while waiting:
-            part = waiting.pop()
-            if (name, part) not in self.obeyed:
-                self.obeyed.add((name, part))
-                self._take_words(parts[part], self.root)
-                more = () if is_manifest else _words(parts[part])
-                waiting += [word for word in more if word in parts]
+    def _take_scripts(self, only: Iterable[str] = ()) -> None:
+        """Takes in what the scripts of a manifest name."""
+        with contextlib.suppress(ValueError, AttributeError, RecursionError):
+            scripts = json.loads(self._read(str(self.root / _MANIFEST))).get("scripts", {})
+            for name in only or scripts:
+                self._take_words(str(scripts.get(name, "")), str(self.root))
 
-    def _inside(self, word: str, folder: str = "") -> list[str]:
+    def _inside(self, word: str, *folders: str) -> Iterator[str]:
         """The paths in the project that a word may mean, from its root or from a folder; its root
         is none. The rest of `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from there."""
-        word = str(expand(word))
-        if os.path.isabs(word) and not below(os.path.normpath(word), self.root):
+        root, word = str(self.root), str(expand(word))
+        if os.path.isabs(word) and not below(os.path.normpath(word), root):
             word = word.lstrip("/")
-        bases = (self.root, folder) if folder else (self.root,)
-        paths = dict.fromkeys(os.path.normpath(os.path.join(base, word)) for base in bases)
-        return [path for path in paths if path != self.root and below(path, self.root)]
-
-
-def _targets(makefile: str) -> dict[str, str]:
-    """What each target of a Makefile needs and runs, in their order."""
-    parts = dict[str, str]()
-    for targets, text in _RULE.findall(_COMMENT.sub("", _read(makefile))):
-        for target in targets.split():
-            parts[target] = parts.get(target, "") + text
-    return parts
-
-
-def _scripts(manifest: str) -> dict[str, str]:
-    with contextlib.suppress(ValueError, AttributeError, RecursionError):
-        scripts = json.loads(_read(manifest)).get("scripts", {})
-        return {str(name): str(script) for name, script in scripts.items()}
-    return {}
+        paths = dict.fromkeys(
+            os.path.normpath(os.path.join(base, word)) for base in (root, *folders)
+        )
+        yield from (path for path in paths if path != root and below(path, root))
 
 
 def _is_program(path: str) -> bool:
@@ -189,15 +160,6 @@ def _is_program(path: str) -> bool:
 
 def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if "://" not in word and len(word) < 300]
-
-
-def _read(path: str) -> str:
-    """The beginning of a regular file; "" for anything else."""
-    with contextlib.suppress(OSError, ValueError):
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(path, flags), "rb") as file:
-            return file.read(MAX_TEXT_BYTES).decode(errors="replace")
-    return ""
 
 
 def _stamp(path: str) -> Stamp:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from glob import glob
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from kode import paths
 from kode.paths import real_path
@@ -57,7 +57,6 @@ _ELSEWHERE = re.compile(r"(?<![\w./])(?:\.\./)+[\w@.+-][\w@.+/-]*")
 _GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
 """Git's settings for commits; not shown if they contain a key."""
 _KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
-
 RUN_BY_GIT = ("hooks", "config", "config.worktree", "commondir")
 """What makes git run programs, outside of any sandbox."""
 
@@ -66,12 +65,9 @@ MAX_BESIDE = 1000
 nothing is shown: every path takes time for each command."""
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
-_PRIVATE = ("/dev", *TEMPORARY, "/private/tmp", "/private/var/tmp",
-            "/private/var/folders")  # fmt: skip
-"""With the real paths of temporary folders on macOS, and where it keeps those of each user."""
-_DEVICES = [
-    (f"/dev/{name}", False) for name in ("null", "zero", "full", "tty", "random", "urandom")
-]
+_PRIVATE = ("/dev", *TEMPORARY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
+"""With where macOS keeps temporary files."""
+_DEVICES = ("null", "zero", "full", "tty", "random", "urandom")
 """Of Landlock alone, only these: root could read whole disks there, and anybody their own
 terminals. The first four are writable."""
 
@@ -81,10 +77,17 @@ SYSTEM_PATH = (
 )
 """Where programs are searched: a project's folder on PATH must not supply them."""
 
-Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+Kind = Literal["layered", "plain", "landlock", "seatbelt", "none"]
+"""`layered` and `plain` are bubblewrap, with a copy of the working folders or without."""
+KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "linux": ("layered", "plain", "landlock"),
+    "darwin": ("seatbelt",),
+}
+"""Those of each operating system, the best first."""
+BUBBLEWRAP = ("layered", "plain")
 Access = Literal["readable", "writable", "empty", "private", "hidden"]
-"""Both are hidden, and replaced by a folder of the command's own where that can be made: `empty` by
-one whose content is lost, `private` by one for devices, processes or temporary files."""
+"""`empty` and `private` are hidden, and replaced where that is possible: by a folder whose content
+is lost, or by one of its own for devices, processes or temporary files."""
 Network = Literal["none", "loopback", "all"]
 """`loopback`: one that nothing of the machine listens on."""
 
@@ -155,8 +158,7 @@ def access(reach: Reach, path: str) -> Access:
 
 def is_outside(reach: Reach, path: str) -> bool:
     """Whether a real path is hidden only because nothing shows it."""
-    around = [place.path for place in reach.places if below(path, str(place.path))]
-    return around == [Path("/")]
+    return [it.path for it in reach.places if below(path, str(it.path))] == [Path("/")]
 
 
 def find_program(name: str) -> str | None:
@@ -198,13 +200,6 @@ def own_homes() -> tuple[Path, ...]:
     return tuple(home for home in real if home != Path("/") and home.is_dir())
 
 
-def find_private_inside(place: Workplace, folders: Sequence[Path]) -> str:
-    """A home or a folder of kode inside a working folder; "" if there is none."""
-    private = (*place.protected, *own_homes())
-    inside = (path for path in private if any(path.is_relative_to(f) for f in folders))
-    return str(next(inside, ""))
-
-
 def tool_chains() -> tuple[Path, ...]:
     """Folders with programs and libraries that lie in a home or elsewhere: the well-known ones, and
     those that PATH and the variables of tool chains name."""
@@ -228,17 +223,15 @@ def tool_chains() -> tuple[Path, ...]:
 def find_siblings(place: Workplace) -> tuple[Path, ...]:
     """Folders outside of the project that its manifests name, and theirs in turn: each has a
     manifest itself."""
-    homes, siblings, waiting = own_homes(), dict[Path, None](), [place.project, place.cwd]
-    while waiting:
-        folder = waiting.pop()
+    homes, folders = own_homes(), [place.project, place.cwd]
+    for folder in folders:  # which grows meanwhile
         for name in _MANIFESTS:
-            for word in _ELSEWHERE.findall(_read(folder / name)):
-                target = _real(folder / word)
+            words = _ELSEWHERE.findall(_read(folder / name))
+            for target in (_real(folder / word) for word in words):
                 is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
-                if is_package and target not in siblings and _is_for_all(target, homes):
-                    siblings[target] = None
-                    waiting.append(target)
-    return tuple(siblings)
+                if is_package and target not in folders and _is_for_all(target, homes):
+                    folders.append(target)
+    return tuple(folders[2:])
 
 
 def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
@@ -252,23 +245,26 @@ def make_reach(
     place: Workplace,
     grants: Grants,
     *,
+    kind: Kind,
     shown: Iterable[Path],
     temporary: str,
     network: Network,
-    layered: bool = False,
-    alone: bool = False,
 ) -> Reach:
-    """What commands reach in a resolved workplace. `shown` are readable folders besides; `layered`:
-    they write to a copy of the working folders; `alone`: no folders of their own can be made."""
-    homes = own_homes()
+    """What commands reach in a resolved workplace; `shown` are readable folders besides."""
+    homes, alone = own_homes(), kind == "landlock"  # which makes no folders of their own
     folders = work_folders(place, with_git=not grants.project)
     wide = [f for f in folders if any(f in home.parents for home in homes)]
-    work: Access = "writable" if grants.project or layered else "readable"
+    work: Access = "writable" if grants.project or kind == "layered" else "readable"
     # A `.git` that is no repository yet becomes one with a few more files.
     records = {f / ".git" for f in folders if not (f / ".git").is_file()}
     records |= {Path(git.path) for git in place.git}
     fixed = [folder / name for folder in sorted(records) for name in RUN_BY_GIT]
     read = [path for path in grants.read if _is_for_all(path, homes)]
+    # A key may have come into them since the last command.
+    settings = [home / name for home in homes for name in _GIT_SETTINGS]
+    settings = [it for it in settings if it.exists() and not _KEY_IN_SETTINGS.search(_read(it))]
+    keys = [home / name for home in homes for name in names("key_folders")]
+    keys = [key for key in keys if any(map(key.is_relative_to, (*folders, *read)))]
     outputs = [place.outputs] if place.outputs.is_dir() else []
     patterns = (path for name in place.readable for path in sorted(name.parent.glob(name.name)))
     listed: list[tuple[Access, Iterable[Path]]] = [
@@ -279,11 +275,11 @@ def make_reach(
         ("readable", [Path("/proc")]),
         ("hidden", _keys_of_system(folders)),
         ("hidden" if alone else "empty", homes),
-        ("readable", (*shown, *read, *_git_settings(homes))),
+        ("readable", (*shown, *read, *settings)),
         (work, (f for f in folders if f not in wide)),
         ("readable", fixed if grants.project else ()),
         ("writable", (folder for folder in map(Path, grants.write) if folder.is_dir())),
-        ("hidden", _keys_in(homes, (*folders, *read))),
+        ("hidden", filter(_is_plain_folder, keys)),
         ("hidden", place.protected),
         ("readable", (*outputs, *(path for path in patterns if not path.is_symlink()))),
         ("writable", [grants.cache] if grants.cache else ()),
@@ -295,22 +291,6 @@ def make_reach(
     launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
     own = (p for p in launcher if access(reach, str(p)) != "readable")
     return replace(reach, places=(*every, *(Place(path=p, access="readable") for p in own)))
-
-
-def _git_settings(homes: Iterable[Path]) -> list[Path]:
-    """Those without a key, which may have come into them since the last command."""
-    settings = (home / name for home in homes for name in _GIT_SETTINGS)
-    return [
-        path
-        for path in settings
-        if os.path.exists(path) and not _KEY_IN_SETTINGS.search(_read(path))
-    ]
-
-
-def _keys_in(homes: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
-    """Folders of keys that a home in or around these folders has."""
-    keys = (home / name for home in homes for name in names("key_folders"))
-    return [key for key in keys if any(map(key.is_relative_to, folders)) and _is_plain_folder(key)]
 
 
 @cache
@@ -331,26 +311,25 @@ def to_bubblewrap(
     store: str = "",
     lowers: Mapping[Path, str],
 ) -> list[str]:
-    """The mounts and namespaces. Order matters: what comes later lies on top.
-
-    `masks` has the empty file to show in the place of a hidden one. `store` holds layers for the
-    working folders, "" for none; with it the launcher puts layers and masks over these mounts, and
-    finds each working folder where `lowers` says.
-    """
+    """The mounts and namespaces. `masks` has the empty file to show in the place of a hidden one.
+    `store` holds layers for the working folders, "" for none; with it the launcher puts layers and
+    masks over these mounts, and finds each working folder where `lowers` says."""
+    # What comes later lies on top.
     words = [word for place in reach.places for word in _mount(reach, place, masks, lowers)]
     for path in filter(_is_plain_folder, reach.of("hidden")):
         words += ("--remount-ro", str(path))  # once everything inside them is mounted
-    if store:  # what the launcher makes layers of
-        words += ("--bind", store, STAGE)
-        for root, lower in lowers.items():
-            words += ("--ro-bind", str(root), lower)
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     words += ["--unshare-net"] if reach.network == "none" else []
-    # The launcher mounts the layers as the root of a namespace, then gives up all powers.
-    powers = ("--uid", "0", "--gid", "0", "--cap-add", "ALL") if store else ("--cap-drop", "ALL")
-    # The first process stays where it starts, which must not be below a layer and its masks.
-    return [*words, "--die-with-parent", *powers, "--chdir", "/" if store else str(cwd)]
+    if not store:
+        return [*words, "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd)]
+    words += ("--bind", store, STAGE)  # what the launcher makes layers of
+    for root, lower in lowers.items():
+        words += ("--ro-bind", str(root), lower)
+    # It mounts them as the root of a namespace, then gives up all powers. The first process stays
+    # where it starts, which must not be below a layer and its masks.
+    powers = ("--uid", "0", "--gid", "0", "--cap-add", "ALL")
+    return [*words, "--die-with-parent", *powers, "--chdir", "/"]
 
 
 def _mount(
@@ -385,33 +364,30 @@ def _mount(
 # ── Landlock ─────────────────────────────────────────────────────────────────────────────────
 
 
-class LandlockPaths(NamedTuple):
-    """Real paths, each with whether it is a folder."""
-
-    write: list[tuple[str, bool]]
-    read: list[tuple[str, bool]] | None
-    """Readable and executable; None: everything."""
-    listed: list[str]
-    """Folders whose names are readable though not all of their files."""
+LandlockPath = tuple[str, Literal["read", "write", "list"], bool]
+"""A real path, what is allowed there, and whether it is a folder. `read` allows to execute, `list`
+only to read the names in a folder, and not all of its files."""
 
 
-def to_landlock(reach: Reach, *, alone: bool) -> LandlockPaths:
-    """`alone`: there is no bubblewrap around it, which hides what is hidden."""
-    write = [(str(path), True) for path in reach.of("writable", "empty", "private")]
+def to_landlock(reach: Reach, *, alone: bool) -> list[LandlockPath]:
+    """What may be changed, and `alone`, without bubblewrap around it, also what may be read."""
+    allowed: list[LandlockPath] = [
+        (str(path), "write", True) for path in reach.of("writable", "empty", "private")
+    ]
     if not alone:
-        return LandlockPaths(write, None, [])
-    hidden, read = frozenset(map(str, reach.of("hidden"))), []
-    shown = [str(path) for path in reach.of("readable", "writable")]
-    shown = [path for path in shown if access(reach, path) != "hidden"]
-    for path in shown:
+        return allowed
+    hidden = frozenset(map(str, reach.of("hidden")))
+    for path in map(str, reach.of("readable", "writable")):
         inside = frozenset(other for other in hidden if other != path and below(other, path))
-        read += _list_beside(path, inside) if inside else [(path, os.path.isdir(path))]
+        if access(reach, path) != "hidden":
+            beside = _list_beside(path, inside) if inside else [(path, os.path.isdir(path))]
+            allowed += [(path, "read", is_folder) for path, is_folder in beside]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     listed = [path for path in above if access(reach, path) in ("readable", "writable")]
-    listed = [path for path in listed if not below_any(path, SYSTEM)]
-    return LandlockPaths(
-        write + _DEVICES[:4], [*read, *_DEVICES], [*listed, *map(str, reach.listed)]
-    )
+    listed = [*(path for path in listed if not below_any(path, SYSTEM)), *map(str, reach.listed)]
+    allowed += [(path, "list", True) for path in listed]
+    allowed += [(f"/dev/{name}", "read", False) for name in _DEVICES]
+    return [*allowed, *((f"/dev/{name}", "write", False) for name in _DEVICES[:4])]
 
 
 def _list_beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:

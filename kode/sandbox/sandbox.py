@@ -1,14 +1,5 @@
 """The sandbox of a session: which one this machine has, and what its commands share. One command in
-it is an `Attempt`. What enforces it is imported when a command first needs it.
-
-    bubblewrap   complete: nothing there but what `reach` shows, the home and kode's folder hidden,
-                 a private temporary folder, no other processes, no network; inside it Landlock and
-                 seccomp (`limits`); the folders of work in a throw-away layer where the kernel can
-                 make one
-    landlock     Landlock and seccomp alone; only the temporary folder can be changed
-    seatbelt     macOS: the same by a profile, see `seatbelt`
-    none         neither: then only plain reading commands run unasked
-"""
+it is an `Attempt`. What enforces it is imported when a command first needs it."""
 
 import atexit
 import contextlib
@@ -25,11 +16,12 @@ from typing import TYPE_CHECKING, Literal
 from kode.errors import SandboxError, SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox.reach import (
+    BUBBLEWRAP,
+    KINDS,
     NO_GRANTS,
     SEATBELT,
     Grants,
     Kind,
-    Network,
     Reach,
     access,
     find_program,
@@ -87,7 +79,6 @@ class Sandbox:
     _support: "Support | None" = None
     _is_unknown: bool = False
     """Whether the last self-test ran out of time."""
-    _temporary: str = ""
     _store: "Store | None" = None
     _loopback: "Loopback | None" = None
     _can_share: bool = True
@@ -109,8 +100,7 @@ class Sandbox:
     @cached_property
     def trees(self) -> tuple[Path, ...]:
         """The working folders without git's."""
-        git = {Path(folder.path) for folder in self.place.git}
-        return tuple(folder for folder in self.folders if folder not in git)
+        return work_folders(self.place, with_git=False)
 
     @cached_property
     def siblings(self) -> tuple[Path, ...]:
@@ -120,48 +110,43 @@ class Sandbox:
         return tuple(it for it in siblings if not any(map(it.is_relative_to, self.folders)))
 
     @cached_property
-    def _shown(self) -> tuple[Path, ...]:
-        return (*tool_chains(), *self.siblings)
+    def _tool_chains(self) -> tuple[Path, ...]:
+        return tool_chains()
 
     @cached_property
-    def _masks(self) -> "tuple[Masks, ...]":
+    def _masks(self) -> "Masks":
         from kode.sandbox.masks import Masks
 
         git = frozenset(folder.path for folder in self.place.git)
         # What the entry of a server names is meant with its keys.
         granted = self.grants.read if self.has_layers else ()
-        trees = (*self.trees, *self.siblings, *granted)
-        return tuple(Masks(tree, self.denied, git) for tree in trees)
+        return Masks((*self.trees, *self.siblings, *granted), self.denied, git)
 
     def masked(self) -> list[Path]:
         """The files and folders with keys in the working folders and in what else is shown of
         projects, as they are now."""
-        return [path for masks in self._masks for path in masks.paths()]
+        return self._masks.paths()
 
-    def reach(self, kind: Kind, grants: Grants | None = None, *, layered: bool = False) -> Reach:
+    def reach(self, kind: Kind, grants: Grants | None = None) -> Reach:
         """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
         grants = grants or self.grants
-        is_shared = kind == "bubblewrap" and not grants.network and self.loopback() is not None
-        network: Network = "all" if grants.network else "loopback" if is_shared else "none"
+        is_shared = kind in BUBBLEWRAP and not grants.network and self.loopback() is not None
         return make_reach(
             self.place,
             grants,
-            shown=self._shown,
+            kind=kind,
+            shown=(*self._tool_chains, *self.siblings),
             temporary=self.temporary_folder(),
-            network=network,
-            layered=layered,
-            alone=kind == "landlock",
+            network="all" if grants.network else "loopback" if is_shared else "none",
         )
 
     def hidden_paths(self, path: str) -> list[str]:
         """What a command would not find of an existing path: the path, and where its links lead."""
-        reach = self.reach("bubblewrap")
+        reach = self.reach("plain")
         spellings = dict.fromkeys((os.path.abspath(path), real_path(path)))
-        return [
-            spelling
-            for spelling in (spellings if os.path.exists(path) else ())
-            if access(reach, spelling) not in ("readable", "writable")
-        ]
+        visible = ("readable", "writable")
+        hidden = [spelling for spelling in spellings if access(reach, spelling) not in visible]
+        return hidden if os.path.exists(path) else []
 
     def shows(self, path: str) -> bool:
         """Whether commands read an absolute path, and everything below it."""
@@ -175,59 +160,51 @@ class Sandbox:
     # ── what this machine has ────────────────────────────────────────────────────────────────
 
     def support(self) -> "Support":
-        """The supported sandbox; tries (about 0.1 s) while it is not known. Raises:
-        SandboxUnknownError where the trial runs out of time; the next call tries again. Nothing may
-        run outside for that reason."""
+        """The supported sandbox, of kind `none` for none; tries (about 0.1 s) while it is not
+        known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
+        again. Nothing may run outside for that reason."""
         with self._lock:
             if self._support is None:
                 from kode.sandbox.trial import find_support
 
-                try:
-                    self._support = find_support(self)
-                except SandboxUnknownError:
-                    self._is_unknown = True
-                    raise
-                self._is_unknown = False
+                self._is_unknown = True
+                self._support = find_support(self)
+            self._is_unknown = False
             return self._support
-
-    def is_available(self) -> bool:
-        """Whether this machine can run one; see `support`. Raises: SandboxUnknownError."""
-        return self.support().kind != "none"
 
     def kind(self) -> SandboxKind:
         """Where commands can be tried, as far as is known; tries once if nobody has."""
-        with contextlib.suppress(SandboxUnknownError):
-            if not self._is_unknown and (support := self.support()).kind != "none":
-                return "layered" if support.layered else "plain"
-        return "unknown" if self._is_unknown else "none"
+        with self._lock, contextlib.suppress(SandboxUnknownError):
+            if not self._is_unknown:
+                kind = self.support().kind
+                return kind if kind in ("none", "layered") else "plain"
+        return "unknown"
+
+    def lack(self, kind: Kind) -> str:
+        """What this machine certainly lacks for a kind of sandbox; "" if only a trial can tell."""
+        if kind == "seatbelt":
+            return "" if os.access(SEATBELT, os.X_OK) else f"{SEATBELT} is missing"
+        if kind in BUBBLEWRAP:
+            return "" if find_program("bwrap") else "bubblewrap is not installed"
+        from kode.sandbox import launcher, limits
+
+        is_new = launcher.landlock_version() >= limits.SUFFICES_ALONE
+        return "" if is_new else "this kernel's is too old (Linux 6.12 is needed)"
 
     def unavailable_reason(self) -> str:
         """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
-        if sys.platform == "darwin":
-            return "" if os.access(SEATBELT, os.X_OK) else f"{SEATBELT} is missing"
-        if sys.platform != "linux":
-            return "it needs Linux or macOS"
-        if find_program("bwrap") is None:
-            from kode.sandbox import launcher, limits
-
-            if launcher.landlock_version() < limits.SUFFICES_ALONE:
-                return "bubblewrap is not installed"
-        return ""
-
-    def why_missing(self) -> str:
-        """Why a trial has found none; "" where nobody has tried, or it has."""
-        return self._support.why if self._support and self._support.kind == "none" else ""
-
-    def fault(self, kind: Kind, *, layered: bool = False) -> str:
-        """Tries one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
-        trial runs out of time."""
-        from kode.sandbox.trial import find_fault
-
-        return find_fault(self, kind, layered=layered)
+        lacks = [self.lack(kind) for kind in KINDS.get(sys.platform, ())]
+        return "" if "" in lacks else next(iter(lacks), "it needs Linux or macOS")
 
     # ── its commands ─────────────────────────────────────────────────────────────────────────
 
-    def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> "Attempt":
+    def begin(
+        self,
+        *,
+        records_opens: bool = False,
+        grants: Grants | None = None,
+        kind: Kind | None = None,
+    ) -> "Attempt":
         """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
         when the sandbox cannot be created, SandboxUnknownError.
 
@@ -235,10 +212,30 @@ class Sandbox:
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
         grants: for a program of its own, as a hook: what it may do besides. Of such a one
             `Attempt.blocked` has the writes to the empty home too, which are lost.
+        kind: the kind of sandbox to use, tried or not.
         """
-        support = self.support()
-        return self.attempt(
-            support.kind, layered=support.layered, records_opens=records_opens, grants=grants
+        from kode.sandbox import masks
+        from kode.sandbox.attempt import Attempt
+        from kode.sandbox.layer import make_layer
+
+        kind, allowed = kind or self.support().kind, self.grants
+        # Before it counts as somebody else's change.
+        masks.settle_indexes(self.masked(), self.place.git)
+        carried = {} if records_opens else self.carried
+        roots = self.folders if kind == "layered" else ()
+        if grants is not None:
+            network = allowed.network or grants.network
+            allowed = replace(grants, network=network, read=(*allowed.read, *grants.read))
+        return Attempt(
+            sandbox=self,
+            kind=kind,
+            layers=[make_layer(self.store(), it, carried.get(it), self.place.git) for it in roots],
+            reach=self.reach(kind, allowed),
+            # What the entry of a server names is no text from outside.
+            granted=tuple(map(str, allowed.read)) if self.has_layers else (),
+            cache=allowed.cache,
+            counts_home=grants is not None,
+            records_opens=records_opens,
         )
 
     def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":
@@ -253,39 +250,6 @@ class Sandbox:
             message = f"{argv[0]} cannot be started: the sandbox hides {' and '.join(hidden)}"
             raise ProgramError(message, hidden)
         return self.begin(records_opens=records_opens).wrap((program, *argv[1:]))
-
-    def attempt(
-        self,
-        kind: Kind,
-        *,
-        layered: bool,
-        records_opens: bool = False,
-        grants: Grants | None = None,
-    ) -> "Attempt":
-        """Starts an attempt in one kind of sandbox, tried or not; see `begin`. Raises: OSError."""
-        from kode.sandbox import masks
-        from kode.sandbox.attempt import Attempt
-        from kode.sandbox.layer import make_layer
-
-        # Before it counts as somebody else's change.
-        masks.settle_indexes(self.masked(), self.place.git)
-        carried = {} if records_opens else self.carried
-        layers = [
-            make_layer(self.store(), root, carried.get(root), self.place.git)
-            for root in (self.folders if layered else ())
-        ]
-        allowed = self.grants
-        if grants is not None:
-            network = allowed.network or grants.network
-            allowed = replace(grants, network=network, read=(*allowed.read, *grants.read))
-        return Attempt(
-            sandbox=self,
-            kind=kind,
-            layers=tuple(layers),
-            grants=allowed,
-            is_program=grants is not None,
-            records_opens=records_opens,
-        )
 
     def refresh_running_commands(self, names: Iterable[str]) -> None:
         """Shows commands that still run these files as they are now. Never raises."""
@@ -306,24 +270,21 @@ class Sandbox:
     def private_tmp(self) -> Path | None:
         """The folder that its commands see as `/tmp`; None where they see the machine's or none.
         The first call may try the sandbox."""
-        if self._support is None and self.unavailable_reason():
+        is_known = self._support is not None or not self.unavailable_reason()
+        if not is_known or self.kind() in ("none", "unknown"):
             return None
-        if self.kind() in ("none", "unknown") or self.support().kind != "bubblewrap":
-            return None
-        return Path(self.temporary_folder())
+        return Path(self.temporary_folder()) if self.support().kind in BUBBLEWRAP else None
 
     def temporary_inside(self, kind: Kind) -> str:
-        return "/tmp" if kind == "bubblewrap" else self.temporary_folder()
+        """The private folder for temporary files, as commands see it. Raises: OSError."""
+        return "/tmp" if kind in BUBBLEWRAP else self.temporary_folder()
 
     def temporary_folder(self) -> str:
         """One folder for all commands of a process, because one leaves files for the next. Raises:
         OSError."""
-        with self._lock:
-            if not os.path.isdir(self._temporary):  # never created, or deleted
-                folder = self.store() / "tmp"
-                folder.mkdir(mode=0o700, exist_ok=True)
-                self._temporary = real_path(folder)
-            return self._temporary
+        folder = self.store() / "tmp"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return str(folder)
 
     def loopback(self) -> "Loopback | None":
         """The network that its commands share; None where each has its own, or the machine's."""
@@ -356,7 +317,7 @@ class Sandbox:
         with self._lock:
             if self.running:
                 return
-            self.carried, self._temporary = {}, ""
+            self.carried = {}
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()

@@ -7,11 +7,11 @@ import secrets
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import paths
+from kode import beneath, paths
 from kode.paths import real_path
 
 _PREFIX = "layers-"
@@ -41,10 +41,13 @@ def open_store(parents: Iterable[Path]) -> Store | None:
     for parent in parents:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with _alone_in(parent):
-                folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
-                folder.mkdir(mode=0o700)
-                return Store(folder=folder, lock=_lock(folder, fcntl.LOCK_EX))
+            _remove_abandoned(parent)
+            name = secrets.token_hex(6)
+            folder = parent / f"new-{name}"
+            folder.mkdir(mode=0o700)
+            lock = _lock(folder)
+            # Under this name it is locked from the first moment.
+            return Store(folder=folder.rename(parent / f"{_PREFIX}{name}"), lock=lock)
     return None
 
 
@@ -52,36 +55,25 @@ def remove_abandoned(parents: Iterable[Path]) -> None:
     """Removes the stores of killed processes below `parents`. Never raises."""
     for parent in parents:
         with contextlib.suppress(OSError):
-            if any(parent.glob(f"{_PREFIX}*")):
-                with _alone_in(parent):
-                    pass
+            _remove_abandoned(parent)
 
 
-@contextlib.contextmanager
-def _alone_in(parent: Path) -> Iterator[None]:
-    """Removes the stores of killed processes; until the end, nobody else considers one abandoned
-    that is not locked yet. Raises: OSError, also where others can write: in a temporary folder, the
-    name may be taken."""
+def _remove_abandoned(parent: Path) -> None:
+    """Raises: OSError, also where others can write: in a temporary folder, the name may be
+    taken."""
     status = os.lstat(parent)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(parent)
-    lock = _lock(parent, fcntl.LOCK_EX)
-    try:
-        for folder in parent.glob(f"{_PREFIX}*"):
-            with contextlib.suppress(OSError):
-                abandoned = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                remove_tree(folder)
-                os.close(abandoned)
-        yield
-    finally:
-        os.close(lock)
+    for folder in parent.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError), beneath.closing(_lock(folder)):
+            remove_tree(folder)
 
 
-def _lock(folder: Path, how: int) -> int:
-    """Raises: OSError if `how` says not to wait, and for what is no folder."""
+def _lock(folder: Path) -> int:
+    """Raises: OSError where another process has it, and for what is no folder."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        fcntl.flock(lock, how)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
         raise

@@ -41,7 +41,7 @@ async def test_a_server_gets_named_variables_only(server, monkeypatch):
 
 
 async def test_a_server_does_not_start_without_the_sandbox(server, monkeypatch):
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", lambda self, kind, **more: "broken")
+    monkeypatch.setattr("kode.sandbox.trial.find_fault", lambda *given, **more: "broken")
     one = await server("reaching", sandboxed=True)
     with pytest.raises(ServerError):
         one.connection()

@@ -1,5 +1,4 @@
-"""A home with keys and a repository in it, and every sandbox that this machine has: each kind, for
-this user and for an ordinary one."""
+"""A home with keys and a repository in it, and every kind of sandbox that this machine has."""
 
 import contextlib
 import os
@@ -15,20 +14,8 @@ import pytest
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ToolContext
 from kode.tools.shell import shell
-from tests.needs import lacking, lacking_sandbox
-from tests.sandbox.sandboxed import (
-    KINDS,
-    MYSELF,
-    SOURCES,
-    Kind,
-    Run,
-    User,
-    begun,
-    copy_sources,
-    fault,
-    opened,
-    ordinary_user,
-)
+from tests.needs import lacking_sandbox
+from tests.sandbox.sandboxed import KINDS, SOURCES, Kind, Run, begun, fault, opened
 from tests.tools.conftest import context, run_tool
 from tests.workplaces import empty_repository, workplace
 
@@ -51,33 +38,20 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(scope="session")
-def ordinary() -> Iterator[User | str]:
-    with readable_folder() as sources:
-        copy_sources(sources)
-        yield ordinary_user(sources)
-
-
-def furnish(home: Path, user: User) -> None:
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh" / "id_rsa").write_text("PRIVATE")
-    (home / ".gitconfig").write_text(
-        "[user]\n\tname = Me\n\temail = me@here.test\n[safe]\n\tdirectory = *\n"
-    )
-    (home / ".kode").mkdir()
-    (home / ".kode" / "config.json").write_text('{"api_key": "SECRET"}')
-    (home / "work").mkdir()
-    empty_repository(home / "work")
-    for folder, _, names in os.walk(home):
-        user.owns(Path(folder), *(Path(folder) / name for name in names))
-
-
 @pytest.fixture
 def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = place / "home"
-    furnish(folder, MYSELF)
-    monkeypatch.setenv("HOME", str(folder))
-    return folder
+    home = place / "home"
+    for name, text in {
+        ".ssh/id_rsa": "PRIVATE",
+        ".gitconfig": "[user]\nname = Me\nemail = me@here.test\n[safe]\ndirectory = *\n",
+        ".kode/config.json": '{"api_key": "SECRET"}',
+    }.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    (home / "work").mkdir()
+    empty_repository(home / "work")
+    monkeypatch.setenv("HOME", str(home))
+    return home
 
 
 @pytest.fixture
@@ -90,31 +64,15 @@ def made(home: Path, work: Path) -> Sandbox:
     return opened(home, work)
 
 
-BY_USER = [
-    pytest.param((kind, who), id=f"{kind}-{who}", marks=marks)
-    for who, marks in (("myself", ()), ("ordinary", pytest.mark.slow))
-    for kind in KINDS
-]
+@pytest.fixture(params=KINDS)
+def run(request: pytest.FixtureRequest, home: Path, work: Path) -> Run:
+    """Each kind that this machine has."""
+    return ready(Run(request.param, home, work))
 
 
-@pytest.fixture(params=BY_USER)
-def run(request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User | str) -> Run:
-    """Each kind that this machine has, for this user and an ordinary one."""
-    kind, who = request.param
-    user: User | str = MYSELF if who == "myself" else ordinary
-    if isinstance(user, str):
-        lacking("an ordinary user", user)
-    return ready(Run(kind, home, work, user))
-
-
-@pytest.fixture(params=["myself", pytest.param("ordinary", marks=pytest.mark.slow)])
-def run_layered(
-    request: pytest.FixtureRequest, home: Path, work: Path, ordinary: User | str
-) -> Run:
-    user: User | str = MYSELF if request.param == "myself" else ordinary
-    if isinstance(user, str):
-        lacking("an ordinary user", user)
-    return ready(Run("layered", home, work, user))
+@pytest.fixture
+def run_layered(home: Path, work: Path) -> Run:
+    return ready(Run("layered", home, work))
 
 
 def need(made: Sandbox, kind: Kind) -> None:
@@ -141,17 +99,13 @@ async def in_shell(
         attempt.close()
 
 
-_FAULTS: dict[tuple[str, int], str] = {}
+_FAULTS: dict[Kind, str] = {}
 
 
 def ready(run: Run) -> Run:
-    """Skips where this kind is not to be had; the home is then the user's own."""
-    for folder, _, names in os.walk(run.home):
-        with contextlib.suppress(OSError):
-            run.user.owns(Path(folder), *(Path(folder) / name for name in names))
-    key = (run.kind, run.user.uid)
-    if key not in _FAULTS:
-        _FAULTS[key] = run.fault()
-    if _FAULTS[key]:
-        lacking_sandbox(run.kind, _FAULTS[key])
+    """Skips where this kind is not to be had."""
+    if run.kind not in _FAULTS:
+        _FAULTS[run.kind] = fault(opened(run.home, run.work), run.kind)
+    if _FAULTS[run.kind]:
+        lacking_sandbox(run.kind, _FAULTS[run.kind])
     return run

@@ -1,18 +1,12 @@
-"""Runs commands in a sandbox of a chosen kind, as this user or another, and says what came of it.
+"""Runs commands in a sandbox of a chosen kind, and says what came of it."""
 
-As a program (`python -m tests.sandbox.sandboxed`, with the arguments of `attempted` as JSON on its
-standard input) it is how a test runs one as another user.
-"""
-
-import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +14,7 @@ from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.trial import find_fault
 from kode.tools import processes
 from tests.workplaces import workplace
 
@@ -44,15 +39,11 @@ class Done:
 
 def fault(sandbox: Sandbox, kind: Kind) -> str:
     """Why a kind of sandbox is not to be had here; "" where it holds."""
-    return sandbox.fault(
-        "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
-    )
+    return find_fault(sandbox, kind)
 
 
 def begun(sandbox: Sandbox, kind: Kind) -> Attempt:
-    return sandbox.attempt(
-        "landlock" if kind == "landlock" else "bubblewrap", layered=kind == "layered"
-    )
+    return sandbox.begin(kind=kind)
 
 
 def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) -> Done:
@@ -80,25 +71,8 @@ def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) 
     return Done(process.returncode, out, err)
 
 
-def attempted(
-    home: Path,
-    work: Path,
-    kind: Kind,
-    text: str,
-    *,
-    apply: bool = False,
-    network: bool = False,
-    read: Sequence[str] = (),
-    denied: Callable[[str], bool] = lambda path: False,
-) -> Done:
-    """A bash command in a sandbox of its own, and what it hit and changed. `apply`: makes real what
-    it changed."""
-    return attempted_in(
-        opened(home, work, network=network, read=read, denied=denied), kind, text, apply=apply
-    )
-
-
 def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False) -> Done:
+    """A bash command, and what it hit and changed. `apply`: makes real what it changed."""
     attempt = begun(sandbox, kind)
     try:
         done = ran(attempt.wrap(("/bin/bash", "-c", text)), sandbox.place.cwd)
@@ -120,113 +94,21 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
 
 
 @dataclass(frozen=True)
-class User:
-    """Who runs the sandbox."""
-
-    uid: int
-    gid: int
-    python: str
-    """An interpreter that this user may read."""
-    sources: Path = SOURCES
-    """A folder with `kode` and this module that this user may read."""
-
-    def popen(self, argv: list[str], **more: Any) -> "subprocess.Popen[Any]":
-        return subprocess.Popen(argv, **self.identity(), **more)
-
-    def identity(self) -> dict[str, Any]:
-        """What makes a process that `subprocess` starts theirs."""
-        if self.uid == os.getuid():
-            return {}
-        return {"user": self.uid, "group": self.gid, "extra_groups": []}
-
-    def owns(self, *paths: Path) -> None:
-        if self.uid != os.getuid():
-            for path in paths:
-                os.chown(path, self.uid, self.gid, follow_symlinks=False)
-
-
-MYSELF = User(os.getuid(), os.getgid(), sys.executable)
-
-
-def ordinary_user(sources: Path) -> User | str:
-    """An ordinary user of this machine who reads `sources`, or why there is none to test as."""
-    if os.getuid() != 0:
-        return "only root becomes one"
-    for python in ("/usr/bin/python3", "/usr/local/bin/python3"):
-        user = User(54321, 54321, python, sources)
-        done = subprocess.run(
-            [python, "-c", "import sys, kode.sandbox; assert sys.version_info >= (3, 11)"],
-            cwd="/", env={"PYTHONPATH": str(sources)}, capture_output=True, check=False,
-            **user.identity(),
-        ) if os.access(python, os.X_OK) else None  # fmt: skip
-        if done is not None and done.returncode == 0:
-            return user
-    return "no Python 3.11 that every user may read: apt install python3"
-
-
-def copy_sources(folder: Path) -> None:
-    """Copies what another user needs to run this module, readable by all, wherever these sources
-    lie."""
-    shutil.copytree(SOURCES / "kode", folder / "kode")
-    for name in (
-        "tests/__init__.py",
-        "tests/workplaces.py",
-        "tests/sandbox/__init__.py",
-        "tests/sandbox/sandboxed.py",
-    ):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(SOURCES / name, folder / name)
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-
-
-@dataclass(frozen=True)
 class Run:
-    """Runs a bash command in one kind of sandbox, as one user, in one home."""
+    """Runs a bash command in one kind of sandbox, in one home."""
 
     kind: Kind
     home: Path
     work: Path
-    user: User = MYSELF
     more: dict[str, Any] = field(default_factory=dict)
 
     def __call__(self, text: str, *, apply: bool = False) -> Done:
-        if self.user.uid == os.getuid():
-            return attempted(self.home, self.work, self.kind, text, apply=apply, **self.more)
-        given = {"home": str(self.home), "work": str(self.work), "kind": self.kind, "text": text,
-                 "apply": apply, **self.more}  # fmt: skip
-        said = self._as_user(given)
-        return Done(
-            said["code"],
-            said["out"],
-            said["err"],
-            tuple(said["blocked"]),
-            tuple((path, change, ignored) for path, change, ignored in said["changes"]),
-        )
-
-    def fault(self) -> str:
-        """Why this kind does not hold for this user here."""
-        if self.user.uid == os.getuid():
-            return fault(opened(self.home, self.work), self.kind)
-        given = {"home": str(self.home), "work": str(self.work), "kind": self.kind}
-        return str(self._as_user(given)["fault"])
+        made = opened(self.home, self.work, **self.more)
+        return attempted_in(made, self.kind, text, apply=apply)
 
     def python(self, text: str) -> str:
         """A command line that runs Python code."""
-        return f"{shlex.quote(os.path.realpath(self.user.python))} -I -c {shlex.quote(text)}"
-
-    def _as_user(self, given: dict[str, Any]) -> dict[str, Any]:
-        done = subprocess.run(
-            [self.user.python, "-m", "tests.sandbox.sandboxed"],
-            cwd=self.user.sources, input=json.dumps(given), timeout=100,
-            text=True, capture_output=True,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home)},
-            check=False, **self.user.identity(),
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        assert isinstance(said, dict)
-        return said
+        return f"{shlex.quote(os.path.realpath(sys.executable))} -I -c {shlex.quote(text)}"
 
 
 def opened(
@@ -273,16 +155,3 @@ def running() -> str:
         except OSError:
             continue
     return "\n".join(texts)
-
-
-def main() -> None:
-    given = json.loads(sys.stdin.read())
-    home, work = Path(given.pop("home")), Path(given.pop("work"))
-    if "text" in given:
-        print(json.dumps(asdict(attempted(home, work, **given))))
-    else:
-        print(json.dumps({"fault": fault(opened(home, work), given["kind"])}))
-
-
-if __name__ == "__main__":
-    main()

@@ -3,15 +3,12 @@
 import asyncio
 import http.server
 import os
-import socket
 import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kode.sandbox.monitor import SyscallMonitor
-from kode.sandbox.reach import Reach
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ToolContext
 from tests.sandbox.conftest import in_shell, kinds_of, need
@@ -28,7 +25,6 @@ def of(made: Sandbox, kind: Kind) -> Run:
 
 
 def test_a_write_outside_is_reported(run: Run, place: Path) -> None:
-    run.user.owns(place)
     done = run(f"echo x > {place}/new; exit 1")
     assert done.blocked == (f"wrote to {place}/new",)
 
@@ -42,7 +38,6 @@ def test_every_way_to_change_a_file_outside_is_seen(run: Run, place: Path) -> No
         folder = place / f"w{at}"
         (folder / "d").mkdir(parents=True)
         (folder / "o").write_text("old")
-        run.user.owns(folder, folder / "d", folder / "o")
     each = (f"(cd {place}/w{at} && {way}) 2>/dev/null && echo DID" for at, way in enumerate(WAYS))
     done = replace(run, more={"read": [f"{place}/w{at}" for at in range(len(WAYS))]})(
         "; ".join(each)
@@ -182,19 +177,6 @@ async def test_thousands_of_opens_by_forking_processes_arrive(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_command_killed_while_it_writes_ends_at_once(
-    context: ToolContext, made: Sandbox, kind: Kind
-) -> None:
-    of(made, kind)
-    for command in (
-        "kill -9 $$",
-        '(while :; do : > "$TMPDIR/x"; done) & until [ -e "$TMPDIR/x" ]; do :; done; kill -9 $$',
-    ):
-        output = await in_shell(context, made, command, kind)
-        assert output.exit_status != 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
 async def test_a_command_that_hides_does_not_delay_the_end(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
@@ -257,11 +239,7 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
     command = ("/bin/sh", "-c", line)
     seen = []
     for records_opens in (True, False):
-        attempt = made.attempt(
-            "landlock" if kind == "landlock" else "bubblewrap",
-            layered=kind == "layered",
-            records_opens=records_opens,
-        )
+        attempt = made.begin(kind=kind, records_opens=records_opens)
         wrapped = attempt.wrap(command)
         ran(wrapped, cwd)
         attempt.close()
@@ -274,13 +252,3 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
     assert opens.scripts == (str(cwd / "run"), str(cwd / "script"))
     assert "/etc/hostname" in opens.elsewhere
     assert nothing is None
-
-
-def test_an_invalid_address_is_no_hit() -> None:
-    monitor = SyscallMonitor(Reach(places=(), temporary="", network="none"))
-    try:
-        for address in (b"", b"\x02", b"\x02\x00\x00\x50", b"\xff" * 128, b"\x0a\x00" + b"\0" * 6,
-                        b"\x01\x00/run/x.sock", socket.inet_aton("127.0.0.1") * 4):  # fmt: skip
-            assert monitor._of_address(os.getpid(), address) is None
-    finally:
-        monitor.stop()

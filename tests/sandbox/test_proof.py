@@ -4,7 +4,6 @@ limits nothing."""
 import contextlib
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ def test_bubblewrap_passes_every_check(capsys: pytest.CaptureFixture[str], home:
     code, found = proved(capsys)
     assert {one["state"] for one in found.values()} == {"ok"}
     assert code == 0
-    assert not list(home.glob("*-written"))
+    assert not list(home.glob("*-proof"))
 
 
 def test_landlock_alone_passes_every_check_it_can(
@@ -50,25 +49,29 @@ def test_every_check_finds_a_sandbox_that_limits_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     class Nothing:
-        def wrap(self, argv: tuple[str, ...]) -> Any:
-            return SimpleNamespace(argv=argv, descriptors=(), settle=lambda: None)
+        descriptors = ()
+
+        def wrap(self, argv: tuple[str, ...]) -> None:
+            self.argv = argv
+
+        def settle(self) -> None: ...
 
         def close(self) -> None: ...
 
-    support = Support(kind="bubblewrap", why="")
+    support = Support("plain")
     monkeypatch.setattr(Sandbox, "support", lambda self: support)
-    monkeypatch.setattr(Sandbox, "attempt", lambda *given, **more: Nothing())
+    monkeypatch.setattr(Sandbox, "begin", lambda *given, **more: Nothing())
     code, found = proved(capsys)
     holding = [what for what, one in found.items() if one["state"] == "ok"]
-    assert holding == ["sandbox", "programs", "project"]
+    assert holding == ["sandbox", "project", "temporary"]
     assert code == 1
-    assert not list(home.glob("*-written"))
+    assert not list(home.glob("*-proof"))
 
 
 def test_a_missing_sandbox_fails_and_names_the_next_step(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sandbox, "fault", lambda self, kind, layered=False: "broken")
+    monkeypatch.setattr("kode.sandbox.trial.find_fault", lambda *given, **more: "broken")
     code, found = proved(capsys)
     assert (code, list(found)) == (1, ["sandbox"])
     assert "bubblewrap" in found["sandbox"]["detail"]
@@ -77,11 +80,11 @@ def test_a_missing_sandbox_fails_and_names_the_next_step(
 def test_a_fault_of_one_check_leaves_the_others(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: Sandbox, kind: str, **more: object) -> Any:
+    def fails(self: Sandbox, **more: object) -> Any:
         raise OSError("no room")
 
-    monkeypatch.setattr(Sandbox, "support", lambda self: Support(kind="bubblewrap", why=""))
-    monkeypatch.setattr(Sandbox, "attempt", fails)
+    monkeypatch.setattr(Sandbox, "support", lambda self: Support("plain"))
+    monkeypatch.setattr(Sandbox, "begin", fails)
     with contextlib.suppress(OSError):
         code, found = proved(capsys)
     assert code == 1

@@ -61,7 +61,7 @@ SEEN = {
 
 
 def test_only_what_is_listed_is_shown(base: Path) -> None:
-    reach = made(base).reach("bubblewrap", layered=True)
+    reach = made(base).reach("layered")
     paths = {path: path.format(base=base) for path in SEEN}
     assert {path: access(reach, paths[path]) for path in SEEN} == SEEN
     assert is_outside(reach, "/srv/x")
@@ -159,7 +159,7 @@ READ_BY_TOOLS = {
 
 
 def test_file_tools_read_what_commands_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox, support = made(base), Support(kind="bubblewrap", why="", layered=True)
+    sandbox, support = made(base), Support("layered")
     monkeypatch.setattr(Sandbox, "support", lambda _: support)
     gate = Gate(rules=Rules(), state=GateState(mode="ask"), place=sandbox.place, sandbox=sandbox)
     read = next(tool for tool in BUILTIN if tool.name == "read_file")

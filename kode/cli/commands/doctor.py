@@ -296,17 +296,18 @@ def sandbox(case: Case) -> Finding:
         support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
     except SandboxUnknownError as error:
         return optional(str(error))
-    gaps = "; ".join(support.gaps)
     match support.kind:
-        case "bubblewrap" if support.layered:
+        case "layered":
             return ok("bubblewrap, with a copy of the project to write in")
-        case "bubblewrap":
-            return ok(f"bubblewrap; {gaps}")
+        case "plain":
+            return ok(f"bubblewrap, without a copy of the project to write in ({support.why})")
         case "seatbelt":
-            return optional(f"Seatbelt: {gaps}", "`kode doctor --sandbox` proves what it holds")
+            cannot = "Seatbelt: commands cannot write in the project"
+            return optional(cannot, "`kode doctor --sandbox` proves what it holds")
         case "landlock":
             step = f"install bubblewrap for the rest ({support.why})"
-            return optional(f"Landlock and seccomp only: {gaps}", step)
+            cannot = "commands cannot write in the project, and see names of other processes"
+            return optional(f"Landlock and seccomp only: {cannot}", step)
     state = missing if config.sandbox.enabled is True else optional
     return state(f"none: {plain}", support.why)
 

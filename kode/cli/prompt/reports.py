@@ -80,7 +80,7 @@ def _sandbox(conversation: "Conversation") -> str:
     if kind == "unknown":
         return "not known yet: its self-test ran out of time, and the next command tries again"
     if kind == "none":
-        return f"none ({sandbox.why_missing().rstrip('.')})"
+        return f"none ({sandbox.support().why.rstrip('.')})"
     copy = ", on a copy of the project" if kind == "layered" else ""
     return f"on: commands you have not approved run in it{copy}"
 

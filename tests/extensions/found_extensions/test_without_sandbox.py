@@ -11,6 +11,7 @@ from kode.conversation import Conversation
 from kode.errors import SandboxUnknownError
 from kode.events import Event, Notice
 from kode.extensions import mcp_config, trust
+from kode.sandbox.trial import Support
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, finished, hooks, runs
 from tests.needs import PLAIN_PYTHON
@@ -21,8 +22,7 @@ OFF = {"sandbox.enabled": False}
 
 @pytest.fixture(autouse=True)
 def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = "kode.sandbox.sandbox.Sandbox"
-    monkeypatch.setattr(f"{named}.fault", lambda self, kind, layered=False: "broken")
+    monkeypatch.setattr("kode.sandbox.trial.find_fault", lambda *given: "broken")
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.unavailable_reason", lambda self: "broken")
 
 
@@ -71,7 +71,7 @@ async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     def begin(self: Any, **given: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.is_available", lambda self: True)
+    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.support", lambda self: Support("plain"))
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.begin", begin)
     bring_hook(world)
     talk = await opened({"calls": [EDIT]}, DONE, mode="full")
@@ -82,10 +82,10 @@ async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
 async def test_no_hook_runs_outside_while_the_sandbox_is_unknown(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def runs_out_of_time(self: Any, kind: str, layered: bool = False) -> str:
+    def runs_out_of_time(self: Any, kind: str) -> str:
         raise SandboxUnknownError("late")
 
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", runs_out_of_time)
+    monkeypatch.setattr("kode.sandbox.trial.find_fault", runs_out_of_time)
     bring_hook(world)
     talk = await opened({"calls": [EDIT]}, DONE, mode="full")
     await talk.turn("write")
