@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -44,10 +45,8 @@ Not where requests and keys go, what runs without asking, what is spent, stored 
 key in `Config` is not a project's until it is listed here."""
 
 LIMITS = frozenset(
-    """
-    max_steps timeout_s
-    subagent.max_concurrency subagent.timeout_s subagent.max_steps subagent.max_depth
-    """.split()
+    "max_steps timeout_s subagent.max_concurrency subagent.timeout_s subagent.max_steps "
+    "subagent.max_depth".split()
 )
 """Keys that a project may only set lower than the person's value."""
 
@@ -80,12 +79,8 @@ ENVIRONMENT = {
 }
 
 HOME_VARIABLE = "KODE_HOME"
-OWN_MARKS = (
-    "KODE_BASH_ENV",
-    "KODE_DEPTH",
-    "KODE_PLUGIN_FILES",
-    "KODE_PROJECT_DIR",
-    "KODE_SHELL_ID",
+OWN_MARKS = tuple(
+    "KODE_BASH_ENV KODE_DEPTH KODE_PLUGIN_FILES KODE_PROJECT_DIR KODE_SHELL_ID".split()
 )
 """What kode sets for the processes it starts; no person does."""
 
@@ -149,8 +144,7 @@ def load_config(
         is allowed.
     """
     merged: Layer = {}
-    warnings = [*filter(None, [guard_home(home)])]
-    files: list[Path] = []
+    warnings, files = [*filter(None, [guard_home(home)])], list[Path]()
     own_file, project = paths.config_file(home), project_file(cwd)
     if (layer := _file_layer(own_file, OF_EXTENSIONS)) is not None:
         _merge(merged, _expand(layer, environ))
@@ -166,19 +160,17 @@ def load_config(
         files.append(project)
     text = flags.get(SETTINGS)
     foreign = (*((read_named_settings(text, cwd),) if text else ()), *find_foreign(cwd))
-    for settings in foreign:  # what another agent's settings deny or ask about
+    for settings in foreign:
         for kind, rules in (("deny", settings.deny), ("ask", settings.ask)):
-            if rules:
-                _merge(merged, {("permissions", kind): ([*rules], str(settings.path))})
+            _merge(merged, {("permissions", kind): ([*rules], str(settings.path))} if rules else {})
     _merge(merged, _environment_layer(environ))
     warnings += _unknown_variables(environ)
     _merge(merged, _flag_layer(flags, flags_of))
     config = _validate(merged)
     _check_providers(config, merged)
     _check_plugins(config, merged)
-    places = {".".join(keys): place for keys, (_, place) in merged.items()}
-    for keys, (_, place) in merged.items():
-        places.setdefault(keys[0], place)  # of a section of names: `providers`, `prices`
+    places = {keys[0]: place for keys, (_, place) in merged.items()}  # of `providers`, `prices`
+    places |= {".".join(keys): place for keys, (_, place) in merged.items()}
     return Loaded(
         config=config,
         origins={**dict.fromkeys(flat(config), "default"), **places},
@@ -217,9 +209,8 @@ def project_file(cwd: Path) -> Path | None:
     Outside a repository only `cwd` itself counts."""
     start = Path(real_path(cwd))
     root = paths.repository_root(cwd) or start
-    folders = [folder for folder in (start, *start.parents) if folder.is_relative_to(root)]
-    files = (folder / "kode.json" for folder in folders)
-    return next((file for file in files if os.path.lexists(file)), None)
+    folders = (folder for folder in (start, *start.parents) if folder.is_relative_to(root))
+    return next((it / "kode.json" for it in folders if os.path.lexists(it / "kode.json")), None)
 
 
 # ── the layers ───────────────────────────────────────────────────────────────────────────────
@@ -269,28 +260,28 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
     Raises: ConfigError for a variable that is not set or may not be used.
     """
 
-    def expand(value: Any, uses: str) -> Any:
+    def replace_in(value: Any, uses: str) -> Any:
         if isinstance(value, list):
-            return [expand(item, uses) for item in value]
+            return [replace_in(item, uses) for item in value]
         if isinstance(value, dict):
-            return {key: expand(item, uses) for key, item in value.items()}
-        if not isinstance(value, str):
-            return value
-        for name in _VARIABLE.findall(value):
-            if environ is None:
-                raise ConfigError(
-                    f"{uses} ${{{name}}}, and a project's file reads no variables. "
-                    "Write the value, or set the key in your own config."
-                )
-            if name not in environ:
-                raise ConfigError(
-                    f"{uses} ${{{name}}}, which is not set. Set {name} in the environment, or "
-                    "write the value itself."
-                )
-        return _VARIABLE.sub(lambda match: (environ or {})[match[1]], value)
+            return {key: replace_in(item, uses) for key, item in value.items()}
+        return _VARIABLE.sub(partial(lookup, uses), value) if isinstance(value, str) else value
+
+    def lookup(uses: str, match: re.Match[str]) -> str:
+        if environ is None:
+            raise ConfigError(
+                f"{uses} {match[0]}, and a project's file reads no variables. Write the value, or "
+                "set the key in your own config."
+            )
+        if match[1] not in environ:
+            raise ConfigError(
+                f"{uses} {match[0]}, which is not set. Set {match[1]} in the environment, or write "
+                "the value itself."
+            )
+        return environ[match[1]]
 
     return {
-        keys: (expand(value, f"{place}: `{'.'.join(keys)}` uses"), place)
+        keys: (replace_in(value, f"{place}: `{'.'.join(keys)}` uses"), place)
         for keys, (value, place) in layer.items()
     }
 
@@ -399,9 +390,9 @@ def _validate(layer: Layer) -> Config:
     for keys, (value, place) in layer.items():
         try:
             json.dumps((keys, value), ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            key, half = (ascii(text)[1:-1] for text in (".".join(keys), error.object[error.start]))
-            fault = f"`{key}` holds half of a character ({half}). Write the full character."
+        except UnicodeEncodeError:
+            key = ascii(".".join(keys))[1:-1]
+            fault = f"`{key}` holds half of a character. Write the full character."
             raise Faults([(Setting(key, place), fault)]) from None
     return _parse(Config, _nest(layer), layer)
 

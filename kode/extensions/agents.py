@@ -105,20 +105,14 @@ def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
         servers=_names(document, "mcpServers"),
         skills=_names(document, "skills"),
         model="" if model in INHERIT else model,
-        effort=_effort(document, path),
+        effort=_effort(document),
         mode=MODE_CALLED.get(document.text("permissionMode")),
     )
 
 
-def _effort(document: Document, path: Path) -> Effort | None:
-    words = (document.text(field).lower() for field in ("effort", "reasoningEffort"))
-    word = next((word for word in words if word not in INHERIT), None)
-    if word is None:
-        return None
-    if word not in EFFORTS:
-        levels = ", ".join(EFFORTS)
-        raise ConfigError(f"{path}: its effort is {word!r}, and the levels are {levels}")
-    return EFFORTS[EFFORTS.index(word)]
+def _effort(document: Document) -> Effort | None:
+    words = [document.text(field).lower() for field in ("effort", "reasoningEffort")]
+    return next((level for level in EFFORTS if level in words), None)
 
 
 def _names(document: Document, field: str) -> tuple[str, ...] | None:

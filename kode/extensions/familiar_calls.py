@@ -51,9 +51,11 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("cmd", "script"), "command"),
         **dict.fromkeys(("timeout", "timeout_ms"), "timeout_s"),
         **dict.fromkeys(("run_in_background", "is_background"), "background"),
-        **dict.fromkeys(("justification", "login", "tty", "yield_time_ms", "restart"), ""),
-        **dict.fromkeys(("with_escalated_permissions", "sandbox_permissions"), ""),
-        "max_output_tokens": "",
+        **dict.fromkeys(
+            "justification login tty yield_time_ms restart with_escalated_permissions "
+            "sandbox_permissions max_output_tokens".split(),
+            "",
+        ),
     },
     "job": {
         **dict.fromkeys(("bash_id", "shell_id", "task_id"), "id"),

@@ -237,42 +237,16 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
     assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("agrees", [True, False])
-async def test_a_call_that_needs_wider_rights_asks_the_person(tmp_path, agrees):
-    asked = []
-
-    async def elicit(form):
-        asked.append(form)
-        if not agrees:
-            return None
-        go_to(form.url)
-        return {}
-
+@pytest.mark.parametrize("during", ["its start", "a call"])
+async def test_a_fault_says_how_to_log_in(tmp_path, during):
     async with guarded() as server:
         here = {"wrap": outside, "cwd": tmp_path, "home": tmp_path}
-        async with mcp_connection.connect(server, **here, tell=go_to) as connection:
-            await connection.tools()
-        refused = pytest.raises(ServerError, match="you said no")
-        with contextlib.nullcontext() if agrees else refused:
-            async with mcp_connection.connect(server, **here, elicit=elicit) as connection:
-                assert list(await connection.tools()) == ["open"]
-                assert not asked
-                assert (await connection.call("open", {}, print)).text == "opened"
+        if during == "a call":  # which needs a wider scope
+            async with mcp_connection.connect(server, **here, tell=go_to) as connection:
+                await connection.tools()
+        with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
+            async with mcp_connection.connect(server, **here) as connection:
                 await connection.call("open", {}, print)
-    assert len(asked) == 1
-    assert "scope=write" in asked[0].url
-
-
-async def test_a_start_asks_nobody_to_log_in(tmp_path):
-    async def elicit(form):
-        raise AssertionError(form)
-
-    async with guarded() as server:
-        with pytest.raises(ServerError, match="log in"):
-            async with mcp_connection.connect(
-                server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
-            ):
-                pass
 
 
 async def test_tokens_of_one_server_are_never_sent_to_another(tmp_path):
