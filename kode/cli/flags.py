@@ -23,13 +23,6 @@ FORMATS = ("text", "json", "stream-json")
 MODES = tuple(MODE_MEANS)
 SCRIPTED = "scripted"
 
-ALSO_TAKEN = (
-    "also taken: -m, --max-turns, --reasoning-effort, --system-prompt, --settings, "
-    "--fallback-model, --append-system-prompt, --allowedTools, --disallowedTools; "
-    "acceptEdits and bypassPermissions as modes; --yolo and "
-    "--dangerously-skip-permissions for --permission-mode full"
-)
-
 
 def add_conversation_flags(parser: Parser) -> None:
     """Adds the flags of a conversation; each is None or empty if it was not given."""
@@ -67,7 +60,6 @@ def model_flags(arguments: argparse.Namespace) -> str:
 
 def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:
     """Adds the flags that change settings, and trust; returns what reads them, `config_flags`."""
-    parser.epilog = ALSO_TAKEN
     add_model_flags(parser)
     add = parser.add_argument
     add("--max-steps", metavar="N", type="whole", help="maximum model requests per turn (90)")

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.hints import COMMAND_HINTS
-from kode.cli.parser import COMMANDS, FIRST, nearest, of_plugins
+from kode.cli.parser import COMMAND_HINTS, COMMANDS, FIRST, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 if TYPE_CHECKING:

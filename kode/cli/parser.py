@@ -40,6 +40,23 @@ COMMANDS = {
 """Name → the module, or the function in it, and what it does; "" for the name that another agent
 has for it, which no list shows."""
 
+COMMAND_HINTS: Mapping[str, str] = {
+    "login": "`kode init` sets up a key.",
+    "logout": "Remove the key from the file `kode config path` prints, or unset its variable.",
+    "update": "Upgrade kode the way it was installed: README.md has the lines.",
+}
+"""Shell commands that kode lacks → what to do instead."""
+
+PROMPT_HINTS: Mapping[str, str] = {
+    "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
+    "/config": "`kode config show` in a shell shows the settings; `kode config set KEY VALUE`.",
+    "/doctor": "`kode doctor` in a shell checks this machine.",
+    "/login": "Quit, then `kode init --force` sets up another key; `kode doctor` names it.",
+    "/theme": "kode uses the colours of your terminal.",
+    "/vim": "Set `repl.vi_mode` to true in the config.",
+}
+"""Prompt commands that kode lacks → what to do instead."""
+
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
 """The commands that `kode --help` lists."""
 

@@ -41,13 +41,6 @@ LOADING_S = 10.0
 """How long to wait for a server that is loading its model."""
 ASKING_S = 4.0
 """How long to wait for what a server far away says of its model."""
-ABILITIES = {
-    "sees_images": "images",
-    "sees_pdf": "PDF",
-    "answers_by_schema": "structured answers",
-    "searches": "web search",
-}
-"""Field of `ModelInfo` → its name for a person."""
 NARROW_COLUMNS = 60  # below it a remark beside its name has no room
 State = Literal["ok", "missing", "optional"]
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
@@ -250,19 +243,6 @@ def memory(case: Case) -> Finding:
     return ok("; ".join(filter(None, (settings.system, *text.splitlines()[2:4]))))
 
 
-def instructions(case: Case) -> Finding:
-    from kode.extensions.review import read_instructions
-
-    if not case.loaded.config.agents_files:
-        return ok("not read (`agents_files`)")
-    files = read_instructions(paths.home(), case.cwd)
-    names = ", ".join(files.described(case.cwd))
-    if files.warning:
-        detail = "; ".join(filter(None, (names, files.warning)))
-        return optional(detail, "fix or shorten the file it names; the others are used")
-    return ok(names or "none here; /init in the chat writes AGENTS.md")
-
-
 def extensions(case: Case) -> Finding:
     """Names extensions in the person's own home, which are trusted without asking, and those of the
     project that wait for approval."""
@@ -318,22 +298,6 @@ def _prove_sandbox() -> Iterator[Finding]:
     from kode.sandbox.trial import prove
 
     return (Finding(**vars(proof)) for proof in prove(Sandbox))
-
-
-def _find_foreign_settings(cwd: Path) -> Iterator[Finding]:
-    """A finding for each settings file of another agent: what of it counts."""
-    from kode.config.foreign import find_foreign
-
-    for settings in find_foreign(cwd):
-        counts = {
-            "denied": settings.deny,
-            "asked about": settings.ask,
-        }
-        parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
-        parts += [f"not used: {', '.join(settings.unused)}"] if settings.unused else []
-        detail = f"{settings.path}: {'; '.join(parts) or 'nothing that kode uses'}"
-        finding = missing(settings.fault) if settings.fault else ok(detail)
-        yield replace(finding, what="other agents' settings")
 
 
 def key(case: Case) -> Finding:
@@ -411,17 +375,15 @@ def model(case: Case) -> Finding:
 
 def _describe(info: "ModelInfo") -> list[str]:
     facts = [f"window {info.context_window:,} tokens"]
-    facts += [words for field, words in ABILITIES.items() if getattr(info, field)]
+    facts += ["images"] if info.sees_images else []
     if info.input_price is not None and info.output_price is not None:
         prices = f"${info.input_price:g} and ${info.output_price:g}"
         facts.append(f"{prices} per million tokens in and out")
-    if info.efforts:
-        facts.append(f"effort {' '.join(info.efforts)}")
     return facts
 
 
 CHECKS: tuple[Callable[[Case], Finding], ...] = (
-    *(python, home, disk, config, key, server, model, memory, instructions, extensions),
+    *(python, home, disk, config, key, server, model, memory, extensions),
     *(git, ripgrep, sandbox, terminal),
 )
 """In display order; the name of each is what the finding is about."""
@@ -448,7 +410,6 @@ def examine(cwd: Path) -> Iterator[Finding]:
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
         yield replace(finding, what=check.__name__)
-    yield from _find_foreign_settings(cwd)
     yield from _find_in_plugins()
 
 

@@ -11,9 +11,8 @@ import sys
 import tomllib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode import credentials, installed, paths
 from kode.broken_json import object_of
@@ -62,15 +61,13 @@ _NO_NAME = re.compile(r"\W+", re.ASCII)
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([\w.-]+)\}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ParsedServer:
-    """A server that a person may add."""
+class ParsedServer(NamedTuple):
+    """A server that a person may add, with `values` as kode writes an entry, and sentences about
+    what could not be taken over as it was."""
 
     name: str
     values: Mapping[str, Any]
-    """As kode writes an entry."""
-    notes: Sequence[str] = ()
-    """Sentences about what could not be taken over as it was."""
+    notes: Sequence[str]
 
 
 def add(parser: Parser, argv: Sequence[str]) -> Answer:
@@ -109,13 +106,6 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
     add("--all", action="store_true", help="take all that are not here yet")
-    add(
-        "-s",
-        "--scope",
-        choices=("home", "project"),
-        default="home",
-        help="where to: home (default)",
-    )
     add("--json", action="store_true", help="one JSON list, and take nothing")
     arguments = parser.parse(argv)
     cwd, faults = directory(), list[str]()
@@ -135,7 +125,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
             raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
         chosen[name] = servers[0]
     if chosen or arguments.all:
-        return _add_all(chosen.values(), arguments.scope, faults)
+        return _add_all(chosen.values(), "home", faults)
     rows = [
         {"agent": agent, "name": it.name, "path": str(path), "runs": target_of(it.values)}
         for agent, path, it in foreign
@@ -253,7 +243,7 @@ def _parse(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> Pa
         ) from error
     notes = [f"It is called {plain} here."] if plain != name else []
     notes += [f"kode does not use its {', '.join(unused)}."] if unused else []
-    return ParsedServer(name=plain, values=entry, notes=notes)
+    return ParsedServer(plain, entry, notes)
 
 
 def _entry_of(
@@ -352,7 +342,7 @@ def _without_secrets(server: ParsedServer) -> ParsedServer:
     missing = ", ".join(name for name in used if name not in os.environ)
     note = f"It needs {missing} in your environment: kode copies no secrets."
     notes = [*server.notes, *([note] if missing else [])]
-    return ParsedServer(name=server.name, values=values, notes=notes)
+    return ParsedServer(server.name, values, notes)
 
 
 COMMANDS = {

@@ -66,9 +66,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode subagent` with these arguments and returns its exit code. Never raises KodeError:
     the result contains the error."""
     gc.disable()  # the imports create thousands of objects that all stay alive
-    arrived: list[int] = []
-    for number in SIGNALS:
-        signal.signal(number, lambda number, frame: arrived.append(number))
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until a result can be written
     from kode.events import EXIT_CODES
     from kode.subagents.child import ChildPipes
 
@@ -82,8 +80,7 @@ def main(argv: Sequence[str]) -> int:
 
     for number in SIGNALS:
         signal.signal(number, end_early)
-    if arrived:
-        end_early(arrived[0], None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     status: Status = "error"
     try:
         return asyncio.run(_run(argv, pipes))

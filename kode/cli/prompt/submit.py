@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode.cli.hints import PROMPT_HINTS
-from kode.cli.parser import nearest
+from kode.cli.parser import PROMPT_HINTS, nearest
 from kode.cli.prompt.attach import attach, names_attachment
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, Work
 from kode.cli.screen.lines import one_line

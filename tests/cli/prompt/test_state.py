@@ -8,7 +8,7 @@ import pytest
 
 from kode import paths
 from kode.cli.flags import MODES
-from kode.cli.hints import PROMPT_HINTS
+from kode.cli.parser import PROMPT_HINTS
 from kode.cli.prompt.attach import Pastes
 from kode.cli.prompt.repl import finish
 from kode.cli.prompt.slash import COMMANDS, FIRST
@@ -504,10 +504,8 @@ async def test_extensions_lists_each_kind_or_one(chat):
         ("#env: tests run with make", "memory: add env -- tests run with make"),
         ("/remember note: this", "memory: add user -- note: this"),
         ("/remember", "a line that starts with #"),
-        ("/todos", "the model shows its list"),
         ("/config", "kode config show"),
         ("/doctor", "kode doctor"),
-        ("/details", "Ctrl-O"),
         ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
         ("/copy", "There is no answer to copy yet."),
     ],
