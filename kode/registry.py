@@ -264,7 +264,7 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     known = (*described, *(row.name for row in PROVIDERS))
     words = {
         word: row.name
-        for row in PROVIDERS
+        for row in reversed(PROVIDERS)  # of two with a word the first counts
         for word in (*row.title.lower().split(), *(prefix.rstrip("-") for prefix in row.models))
     }
     words |= {word: word for word in known}

@@ -109,7 +109,7 @@ def host(connect: Connect, name: str, model: str = "some-model", **more: Any) ->
           "tool_calls": [call(1, provider_specific_fields={"b": None})]}),
     ],
 )  # fmt: skip
-async def test_a_reply_goes_back_as_it_came_but_plain_to_another_model(
+async def test_a_reply_goes_back_as_it_came_or_plain_elsewhere(
     connect: Connect, name: str, model: str, deltas: list[Any], reply: Object
 ) -> None:
     line = host(connect, name, model)
@@ -228,7 +228,7 @@ async def test_replies_of_others_have_what_a_host_wants_with_each(connect: Conne
 
 
 @pytest.mark.parametrize("with_picture", [False, True])
-async def test_mistral_gets_ids_of_nine_characters_and_no_user_after_a_result(
+async def test_mistral_gets_short_ids_and_no_user_after_a_result(
     connect: Connect, tmp_path: Path, with_picture: bool
 ) -> None:
     asked, called, done, *_ = FOREIGN

@@ -107,7 +107,7 @@ async def fault_of(line: Line, script: Any) -> ProviderError:
 
 
 @each
-async def test_a_faulty_answer_is_an_error_of_its_kind_and_shows_no_secret(
+async def test_a_faulty_answer_is_an_error_that_shows_no_secret(
     connect: Connect, name: str
 ) -> None:
     line = connect(name, api_key=KEY)
@@ -126,7 +126,7 @@ async def test_a_faulty_answer_is_an_error_of_its_kind_and_shows_no_secret(
 
 
 @each
-async def test_what_came_before_a_fault_is_shown(connect: Connect, name: str) -> None:
+async def test_text_before_a_fault_is_shown(connect: Connect, name: str) -> None:
     line = connect(name)
 
     await fault_of(line, {"text": TEXT, "wire": {"drop_after": "one two"}})
@@ -136,9 +136,7 @@ async def test_what_came_before_a_fault_is_shown(connect: Connect, name: str) ->
 
 
 @each
-async def test_an_error_has_its_setting_and_the_pause_that_the_server_wants(
-    connect: Connect, name: str
-) -> None:
+async def test_an_error_has_its_setting_and_the_servers_pause(connect: Connect, name: str) -> None:
     line, row = connect(name), provider_row(name)
     down = open_provider(name, "m", base_url="http://127.0.0.1:9/v1", api_key="k")
     assert row is not None
@@ -483,7 +481,7 @@ async def test_a_turn_goes_on_without_pictures_that_the_server_refused(
 
 
 @each
-async def test_a_refusal_of_a_request_with_pictures_names_the_setting_that_helps(
+async def test_a_refusal_of_pictures_names_the_setting_that_helps(
     connect: Connect, name: str, tmp_path: Path
 ) -> None:
     line = connect(name)
@@ -513,7 +511,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("name", "kind"), WORDS)
-async def test_what_a_call_showed_is_in_its_result_or_follows_it(
+async def test_pictures_of_a_call_are_in_its_result_or_follow(
     connect: Connect, name: str, kind: str, tmp_path: Path
 ) -> None:
     call = ToolCall(id="c1", name="paint", arguments="{}")

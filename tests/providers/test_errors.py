@@ -101,7 +101,7 @@ def test_an_overflow_names_the_window_and_the_options_of_servers(case: Object) -
         assert option in str(error)
 
 
-def test_every_rule_has_a_recorded_case_and_every_part_a_rule() -> None:
+def test_every_rule_has_a_recorded_case() -> None:
     table = read_table()
     cases = [case for name in ("refusals", "chat_refusals", "faults") for case in recorded(name)]
     said = [json.dumps(one.get("body", one.get("message")), ensure_ascii=False) for one in cases]
@@ -268,7 +268,7 @@ CHAT_CASES = recorded("chat_refusals")
 
 
 @for_each("case", CHAT_CASES)
-def test_a_refusal_of_chat_has_a_kind_and_a_droppable_setting(case: Object) -> None:
+def test_a_refusal_of_chat_has_kind_and_setting(case: Object) -> None:
     row = provider_row(case["row"])
     assert row is not None
     url, model = row.own_url, case.get("model", "m")

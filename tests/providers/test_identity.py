@@ -272,7 +272,7 @@ async def test_blocks_that_claude_would_refuse_stay_behind(
     assert [turn["content"] for turn in turns if turn["role"] == "assistant"] == [kept] * bool(kept)
 
 
-async def test_searches_of_claude_go_on_where_they_paused_and_are_told_elsewhere(
+async def test_searches_of_claude_go_on_where_they_paused(
     connect: Connect,
 ) -> None:
     line, go, on = connect("anthropic"), user_message("go"), user_message("on")

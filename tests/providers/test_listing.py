@@ -47,7 +47,7 @@ def test_every_configured_provider_is_asked_once_with_its_own_key(server: Script
     assert sent == {("Bearer k-own", None), (None, "blue")}
 
 
-def test_what_is_not_asked_says_what_is_known_or_missing() -> None:
+def test_a_server_not_asked_says_what_is_known() -> None:
     config = Config.model_validate({"provider": "groq", "providers": {"mistral": {}}})
 
     groq, mistral = Listing({"GROQ_API_KEY": "gsk_x"}).offers(

@@ -122,7 +122,9 @@ def test_open_weights_have_their_own_windows(model: str, prefix: str) -> None:
             "gpt-4.1": None, "gemini-3.8-flash": None, "kimi-k3": None}.items()),
     ],
 )  # fmt: skip
-def test_what_a_model_takes_is_known(model: str, provider: str, fields: dict[str, Any]) -> None:
+def test_the_table_knows_what_a_model_takes(
+    model: str, provider: str, fields: dict[str, Any]
+) -> None:
     info = info_of(model, provider=provider)
 
     assert {name: getattr(info, name) for name in fields} == fields

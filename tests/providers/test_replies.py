@@ -450,7 +450,7 @@ async def test_messages_of_a_response_are_shown_apart(connect: Connect) -> None:
         ("responses_cut_stream", 17, "end"),
     ],
 )
-async def test_an_answer_of_llama_cpp_that_used_the_limit_is_cut(
+async def test_a_full_answer_of_llama_cpp_is_cut(
     connect: Connect, name: str, limit: int, stop: str
 ) -> None:
     line = connect("llamacpp", api="responses")

@@ -387,7 +387,7 @@ async def test_marks_for_the_cache_stand_where_a_prefix_ends(
          [("assistant", ["text", "tool_use"]), ("user", ["tool_result", "text", "text"])]),
     ],
 )  # fmt: skip
-async def test_what_follows_results_or_news_stands_where_claude_takes_it(
+async def test_text_after_results_stands_where_claude_takes_it(
     connect: Connect, messages: tuple[Message, ...], last: list[Any]
 ) -> None:
     body = await connect("anthropic", "claude-opus-4-8").sent(*messages, conversation="c")
@@ -451,7 +451,7 @@ def without(at: int) -> Message:
         (gpt_said(FOUND, Text(text="So."), origin="messages:anthropic/x"), ["So."]),
     ],
 )  # fmt: skip
-async def test_a_reply_of_responses_goes_back_in_the_form_that_is_left(
+async def test_a_reply_of_responses_goes_back_in_its_form(
     connect: Connect, reply: Message, items: list[Any]
 ) -> None:
     results = results_of(reply)
@@ -470,7 +470,7 @@ OPENING = Message(
 )
 
 
-async def test_an_opening_is_a_message_of_the_developer_with_a_mark(connect: Connect) -> None:
+async def test_an_opening_is_a_marked_message_of_the_developer(connect: Connect) -> None:
     official = connect("openai", official=True, facts={"cache_marks": True})
     local = connect("llamacpp", api="responses")
 

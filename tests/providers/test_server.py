@@ -216,7 +216,7 @@ async def test_an_answer_is_fresh_for_a_day(
         assert list(json.loads(facts_file(far).read_bytes())["models"]) == [key]
 
 
-async def test_a_fault_is_kept_as_no_answer_and_an_unwritable_folder_costs_nothing(
+async def test_a_fault_is_not_kept_as_an_answer(
     far: ScriptedServer,
 ) -> None:
     answers, far.answers = far.answers, {}
@@ -358,7 +358,7 @@ async def learn(scripted: ScriptedServer, **overrides: Any) -> HttpProvider:
     return provider
 
 
-async def test_a_provider_knows_what_its_server_says_but_for_the_users_values(
+async def test_the_users_values_win_over_what_servers_say(
     far: ScriptedServer,
 ) -> None:
     before, info = info_of("claude-opus-6"), (await learn(far)).info
@@ -382,7 +382,7 @@ async def test_a_far_server_is_asked_once_by_a_provider(far: ScriptedServer) -> 
     assert (questions(far), provider.learned) == (1, {})
 
 
-async def test_a_near_server_is_believed_not_kept_and_asked_twice_for_its_window() -> None:
+async def test_a_near_server_is_asked_twice_for_its_window() -> None:
     counts = []
     with ScriptedServer() as scripted:
         scripted.answers = {"/v1/models/claude-opus-6": CLAUDE}

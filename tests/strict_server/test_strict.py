@@ -420,9 +420,7 @@ def test_a_block_behind_another_beginning_is_dropped_on_request() -> None:
         ("chat", "zai", "some/model", "1.reasoning_content"),
     ],
 )
-def test_what_is_better_sent_back_is_noted_where_lost(
-    api: str, vendor: str, model: str, lost: str
-) -> None:
+def test_lost_thinking_is_noted(api: str, vendor: str, model: str, lost: str) -> None:
     calls = [READ_A, READ_B]
     reply = {"thinking": "Hm", "text": "Reading", "calls": calls, "extra": {"x_new": [1]}}
     with client(api, model, vendor, script=[reply]) as asked:
