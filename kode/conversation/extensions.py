@@ -22,7 +22,6 @@ from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.extensions.skills import catalogue, skill_tool
 from kode.messages import Text
-from kode.sandbox.reach import NO_GRANTS
 from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program
 from kode.tools.shell import shell
@@ -227,7 +226,7 @@ async def run_hook(
         stdin=line.encode("utf-8", "replace"),
         sandbox=sandbox,
         records_opens=hook.pins_loads,
-        grants=NO_GRANTS,
+        counts_home=True,
         keep=keep_changes,
     )
     return replace(ran, dropped=tuple(dropped))

@@ -68,13 +68,9 @@ class Attempt:
     reach: Reach
     """What it reaches, before the files with keys are hidden."""
     layers: Sequence[Layer]
-    granted: tuple[str, ...] = ()
-    """Folders that a rule shows."""
-    cache: Path | None = None
-    """A lasting folder for caches; None: one in its temporary folder."""
-    counts_home: bool = False
-    """Whether what it writes in the empty home, and loses, counts as blocked."""
     records_opens: bool = False
+    counts_home: bool = False
+    """See `Sandbox.begin`."""
     argv: tuple[str, ...] = ()
     """What runs the command, once `wrap` has been called."""
     descriptors: tuple[int, ...] = ()
@@ -217,15 +213,15 @@ class Attempt:
         loopback = sandbox.loopback() if self.reach.network == "loopback" else None
         masked, store = sandbox.masked(), str(sandbox.store())
         masks = {} if alone else {path: make_mask(sandbox.store(), path) for path in masked}
-        self._monitor = SyscallMonitor(
-            self.reach, self.counts_home, self.records_opens, self.granted
-        )
+        # What the entry of a server names is no text from outside.
+        granted = tuple(map(str, sandbox.grants.read)) if sandbox.has_layers else ()
+        self._monitor = SyscallMonitor(self.reach, self.counts_home, self.records_opens, granted)
         orders = limits.launch(
             paths=reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
             internet=self.reach.network == "all" or not alone,
             alone=alone,
             report_to=self._monitor.descriptor,
-            opens=self.records_opens or bool(self.granted),
+            opens=self.records_opens or bool(granted),
             environment=tuple(self._environment(masked).items()),
             layers=tuple(layer.mount() for layer in self.layers),
             masks=[(str(path), mask.replace(store, STAGE)) for path, mask in masks.items()],
@@ -269,7 +265,7 @@ class Attempt:
             **_QUIET,
             **(_TRUST_SIZES if masked else {}),
             "TMPDIR": inside,
-            "XDG_CACHE_HOME": str(self.cache or f"{inside}/.cache"),
+            "XDG_CACHE_HOME": str(self.sandbox.grants.cache or f"{inside}/.cache"),
             # Byte code beside a source would be one more file to approve, and any run makes it.
             **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }

@@ -112,12 +112,8 @@ class Grants:
     """Whether its changes to the project are real, except to what git runs."""
     read: tuple[Path, ...] = ()
     """Files and folders that it may read."""
-    write: tuple[str, ...] = ()
-    """Folders that it may change for real: absolute, none around a home or a working folder."""
     cache: Path | None = None
     """A folder that it may change for real, wherever it lies."""
-    outside: bool = False
-    """Whether it runs without the sandbox."""
 
 
 NO_GRANTS = Grants()
@@ -278,7 +274,6 @@ def make_reach(
         ("readable", (*shown, *read, *settings)),
         (work, (f for f in folders if f not in wide)),
         ("readable", fixed if grants.project else ()),
-        ("writable", (folder for folder in map(Path, grants.write) if folder.is_dir())),
         ("hidden", filter(_is_plain_folder, keys)),
         ("hidden", place.protected),
         ("readable", (*outputs, *(path for path in patterns if not path.is_symlink()))),

@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +22,7 @@ from kode.sandbox.reach import (
     SEATBELT,
     Grants,
     Kind,
+    Network,
     Reach,
     access,
     find_program,
@@ -127,17 +128,17 @@ class Sandbox:
         projects, as they are now."""
         return self._masks.paths()
 
-    def reach(self, kind: Kind, grants: Grants | None = None) -> Reach:
+    def reach(self, kind: Kind) -> Reach:
         """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
-        grants = grants or self.grants
-        is_shared = kind in BUBBLEWRAP and not grants.network and self.loopback() is not None
+        is_shared = kind in BUBBLEWRAP and self.loopback() is not None
+        network: Network = "loopback" if is_shared else "none"
         return make_reach(
             self.place,
-            grants,
+            self.grants,
             kind=kind,
             shown=(*self._tool_chains, *self.siblings),
             temporary=self.temporary_folder(),
-            network="all" if grants.network else "loopback" if is_shared else "none",
+            network="all" if self.grants.network else network,
         )
 
     def hidden_paths(self, path: str) -> list[str]:
@@ -199,43 +200,32 @@ class Sandbox:
     # ── its commands ─────────────────────────────────────────────────────────────────────────
 
     def begin(
-        self,
-        *,
-        records_opens: bool = False,
-        grants: Grants | None = None,
-        kind: Kind | None = None,
+        self, *, kind: Kind | None = None, records_opens: bool = False, counts_home: bool = False
     ) -> "Attempt":
         """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
         when the sandbox cannot be created, SandboxUnknownError.
 
+        kind: the kind of sandbox to use, tried or not.
         records_opens: whether to record what it opens of the project, which is then as it is on
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
-        grants: for a program of its own, as a hook: what it may do besides. Of such a one
-            `Attempt.blocked` has the writes to the empty home too, which are lost.
-        kind: the kind of sandbox to use, tried or not.
+        counts_home: whether what it writes in the empty home, and loses, counts as blocked.
         """
         from kode.sandbox import masks
         from kode.sandbox.attempt import Attempt
         from kode.sandbox.layer import make_layer
 
-        kind, allowed = kind or self.support().kind, self.grants
+        kind = kind or self.support().kind
         # Before it counts as somebody else's change.
         masks.settle_indexes(self.masked(), self.place.git)
         carried = {} if records_opens else self.carried
         roots = self.folders if kind == "layered" else ()
-        if grants is not None:
-            network = allowed.network or grants.network
-            allowed = replace(grants, network=network, read=(*allowed.read, *grants.read))
         return Attempt(
             sandbox=self,
             kind=kind,
+            reach=self.reach(kind),
             layers=[make_layer(self.store(), it, carried.get(it), self.place.git) for it in roots],
-            reach=self.reach(kind, allowed),
-            # What the entry of a server names is no text from outside.
-            granted=tuple(map(str, allowed.read)) if self.has_layers else (),
-            cache=allowed.cache,
-            counts_home=grants is not None,
             records_opens=records_opens,
+            counts_home=counts_home,
         )
 
     def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":

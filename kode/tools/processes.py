@@ -26,7 +26,7 @@ from kode.tool import Blocked
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.reach import Grants, Opens
+    from kode.sandbox.reach import Opens
     from kode.sandbox.sandbox import Sandbox
 
 MARK = "KODE_SHELL_ID"
@@ -285,18 +285,18 @@ async def run_program(
     stdin: bytes = b"",
     sandbox: "Sandbox | None" = None,
     records_opens: bool = False,
-    grants: "Grants | None" = None,
+    counts_home: bool = False,
     keep: 'Callable[["Attempt"], Awaitable[tuple[str, ...]]] | None' = None,
 ) -> ProgramRun:
     """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
-    `grants`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became of
+    `counts_home`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became of
     them. Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
         if sandbox is not None:
             attempt = await asyncio.to_thread(
-                sandbox.begin, records_opens=records_opens, grants=grants
+                sandbox.begin, records_opens=records_opens, counts_home=counts_home
             )
             attempt.wrap(tuple(argv))
         out, err, code, fault = bytearray(), bytearray(), None, ""
