@@ -320,10 +320,10 @@ def _open_undo(config: Config, place: Workplace, session: Session, start: "Start
         return _undo_in(config, Path(start.undo))
     if session.id is not None:
         return undo_of_session(config, place.home, session.id)
-    from kode.sandbox import store
+    from kode.sandbox import shared
 
-    places = store.places(place.home)
-    if (own := store.open_store(places)) is None:
+    places = shared.places(place.home)
+    if (own := shared.open_store(places)) is None:
         raise StorageError(f"No folder for undo data: make {places[0]} or {places[1]} writable.")
     return _undo_in(config, own.folder, close=own.close)
 

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
     "kode.subagents.tool kode.sandbox.trial "
-    "kode.sandbox.attempt kode.sandbox.loopback kode.sandbox.probe kode.sandbox.seatbelt "
-    "kode.sandbox.store kode.permissions.shell kode.tools.checkers"
+    "kode.sandbox.attempt kode.sandbox.probe kode.sandbox.seatbelt kode.sandbox.shared "
+    "kode.permissions.shell kode.tools.checkers"
 ).split()
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what
 is imported between Enter and the request: nothing may be."""
@@ -314,7 +314,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
     """Marks the session as open until it is left. Removes the sandboxes of killed kodes,
     half-written files in the project and, after a kill or a day, in all of the home, and undo data
     beyond its limit."""
-    from kode.sandbox import store
+    from kode.sandbox import shared
 
     home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
     is_resumed, session_id = conversation.begun_by == "resume", conversation.session.id
@@ -334,7 +334,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
             durable.replace(stamp, b"")
 
     def remove() -> None:
-        store.remove_abandoned(store.places(home))
+        shared.remove_abandoned(shared.places(home))
         if is_resumed:
             undo.remove_stale_temporaries()
         if is_due:

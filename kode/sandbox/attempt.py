@@ -22,7 +22,7 @@ from kode.sandbox.layer import Layer
 from kode.sandbox.masks import make_mask
 from kode.sandbox.monitor import SyscallMonitor
 from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
-from kode.sandbox.store import remove_tree
+from kode.sandbox.shared import remove_tree
 from kode.tool import Blocked, FileChange
 from kode.workplace import below_any
 

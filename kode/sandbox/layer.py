@@ -25,7 +25,7 @@ from kode.git import git_record, ignored_names
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE
-from kode.sandbox.store import give_rights, let_in
+from kode.sandbox.shared import give_rights, let_in
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 

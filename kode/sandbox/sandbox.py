@@ -37,9 +37,8 @@ from kode.workplace import Workplace, below
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.layer import CarriedLayer
-    from kode.sandbox.loopback import Loopback
     from kode.sandbox.masks import Masks
-    from kode.sandbox.store import Store
+    from kode.sandbox.shared import Loopback, Store
     from kode.sandbox.trial import Support
 
 SandboxKind = Literal["none", "plain", "layered", "unknown"]
@@ -280,7 +279,7 @@ class Sandbox:
         """The network that its commands share; None where each has its own, or the machine's."""
         with self._lock:
             if self._loopback is None and self._can_share and not self.grants.network:
-                from kode.sandbox.loopback import make_loopback
+                from kode.sandbox.shared import make_loopback
 
                 self._loopback = make_loopback()
                 self._can_share = self._loopback is not None
@@ -289,7 +288,7 @@ class Sandbox:
     def store(self) -> Path:
         """The folder for layers, masks and temporary files, not in a working folder, and hidden
         from commands. Raises: OSError if none can be created."""
-        from kode.sandbox.store import open_store, places
+        from kode.sandbox.shared import open_store, places
 
         with self._lock:
             if self._store is None:

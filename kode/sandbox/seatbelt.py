@@ -12,8 +12,9 @@ from kode.sandbox.reach import RUN_BY_GIT, SEATBELT, Access, Reach
 
 ENV = "/usr/bin/env"
 
-_READ = "file-read* file-read-metadata file-test-existence"
 _LOOK = "file-read-metadata file-test-existence"
+_READ = f"file-read* {_LOOK}"
+_MAKE = "file-write-create file-write-data file-write-unlink"
 _RULES: dict[Access, tuple[str, ...]] = {
     "writable": (f"allow {_READ} file-write*",),
     "readable": (f"allow {_READ}", "deny file-write*"),
@@ -96,11 +97,10 @@ def profile(reach: Reach) -> tuple[str, dict[str, str]]:
         rules += [f"({rule} {filters([place.path], 'literal', 'subpath')})" for rule in each]
     rules += [_DEVICES, f"({_RULES['writable'][0]} {filters([temporary], 'literal', 'subpath')})"]
     # Programs look up the folders above what is shown; the names in them stay hidden.
-    shown = (*reach.of("readable", "writable"), temporary)
+    shown, writable = (*reach.of("readable", "writable"), temporary), reach.of("writable")
     above = dict.fromkeys(parent for path in shown for parent in path.parents)
     rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
     # Moved away, what is in a writable folder, but not writable, would have another path.
-    writable = reach.of("writable")
     fixed = reach.of("readable", "empty", "private", "hidden")
     held = {p for path in fixed for p in path.parents if any(p.is_relative_to(w) for w in writable)}
     rules.append(f"(deny file-write-unlink {filters((temporary, *writable, *held), 'literal')})")
@@ -108,8 +108,7 @@ def profile(reach: Reach) -> tuple[str, dict[str, str]]:
         inside = filters([path], "subpath")
         rules += [
             f'(deny file-write* (require-all {inside} (regex #"{_OF_GIT}")))',
-            "(deny file-write-create file-write-data file-write-unlink "
-            f'(require-all {inside} (regex #"{_GIT}$")))',
+            f'(deny {_MAKE} (require-all {inside} (regex #"{_GIT}$")))',
         ]
     rules.append(_NETWORK if reach.network == "all" else "(deny network*)")
     return "\n".join(rules), {name: str(path) for path, name in names.items()}

@@ -289,8 +289,8 @@ async def run_program(
     keep: 'Callable[["Attempt"], Awaitable[tuple[str, ...]]] | None' = None,
 ) -> ProgramRun:
     """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
-    `counts_home`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became of
-    them. Raises nothing but CancelledError, after ending the program."""
+    `counts_home`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became
+    of them. Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:

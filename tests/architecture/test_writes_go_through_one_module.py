@@ -39,17 +39,12 @@ BY_PATH: dict[str, dict[str, str]] = {
     "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
-    "sandbox/layer.py": dict.fromkeys(
-        "_ignored_by_rules _merge _walk add carry_into drop_idle_whiteouts make_layer".split(),
-        PRIVATE,
-    ),
+    "sandbox/layer.py": dict.fromkeys("_merge _walk add carry_into make_layer".split(), PRIVATE),
     "sandbox/masks.py": {"make_mask": PRIVATE},
-    "sandbox/probe.py": dict.fromkeys(
-        ("append", "delete", "write"), "what the self-test tries from within the sandbox"
-    ),
+    "sandbox/probe.py": {"write": "what the self-test tries from within the sandbox"},
     "sandbox/sandbox.py": {"forget": PRIVATE, "temporary_folder": PRIVATE},
-    "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
-    "sandbox/trial.py": {"_list_escapes": NEW, "prove": NEW},
+    "sandbox/shared.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
+    "sandbox/trial.py": {"prove": NEW},
     "session/imports.py": {"import_file": HOME},
     "session/log.py": {"_open_locked": HOME, "close": HOME},
     "session/upkeep.py": {"delete": HOME},

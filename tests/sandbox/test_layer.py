@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kode.errors import SandboxError
 from kode.sandbox import layer
-from kode.sandbox import store as stores
+from kode.sandbox import shared as stores
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.layer import Layer, apply
 from kode.sandbox.sandbox import Sandbox
@@ -639,7 +639,7 @@ def test_leftovers_of_killed_processes_go_and_used_ones_stay(made: Sandbox, work
     assert store is not None
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
+        "from pathlib import Path; from kode.sandbox import layer, shared as stores\n"
         "store = stores.open_store([Path(sys.argv[2])])\n"
         "one = layer.make_layer(store.folder, Path(sys.argv[3]), None)\n"
         "(one.upper / 'd').mkdir(); (one.upper / 'd').chmod(0)\n"
@@ -664,7 +664,7 @@ def test_leftovers_of_killed_processes_go_and_used_ones_stay(made: Sandbox, work
 def test_stores_opened_together_do_not_remove_each_other(place: Path) -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from pathlib import Path; from kode.sandbox import layer, store as stores\n"
+        "from pathlib import Path; from kode.sandbox import layer, shared as stores\n"
         "for _ in range(40):\n"
         "    store = stores.open_store([Path(sys.argv[2])])\n"
         "    assert store is not None and store.folder.is_dir()\n"

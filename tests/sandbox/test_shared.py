@@ -93,7 +93,7 @@ def test_a_server_of_one_command_answers_others_of_its_sandbox(layered: Sandbox)
 def test_each_command_has_its_own_network_where_sharing_fails(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.sandbox.loopback.make_loopback", lambda: None)
+    monkeypatch.setattr("kode.sandbox.shared.make_loopback", lambda: None)
     made = opened(home, home / "work")
     need(made, "layered")
     done = attempted_in(made, "layered", "cat /proc/net/dev")
@@ -176,7 +176,7 @@ def test_files_behind_a_folder_turned_into_a_link_stay_hidden(layered: Sandbox) 
 
 KILLED_AS_IT_STARTS = """
 import os, signal, subprocess
-from kode.sandbox import loopback
+from kode.sandbox import shared
 
 class Popen(subprocess.Popen):
     def __init__(self, *given, **more):
@@ -184,7 +184,7 @@ class Popen(subprocess.Popen):
         os.kill(os.getpid(), signal.SIGKILL)
 
 subprocess.Popen = Popen
-loopback.make_loopback()
+shared.make_loopback()
 """
 
 
