@@ -51,7 +51,7 @@ from kode.provider import EFFORTS, Provider, ThinkingType
 from kode.providers.encoding import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
-from kode.registry import COMPATIBLE, ProviderRow, provider_names, provider_row
+from kode.registry import COMPATIBLE, ProviderRow, provider_row
 
 if TYPE_CHECKING:
     import httpx2
@@ -619,20 +619,17 @@ class Listing:
         return offers
 
     def _offer(self, name: str, choice: ProviderChoice | str, models: list[str]) -> Offer:
-        row = provider_row(name)
-        if isinstance(choice, str):
-            models = model_names(name, models) if row is not None else models
-            return Offer(provider=name, models=tuple(models), problem=choice)
-        listed = self._lists.get((name, url_of(choice)), (0.0, ()))[1]
-        if listed:
-            models += _sort_models(row, listed)
-        else:
-            models += [*([row.default_model] if row else []), *model_names(name, ())]
+        row, is_usable = provider_row(name), isinstance(choice, ProviderChoice)
+        url = url_of(choice) if isinstance(choice, ProviderChoice) else ""
+        _, listed = self._lists.get((name, url), (0.0, ()))
+        known = [row.default_model, *names_of(name, date.today())] if row is not None else []
+        models += _sort_models(row, listed) if listed else known
         return Offer(
             provider=name,
             models=tuple(dict.fromkeys(filter(None, models))),
             is_listed=bool(listed),
-            is_near=is_near(url_of(choice)),
+            is_near=is_usable and is_near(url),
+            problem="" if isinstance(choice, ProviderChoice) else choice,
         )
 
     async def _ask(self, choices: Sequence[ProviderChoice]) -> None:
@@ -655,16 +652,8 @@ def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
     if row is None or not row.models:
         return list(names)
     fitting = [name for name in names if name.startswith(row.models)] or list(names)
-    first = [name for name in model_names(row.name, ()) if name in fitting]
-    return list(dict.fromkeys((*first, *fitting)))
-
-
-def model_names(provider: str | None, configured: Iterable[str]) -> list[str]:
-    """The models to choose from for a provider (None: for all) without asking a server: those in
-    the config, then those that kode knows for it."""
-    vendors = provider_names() if provider is None else (provider,)
-    table_names = [name for vendor in vendors for name in names_of(vendor, date.today())]
-    return list(dict.fromkeys(name for name in (*configured, *table_names) if name))
+    first = [name for name in names_of(row.name, date.today()) if name in fitting]
+    return [*first, *fitting]
 
 
 def find_model(
@@ -674,19 +663,12 @@ def find_model(
     text: str,
     environ: Mapping[str, str] = os.environ,
 ) -> tuple[str, str]:
-    """(provider, model) of what a person typed, `MODEL` or `PROVIDER/MODEL`. A name in the current
-    provider's list is its own, then the lists of the others decide, then the name itself.
-
-    Raises: UserError if several others have it.
-    """
-    by_name = {offer.provider: offer for offer in offers}
-    if current.name in by_name and text in by_name[current.name].models:
-        return current.name, text
-    first, _, rest = text.partition("/")
-    if rest and first in by_name and rest in by_name[first].models:
-        return first, rest
+    """(provider, model) of what a person typed, `MODEL` or `PROVIDER/MODEL`: by the list of the
+    current provider, of the provider named, of the first other, then by the name itself. Raises:
+    UserError as `resolve_model`."""
+    first, _, model = text.partition("/")
+    for name, own_name in ((current.name, text), (first, model)):
+        if any(offer.provider == name and own_name in offer.models for offer in offers):
+            return name, own_name
     having = [offer.provider for offer in offers if offer.is_listed and text in offer.models]
-    if len(having) > 1:
-        full = ", ".join(f"{name}/{text}" for name in having)
-        raise UserError(f"Several providers have {text}. Name one: {full}.")
     return (having[0], text) if having else resolve_model(config, environ, current, text)
