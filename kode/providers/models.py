@@ -18,12 +18,14 @@ more above 200,000 or 272,000 tokens.
 """
 
 import functools
+import itertools
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from importlib import resources
+from posixpath import commonprefix
 from typing import Any, TypeVar
 
 from kode.messages import Usage
@@ -146,7 +148,7 @@ def names_of(provider: str, today: date) -> list[str]:
     """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
     rows = _table().get(provider, {})
     names = [name for name, row in rows.items() if not is_retired(_info(row), today)]
-    return sorted(names, key=lambda name: (-_version(name), name))
+    return sorted(names, key=lambda name: (-_parts(name)[1], name))
 
 
 def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
@@ -215,17 +217,6 @@ def _rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
     }
 
 
-@functools.cache
-def _families(vendors: tuple[str, ...]) -> Mapping[str, tuple[float, Fields]]:
-    """Family → its newest version, and the row of that."""
-    newest: dict[str, tuple[float, Fields]] = {}
-    for name, fields in _rows(vendors).items():
-        family, version = _family(name), _version(name)
-        if family and version >= newest.get(family, (0.0, fields))[0]:
-            newest[family] = (version, fields)
-    return newest
-
-
 def _info(fields: Fields, known: bool = True) -> ModelInfo:
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     return ModelInfo(**{**fields, **lists}, known=known)
@@ -236,7 +227,6 @@ def _info(fields: Fields, known: bool = True) -> ModelInfo:
 _EDITION = re.compile(r"(?::[\w.-]+|@[\w.-]+|-v\d+|-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest))$")
 """What follows the name of a model where one edition, or one form of it, is meant."""
 _MAX_EDITIONS = 4  # dates and sizes at the end of a name
-_MAX_WORDS = 12  # no model's name has more
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,2})?(?![\da-z])")
 _CLAUDE = re.compile(r"(?:^|\.)(claude[\w.:@-]*)$")
 """As Bedrock names it: `us.anthropic.claude-opus-5-5`."""
@@ -286,51 +276,36 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
 
 
 def _guess(names: tuple[str, ...]) -> ModelInfo | None:
-    """The newest row of the family, or another model with the same beginning, without its price."""
-    for name in names:
-        for piece, rest in _pieces(name):
-            # What follows could be a version: `claude-opus-5` says nothing of `claude-opus-5-7`.
-            fields = None if re.match(r"\d{1,2}(?![\da-z])", rest) else _rows(_CLOSED).get(piece)
-            if fields is None and (newest := _families(_CLOSED).get(_family(piece))):
-                fields = newest[1]
-            if fields is not None:
-                return _without_offer(fields)
-    for name in names:
-        newest = _families(_MAKERS).get(_family(name))
-        # An older one may have been smaller.
-        if newest is not None and _version(name) > newest[0]:
-            return _without_offer(newest[1])
+    """The newest row of the family, without its price; rather one with the same ending or version.
+    Of open weights only one that is older than the model: earlier ones may have been smaller."""
+    for vendors, name in itertools.product((_CLOSED, _MAKERS), names):
+        stem, version, ending = _parts(name)
+        related = []
+        for key, fields in _rows(vendors).items() if stem else ():
+            other_stem, other, other_ending = _parts(key)
+            if other_stem == stem:
+                alike = len(commonprefix((name, key))) if other == version else 0
+                related.append((ending == other_ending, alike, other, key, fields))
+        if not related:
+            continue
+        *_, newest, _, fields = max(related, key=lambda each: each[:4])
+        if vendors == _CLOSED or version > newest:
+            kept = {key: each for key, each in fields.items() if key not in _OF_THE_OFFER}
+            return _info(kept, known=False)
     fitting = _matching_rows(names, _LAST_GUESS)
     return fitting[-1][1] if fitting else None
 
 
-def _without_offer(fields: Fields) -> ModelInfo:
-    rest = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
-    return _info(rest, known=False)
-
-
-def _pieces(name: str) -> Iterator[tuple[str, str]]:
-    """Beginnings of a name that end at a dash, the longest first, each with what follows it."""
-    words = name.split("-")
-    for end in range(min(len(words), _MAX_WORDS), 0, -1):
-        yield "-".join(words[:end]), "-".join(words[end:])
-
-
-def _family(name: str) -> str:
-    """The name with `#` for its version; "" if it shows none, or is too short to be a family's."""
+@functools.cache
+def _parts(name: str) -> tuple[str, float, str]:
+    """A name as the stem of its family, its version (`4-20` and `4.20` are 4.2) and its ending; a
+    name without a version, or too short to be a family's, has no stem."""
     *_, bare = _editions(name)
     bare = bare.removesuffix("-preview")
     match = _VERSION.search(bare)
     if match is None or not bare[:2].isalpha():
-        return ""
-    return f"{bare[: match.start()]}#{bare[match.end() :]}"
-
-
-def _version(name: str) -> float:
-    """The version in a name, 0 if it shows none; `4-20` and `4.20` are 4.2."""
-    *_, bare = _editions(name)
-    match = _VERSION.search(bare)
-    return float(match[0].replace("-", ".")) if match else 0.0
+        return "", 0.0, ""
+    return bare[: match.start()], float(match[0].replace("-", ".")), bare[match.end() :]
 
 
 def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[tuple[str, Row]]:
