@@ -22,7 +22,7 @@ from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
-from kode.credentials import spellings
+from kode.credentials import keep_secret, redact
 from kode.errors import (
     LARGER_WINDOW,
     AuthenticationError,
@@ -53,11 +53,14 @@ class Endpoint:
     used: Mapping[str, Setting] = field(default_factory=dict)
     """As in `ProviderSettings`."""
     api_key: str = field(default="", repr=False)
-    """Never shown; known here so that a server's echo of it can be masked."""
+    """Never shown; a server's echo of it is masked."""
     name: str = "NAME"
     """The provider's, for the names of its settings."""
     if_missing: str = "Check the base URL: for most servers it ends in /v1."
     """What to do where the server does not have the endpoint."""
+
+    def __post_init__(self) -> None:
+        keep_secret(self.api_key)
 
     def setting(self, key: str) -> Setting:
         return self.used.get(key) or Setting(key)
@@ -175,9 +178,7 @@ def translate_errors(endpoint: Endpoint) -> Iterator[None]:
             # Raised by one of our hooks, and wrapped by an SDK.
             raise mine from None
         # A text that contains the key must not travel on in a traceback.
-        text = repr(error)
-        secret = endpoint.api_key and any(each in text for each in spellings(endpoint.api_key))
-        raise mine from (None if secret else error)
+        raise mine from (error if redact(repr(error)) == repr(error) else None)
 
 
 def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
@@ -200,7 +201,7 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     chain = list(_causes(error))
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     # The last cause is the most precise; the SDKs' own text is only "Connection error."
-    detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""), endpoint)
+    detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""))
     detail = plain_reason(detail)
     if "ConnectionRefusedError" in names:
         detail = "connection refused"
@@ -303,7 +304,7 @@ def from_status(
     if status is None or status < 300:
         inside = _status_inside(body)
         status = inside if inside is not None else status
-    detail = _clean(words.message, endpoint)
+    detail = _clean(words.message)
     ending = _sentence_end(detail)
     all_words = f"{words.message} {words.kind} {words.param}".strip()
     url, model = endpoint.shown_url, endpoint.model
@@ -317,7 +318,7 @@ def from_status(
         return error.about(endpoint.setting(key)) if key else error
 
     if status is not None and 300 <= status < 400:
-        target = _clean(headers.get("location", "").partition("?")[0], endpoint)
+        target = _clean(headers.get("location", "").partition("?")[0])
         text = f"{url} sends requests on to {target or 'another address'} (HTTP {status})"
         return refuse(
             f"{text}, and kode does not follow with the key. If it is right, use it as base URL.",
@@ -371,7 +372,7 @@ def from_status(
 
 def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
     """The error for a web page in place of a reply."""
-    kind = _clean(content_type, endpoint) or "text/html"
+    kind = _clean(content_type) or "text/html"
     return RefusedError(
         f"{endpoint.shown_url} answered with a web page ({kind}) instead of a model's reply. "
         "Check the base URL, and whether a login or a proxy stands in between."
@@ -513,18 +514,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or link.__context__
 
 
-def _clean(text: str, endpoint: Endpoint) -> str:
+def _clean(text: str) -> str:
     """A server's words, made fit for one terminal line: no control characters, no key, short."""
-    if len(endpoint.api_key) >= 4:
-        for spelling in spellings(endpoint.api_key):
-            text = text.replace(spelling, "***")
-    text = re.sub(r"\b(sk|pk|rk)-[A-Za-z0-9_-]{12,}", "***", text)
-    text = re.sub(r"(?i)\bbearer\s+[^\s\"',;]{8,}", "Bearer ***", text)
-    shown = "".join(c if c.isprintable() else " " for c in text[: 4 * MAX_DETAIL_CHARS])
-    shown = " ".join(shown.split())
-    if len(shown) > MAX_DETAIL_CHARS:
-        shown = shown[: MAX_DETAIL_CHARS - 1] + "…"
-    return shown
+    text = redact(text[: 4 * MAX_DETAIL_CHARS])
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return shown if len(shown) <= MAX_DETAIL_CHARS else f"{shown[: MAX_DETAIL_CHARS - 1]}…"
 
 
 def _number(value: Any) -> float | None:

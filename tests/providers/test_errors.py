@@ -227,7 +227,7 @@ def test_a_proxy_that_does_not_answer_is_named(
 
 
 def test_keys_are_never_shown_and_long_answers_are_one_line() -> None:
-    with pytest.raises(ProviderError) as caught, translate_errors(ENDPOINT):
+    with pytest.raises(ProviderError) as caught, translate_errors(replace(ENDPOINT)):
         raise ValueError("header was Bearer sekret-key and sk-proj-abcdefghijklmnop")
     error = caught.value
     quoted = str(error_of(400, "bad: authorization: bearer eyJhbGciOi.J9-x_y=, try again"))
