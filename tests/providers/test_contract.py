@@ -94,7 +94,7 @@ FAULTS: list[tuple[dict[str, Any], type[ProviderError], str]] = [
      RefusedError, "--model"),
     ({"error": {"status": 401, "text": f"No: {KEY} (\x1b[31mred)"}}, AuthenticationError, ""),
     *(
-        ({"error": {"status": 401, "text": base64.b64encode(quoted).decode()}}, ProviderError, "[red")
+        ({"error": {"status": 401, "text": base64.b64encode(quoted).decode()}}, ProviderError, "[")
         for quoted in (f"{before}{KEY}\r\n".encode() for before in ("", "Bearer ", "x: ", "ab"))
     ),
 ]  # fmt: skip
