@@ -17,12 +17,7 @@ from hypothesis import strategies as st
 from kode import durable
 from kode.errors import BusyError, StorageError
 
-
-def fail_with(number: int) -> Callable[..., int]:
-    def fail(*_: object, **__: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    return fail
+Change = Callable[[Path], object]
 
 
 def names_synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -48,31 +43,23 @@ def is_free(path: Path) -> bool:
     return True
 
 
-def test_replace_writes_exact_bytes_for_the_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    durable.replace(path, b"one")
-    durable.replace(path, b"two")
-    assert path.read_bytes() == b"two"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert os.listdir(tmp_path) == ["f"]
+def mode_of(path: Path) -> int:
+    return path.stat().st_mode & 0o777
 
 
-def test_a_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
+def test_replace_writes_exact_bytes_with_its_mode_and_keeps_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "f", tmp_path / "link"
+    link.symlink_to(path)
     before = os.umask(0o077)
     try:
-        durable.replace(tmp_path / "f", b"new", mode=0o755)
+        durable.replace(path, b"one")
+        assert mode_of(path) == 0o600
+        durable.replace(link, b"two", mode=0o755)
     finally:
         os.umask(before)
-    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o755
-
-
-def test_replace_follows_a_link_so_that_it_stays_one(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.write_bytes(b"old")
-    link.symlink_to(target)
-    durable.replace(link, b"new")
+    assert (path.read_bytes(), mode_of(path)) == (b"two", 0o755)
     assert link.is_symlink()
-    assert target.read_bytes() == b"new"
+    assert sorted(os.listdir(tmp_path)) == ["f", "link"]
 
 
 def lock(folder: Path) -> None:
@@ -88,11 +75,8 @@ def lock(folder: Path) -> None:
         lambda folder: lock(folder / "a"),
         lock,
     ],
-    ids=["file", "folder", "folder to lock", "lock"],
 )
-def test_a_link_in_the_way_is_not_written_through(
-    tmp_path: Path, write: Callable[[Path], object]
-) -> None:
+def test_a_link_in_the_way_is_not_written_through(tmp_path: Path, write: Change) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("elsewhere")
     with pytest.raises(StorageError):
@@ -104,10 +88,13 @@ def test_a_link_in_the_way_is_not_written_through(
 def test_a_fault_at_any_step_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     path = tmp_path / "f"
     durable.replace(path, b"old")
     with monkeypatch.context() as patch:
-        patch.setattr(durable.os, call, fail_with(errno.ENOSPC))
+        patch.setattr(durable.os, call, fail)
         with pytest.raises(StorageError, match="disk is full"):
             durable.replace(path, b"new")
     assert path.read_bytes() == b"old"
@@ -141,11 +128,13 @@ def test_a_file_is_synced_before_it_gets_its_name(
 
     def rename(source: str, target: str, **folders: int) -> None:
         renamed.append(os.stat(tmp_path / source).st_ino in synced)
+        durable.remove_stale_temporaries(tmp_path)  # that of a living writer stays
         real(source, target, **folders)
 
     monkeypatch.setattr(durable.os, "rename", rename)
     durable.replace(tmp_path / "f", b"new")
     assert renamed == [True]
+    assert (tmp_path / "f").read_bytes() == b"new"
 
 
 @pytest.mark.parametrize(
@@ -159,10 +148,9 @@ def test_a_file_is_synced_before_it_gets_its_name(
         lambda folder: durable.make_folder(folder / "a", follow=False),
         lambda folder: durable.make_folder(folder / "by a process that was killed"),
     ],
-    ids=["append", "replace", "remove", "set aside", "new folder", "no links", "old folder"],
 )
 def test_a_changed_name_is_synced_before_the_call_returns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change
 ) -> None:
     (tmp_path / "old").write_bytes(b"old")
     (tmp_path / "by a process that was killed").mkdir()
@@ -177,17 +165,16 @@ def test_a_changed_name_is_synced_before_the_call_returns(
 def test_a_deleted_folder_is_made_private_and_synced_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follow: bool
 ) -> None:
-    synced = names_synced(monkeypatch)
-    durable.make_folder(tmp_path / "a" / "b", follow=follow)
-    (tmp_path / "a" / "b").rmdir()
-    (tmp_path / "a").rmdir()
+    synced, folder = names_synced(monkeypatch), tmp_path / "a"
+    durable.make_folder(folder / "b", follow=follow)
+    (folder / "b").rmdir()
+    folder.rmdir()
     synced.clear()
 
-    durable.make_folder(tmp_path / "a" / "b", follow=follow)
+    durable.make_folder(folder / "b", follow=follow)
 
-    assert {tmp_path.stat().st_ino, (tmp_path / "a").stat().st_ino} <= {*synced}
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+    assert {tmp_path.stat().st_ino, folder.stat().st_ino} <= {*synced}
+    assert (mode_of(folder), mode_of(folder / "b")) == (0o700, 0o700)
 
 
 # ── files of lines ───────────────────────────────────────────────────────────────────────────
@@ -258,24 +245,19 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_log_that_lost_its_last_line_is_found(log: Path) -> None:
+def test_what_a_log_has_lost_is_found_until_it_is_forgotten(log: Path) -> None:
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
-    assert durable.lost_bytes(log) == 0
-
-    log.write_bytes(b"".join(lines[:2]))
-    assert durable.lost_bytes(log) == len(lines[2])
-
+    for content, lost in (
+        (whole, 0),
+        (b"".join(lines[:2]), len(lines[2])),
+        (whole + b"unnoted\n", 0),
+        (b"", len(whole)),
+    ):
+        log.write_bytes(content)
+        assert durable.lost_bytes(log) == lost
     log.unlink()
-    assert durable.lost_bytes(log) == len(whole)
-
-
-def test_a_log_longer_than_its_note_lost_nothing(log: Path) -> None:
-    with log.open("ab") as file:
-        file.write(b"unnoted\n")
-    assert durable.lost_bytes(log) == 0
-    assert durable.noted_length(log) > 0
-
+    assert durable.lost_bytes(log) == durable.noted_length(log) == len(whole)
     durable.forget_length(log)
     assert durable.lost_bytes(log) == durable.noted_length(log) == 0
 
@@ -300,8 +282,7 @@ def test_an_entry_in_place_of_a_note_stops_no_append(
 
     durable.append_lines(log, [b"{}"])
 
-    assert log.read_bytes() == b"{}\n"
-    assert durable.lost_bytes(log) == 0
+    assert (log.read_bytes(), durable.lost_bytes(log)) == (b"{}\n", 0)
     assert victim.read_text() == "whole"
 
 
@@ -357,12 +338,12 @@ def test_a_lock_is_free_though_a_child_holds_its_file(
     copies: list[int] = []
     real = fcntl.flock
 
-    def lock(descriptor: int, operation: int) -> None:
+    def take(descriptor: int, operation: int) -> None:
         copies.append(os.dup(descriptor))
         real(descriptor, operation)
 
     with monkeypatch.context() as patch:
-        patch.setattr(durable.fcntl, "flock", lock)
+        patch.setattr(durable.fcntl, "flock", take)
         with durable.locked(tmp_path):
             pass
     assert is_free(tmp_path / ".lock")
@@ -382,28 +363,15 @@ def test_a_damaged_file_is_set_aside_and_overwrites_nothing(tmp_path: Path) -> N
 
 
 def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
-    (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}1").symlink_to(tmp_path)
-    (tmp_path / "sub" / "kept").write_bytes(b"whole")
+    below = tmp_path / "sub"
+    below.mkdir()
+    (below / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
+    (below / f"{durable.TEMPORARY_PREFIX}1").symlink_to(tmp_path)
+    (below / "kept").write_bytes(b"whole")
     durable.remove_stale_temporaries(tmp_path)
-    assert len(os.listdir(tmp_path / "sub")) == 3
+    assert len(os.listdir(below)) == 3
     durable.remove_stale_temporaries(tmp_path, also_below=True)
-    assert os.listdir(tmp_path / "sub") == ["kept"]
-
-
-def test_a_temporary_file_of_a_living_writer_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.rename
-
-    def meanwhile(source: str, target: str, **options: int) -> None:
-        durable.remove_stale_temporaries(tmp_path)
-        real(source, target, **options)
-
-    monkeypatch.setattr(durable.os, "rename", meanwhile)
-    durable.replace(tmp_path / "f", b"new")
-    assert (tmp_path / "f").read_bytes() == b"new"
+    assert os.listdir(below) == ["kept"]
 
 
 def test_a_file_removed_as_stale_too_early_is_written_again(
@@ -412,8 +380,8 @@ def test_a_file_removed_as_stale_too_early_is_written_again(
     real = os.open
     removed: list[str] = []
 
-    def opened(path: str, flags: int, *rest: int, **folder: int) -> int:
-        descriptor = real(path, flags, *rest, **folder)
+    def opened(path: str, flags: int, *more: int, **folder: int) -> int:
+        descriptor = real(path, flags, *more, **folder)
         if not removed and str(path).startswith(durable.TEMPORARY_PREFIX):
             removed.append(path)
             os.unlink(tmp_path / path)
