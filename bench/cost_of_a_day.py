@@ -33,9 +33,9 @@ from unittest.mock import patch
 
 from bench.measure import configure, report, sized, workplace
 from bench.prefix import asks_for_note, is_of_session
+from tests.scripted_server import last_user_text
 from tests.strict_server import StrictServer
 from tests.strict_server.cache import Cache, Cost, Piece
-from tests.strict_server.server import said_last
 
 TURNS = sized(40, 8)
 OPENINGS = 4
@@ -200,7 +200,7 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
     """The model's part: a call after the person's words, an answer after its result."""
     if not is_of_session(request):
         return {"text": "The parser was read part by part; nothing was changed. " * 20}
-    asked = re.findall(r"Task (\d+)\. Look", said_last(request))
+    asked = re.findall(r"Task (\d+)\. Look", last_user_text(request))
     if not asked:
         return {
             "thinking": "The loop stops at the first blank line, since strip() of it is false. "

@@ -14,7 +14,8 @@ On its own: `python -m tests.scripted_server --port 0 --script FILE` prints the 
 
 A script is a list of replies (the same JSON as `kode.providers.scripted`), or a function
 `script(request: dict) -> reply`. Replies play in order; one with `"match"` plays whenever its
-regular expression is found in the text of a last message that is the user's (`^`: a line of it).
+regular expression is found in the text of a last message that is the user's (`^`: a line of it);
+one with `model` only for that model, which then has an order of its own.
 
     text, thinking     what is said
     calls              [{"name", "arguments": {...} or raw text, "id"?}]
@@ -54,7 +55,7 @@ import re
 import sys
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -82,8 +83,6 @@ class Recorded:
     """From 1 over the server's life."""
     target: str = ""
     """The path with its query."""
-    cached: int | None = None
-    """Bytes of its beginning that the server had read before; None where it keeps nothing."""
     usage: dict[str, int] = field(default_factory=dict)
     """As it was reported, by kode's names."""
     at: float = field(default_factory=time.monotonic)
@@ -98,8 +97,7 @@ class ScriptedServer:
     """Plays a script. As a context manager it serves from a thread of its own.
 
     `keep` limits how many of the latest requests are kept in `requests`; None keeps all.
-    `repeat_last` plays the last reply again and again once the script is through. With
-    `prefix_cache` it counts tokens as a server that keeps what it has read: see `PrefixCache`.
+    `repeat_last` plays the last reply again and again once the script is through.
     """
 
     record = Recorded
@@ -111,7 +109,6 @@ class ScriptedServer:
         port: int = 0,
         keep: int | None = None,
         repeat_last: bool = False,
-        prefix_cache: bool = False,
     ) -> None:
         self.script = script
         self.port = port
@@ -129,11 +126,9 @@ class ScriptedServer:
         """Of the requests, over the server's life."""
         self.open_connections = 0
         self.disconnects = 0
-        self.streamed = 0
-        """How many streams of a reply with a `wire` or a delay went out to their end."""
         """Connections that the client closed before its answer was whole."""
-        self.next_reply = 0
-        self.cache = PrefixCache() if prefix_cache else None
+        self.played: Counter[str] = Counter()
+        """How many of the script's replies for a model ("": for any) have been played."""
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -169,7 +164,7 @@ class ScriptedServer:
     def play(self, script: Script) -> None:
         """Starts another script from its beginning, and forgets the requests so far."""
         self.script = script
-        self.next_reply = 0
+        self.played.clear()
         self.requests.clear()
 
     def wait_for_requests(self, number: int, timeout_s: float = 30.0) -> None:
@@ -184,19 +179,23 @@ class ScriptedServer:
         """The reply to a request."""
         if callable(self.script):
             return self.script(request.json)
+        text = last_user_text(request.json) if any("match" in r for r in self.script) else ""
         for reply in self.script:
-            if "match" in reply and re.search(
-                reply["match"], last_user_text(request.json), re.MULTILINE
-            ):
+            if "match" in reply and re.search(reply["match"], text, re.MULTILINE):
                 return reply
         ordered = [reply for reply in self.script if "match" not in reply]
-        if self.next_reply >= len(ordered):
+        model = ""
+        if any("model" in reply for reply in ordered):
+            name = request.json.get("model")
+            model = name if any(reply.get("model") == name for reply in ordered) else ""
+            ordered = [reply for reply in ordered if reply.get("model", "") == model]
+        if self.played[model] >= len(ordered):
             if ordered and self.repeat_last:
                 return ordered[-1]
-            text = f"The script has {len(ordered)} replies and kode asked for one more"
-            return {"error": {"status": 400, "text": text}}
-        self.next_reply += 1
-        return ordered[self.next_reply - 1]
+            text = f"The script has {len(ordered)} replies and was asked for one more"
+            return {"error": {"status": 400, "text": text}, "is_through": True}
+        self.played[model] += 1
+        return ordered[self.played[model] - 1]
 
     def connection(self) -> asyncio.Protocol:
         return Connection(self)
@@ -225,48 +224,6 @@ class ScriptedServer:
             if time.monotonic() > deadline:
                 raise AssertionError(f"the scripted server did not see {what} in {timeout_s} s")
             time.sleep(0.002)
-
-
-class PrefixCache:
-    """What a server has read of each model's requests, in the order it reads them. Of a new one
-    the longest beginning that any of them had costs it nothing."""
-
-    def __init__(self) -> None:
-        self._read: dict[str, list[bytes]] = {}
-
-    def take(self, request: Recorded) -> int:
-        """How many bytes of a request's beginning were read before; it is kept for the next."""
-        text, earlier = read_in_order(request), self._read.setdefault(request.json["model"], [])
-        cached = max((common_bytes(text, one) for one in earlier), default=0)
-        earlier.append(text)
-        return cached
-
-    def forget(self) -> None:
-        """As when it has not been asked for a while."""
-        self._read.clear()
-
-
-def common_bytes(one: bytes, other: bytes) -> int:
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def read_in_order(request: Recorded) -> bytes:
-    """What the model reads of a request: with Anthropic the tools first, with others the system
-    prompt. Marks for the cache are no part of it."""
-    body = request.json
-    if is_responses(request):
-        parts = [body.get("instructions", ""), body.get("tools", []), *body.get("input", ())]
-        text = "\n".join(json.dumps(part, ensure_ascii=False) for part in parts)
-        return text.replace(', "prompt_cache_breakpoint": {"mode": "explicit"}', "").encode()
-    messages, tools = list(body.get("messages", ())), body.get("tools", [])
-    if is_anthropic(request):
-        parts = [tools, body.get("system", []), *messages]
-    else:
-        system = [messages.pop(0)] if messages and messages[0]["role"] == "system" else []
-        parts = [system, tools, *messages]
-    text = "\n".join(json.dumps(part, ensure_ascii=False) for part in parts)
-    return text.replace(', "cache_control": {"type": "ephemeral"}', "").encode()
 
 
 class Connection(asyncio.Protocol):
@@ -363,8 +320,6 @@ class Connection(asyncio.Protocol):
             reply = self.server.choose(request)
         except Exception as error:  # a script function's bug must not hang the test
             reply = {"error": {"status": 500, "text": f"the script failed: {error!r}"}}
-        if self.server.cache is not None:
-            request.cached = self.server.cache.take(request)
         if is_plain(reply):
             self.transport.write(plain_response(request, reply))
             return
@@ -391,7 +346,6 @@ class Connection(asyncio.Protocol):
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         await asyncio.sleep(reply.get("wire", {}).get("linger_s", 0))
         self.transport.write(b"0\r\n\r\n")
-        self.server.streamed += 1
 
 
 def is_plain(reply: Reply) -> bool:
@@ -767,15 +721,13 @@ def anthropic_usage(request: Recorded, reply: Reply) -> dict[str, int]:
 def last_user_text(body: dict[str, Any]) -> str:
     """The text of the last message when it is the user's and holds no tool results; else ""."""
     messages = body.get("messages") or body.get("input") or [{}]
-    last = messages[-1]
-    content = last.get("content")
-    if last.get("role") != "user":
+    last = {"role": "user", "content": messages} if isinstance(messages, str) else messages[-1]
+    content = last.get("content") or ""
+    if last.get("role") != "user" or isinstance(content, str):
+        return content if last.get("role") == "user" else ""
+    if any(part.get("type") == "tool_result" for part in content):
         return ""
-    if isinstance(content, str):
-        return content
-    if any(part.get("type") == "tool_result" for part in content or ()):
-        return ""
-    return "\n".join(part.get("text", "") for part in content or ())
+    return "\n".join(part.get("text", "") for part in content)
 
 
 def stop_of(reply: Reply) -> str:
@@ -829,11 +781,6 @@ def usage_of(request: Recorded, reply: Reply) -> dict[str, int]:
     said += sum(len(arguments_text(call)) + 20 for call in reply.get("calls", ()))
     counted = {"input_tokens": len(request.body) // 4, "output_tokens": said // 4 + 1}
     counted |= {"cached_tokens": 0, "cache_write_tokens": 0}
-    if request.cached is not None:
-        counted["input_tokens"] = len(read_in_order(request)) // 4
-        counted["cached_tokens"] = request.cached // 4
-        if is_anthropic(request):
-            counted["cache_write_tokens"] = counted["input_tokens"] - counted["cached_tokens"]
     request.usage = counted | reply.get("usage", {})
     return request.usage
 

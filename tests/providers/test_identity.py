@@ -350,7 +350,7 @@ async def test_items_of_a_response_go_back_as_they_came(
     reuse: Connect, items: list[Object]
 ) -> None:
     items = [{**one, "call_id": f"call_{one['id']}"} if "call_id" in one else one for one in items]
-    frames = response_stream.events({"status": "completed", "output": items}, {})
+    frames = response_stream.events({"status": "completed", "output": items})
     while items and items[-1]["type"] == "reasoning":
         items = items[:-1]  # nothing came of it
 

@@ -14,11 +14,10 @@ from typing import Any
 
 from tests.strict_server import shapes
 from tests.strict_server.cache import Cache, Cost, Piece
-from tests.strict_server.faults import Refused
+from tests.strict_server.faults import Refused, refuse
 from tests.strict_server.memory import Key, Memory
 from tests.strict_server.models import Model
 from tests.strict_server.responses import (
-    check_cache_key,
     check_effort,
     check_length,
     check_limits,
@@ -92,13 +91,12 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
         _reasoning(body, vendor)
     pieces = list(_pieces(body))
     marks = sum(bool(piece.mark) for piece in pieces)
-    if vendor == "openrouter" and marks > 4:
-        raise Refused(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
+    words = f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
+    refuse(vendor == "openrouter" and marks > 4, words)
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
-    if total > model.window:
-        words = f"This model's maximum context length is {model.window} tokens. However, your "
-        tail = f"messages resulted in {total} tokens. Please reduce the length of the messages."
-        raise Refused(words + tail, param="messages", code="context_length_exceeded")
+    words = f"This model's maximum context length is {model.window} tokens. However, your messages "
+    words += f"resulted in {total} tokens. Please reduce the length of the messages."
+    refuse(total > model.window, words, param="messages", code="context_length_exceeded")
     options = body.get("prompt_cache_options") or {}
     if vendor == "openai" and (options or marks) and not model.breakpoints:
         raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
@@ -134,11 +132,10 @@ def signs_calls(vendor: str, model: Model) -> bool:
 
 
 def _closed(body: Body, vendor: str) -> None:
-    allowed = CLOSED_BODIES.get(vendor)
+    allowed, fields = CLOSED_BODIES.get(vendor), CLOSED_MESSAGES.get(vendor)
     for name in body:
         if allowed is not None and name not in allowed:
             raise _unknown(vendor, name, name)
-    fields = CLOSED_MESSAGES.get(vendor)
     for at, message in enumerate(body.get("messages", ())):
         for name in message:
             if fields is not None and name not in fields:
@@ -154,10 +151,10 @@ def _unknown(vendor: str, path: str, name: str) -> Refused:
     if vendor == "cerebras":
         words = f"property '{path}' is unsupported"
         return Refused(words, param=name, code="wrong_api_format")
-    at = ".".join(path.split(".")[:2])
     words = f"property '{name}' is unsupported"
     if "." in path:
-        role = path.split(".")[2]
+        _, at, role, _ = path.split(".")
+        at = f"messages.{at}"
         words = f"'{at}' : for 'role:{role}' the following must be satisfied[('{at}' : {words})]"
     return Refused(words)
 
@@ -171,24 +168,22 @@ GOOGLE_KEYWORDS = frozenset(
 
 
 def _google_schema(schema: Body, path: str) -> None:
+    unknown = "Invalid JSON payload received. Unknown name"
     for name in schema:
-        if name not in GOOGLE_KEYWORDS:
-            words = f"Invalid JSON payload received. Unknown name \"{name}\" at '{path}'"
-            raise Refused(f"{words}: Cannot find field.")
-    if isinstance(schema.get("type"), list):
-        words = "Proto field is not repeating, cannot start list."
-        raise Refused(f"Invalid JSON payload received. Unknown name \"type\" at '{path}': {words}")
-    if "anyOf" in schema and len(schema) > 1:
-        words = "schema specified other fields alongside any_of. When using any_of, it must be "
-        raise Refused(f"{path} {words}the only field set.")
-    if schema.get("type") == "array" and "items" not in schema:
-        raise Refused(f"* GenerateContentRequest.{path}.items: missing field.")
-    if schema.get("enum") and schema.get("type") != "string":
-        raise Refused(f"* GenerateContentRequest.{path}.enum: only allowed for STRING type")
+        words = f"{unknown} \"{name}\" at '{path}': Cannot find field."
+        refuse(name not in GOOGLE_KEYWORDS, words)
+    words = f"{unknown} \"type\" at '{path}': Proto field is not repeating, cannot start list."
+    refuse(isinstance(schema.get("type"), list), words)
+    words = "schema specified other fields alongside any_of. When using any_of, it must be the only"
+    refuse("anyOf" in schema and len(schema) > 1, f"{path} {words} field set.")
+    place = f"* GenerateContentRequest.{path}"
+    is_bare = schema.get("type") == "array" and "items" not in schema
+    refuse(is_bare, f"{place}.items: missing field.")
+    is_odd = schema.get("enum") and schema.get("type") != "string"
+    refuse(is_odd, f"{place}.enum: only allowed for STRING type")
     for at, name in enumerate(schema.get("required", ())):
-        if name not in schema.get("properties", {}):
-            words = f"required[{at}]: property is not defined"
-            raise Refused(f"* GenerateContentRequest.{path}.{words}")
+        words = f"{place}.required[{at}]: property is not defined"
+        refuse(name not in schema.get("properties", {}), words)
     for name, inner in schema.get("properties", {}).items():
         _google_schema(inner, f"{path}.properties[{name}]")
     for at, inner in enumerate(schema.get("anyOf", ())):
@@ -198,32 +193,32 @@ def _google_schema(schema: Body, path: str) -> None:
 
 
 def _openai(body: Body, model: Model) -> None:
-    if model.responses_only:
-        words = "This model is only supported in v1/responses and not in v1/chat/completions."
-        raise Refused(words, status=404, param="model")
+    words = "This model is only supported in v1/responses and not in v1/chat/completions."
+    refuse(model.responses_only, words, status=404, param="model")
     effort = body.get("reasoning_effort")
     check_effort(effort, "reasoning_effort", model)
     functions = [tool for tool in body.get("tools") or () if tool["type"] == "function"]
     counts = effort if model.chat_tools == "given" else effort or model.default_effort
-    if functions and model.chat_tools != "any" and counts not in (None, "none"):
-        words = f"Function tools with reasoning_effort are not supported for {model.name} in "
-        tail = "/v1/chat/completions. To use function tools, use /v1/responses or set "
-        raise Refused(words + tail + "reasoning_effort to 'none'.", param="reasoning_effort")
+    words = f"Function tools with reasoning_effort are not supported for {model.name} in "
+    words += "/v1/chat/completions. To use function tools, use /v1/responses or set "
+    words += "reasoning_effort to 'none'."
+    thinks = functions and model.chat_tools != "any" and counts not in (None, "none")
+    refuse(thinks, words, param="reasoning_effort")
     for name in ("temperature", "top_p"):
-        if body.get(name) not in (None, 1) and not model.sampling:
-            words = f"Unsupported value: '{name}' does not support {body[name]} with this model."
-            tail = "Only the default (1) value is supported."
-            raise Refused(f"{words} {tail}", param=name, code="unsupported_value")
+        words = f"Unsupported value: '{name}' does not support {body.get(name)} with this model. "
+        words += "Only the default (1) value is supported."
+        is_odd = body.get(name) not in (None, 1) and not model.sampling
+        refuse(is_odd, words, param=name, code="unsupported_value")
     if body.get("max_tokens") is not None and model.reasons:
         refused = unsupported("max_tokens")
         refused.message += " Use 'max_completion_tokens' instead."
         raise refused
     check_limits(body, "max_completion_tokens", model)
     check_limits(body, "max_tokens", model)
-    check_cache_key(body)
-    if body.get("stream_options") is not None and not body.get("stream"):
-        words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise Refused(words, param="stream_options")
+    check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
+    words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+    is_alone = body.get("stream_options") is not None and not body.get("stream")
+    refuse(is_alone, words, param="stream_options")
     wanted = (body.get("response_format") or {}).get("json_schema") or {}
     if wanted.get("strict"):
         where = f"response_format '{wanted['name']}'"
@@ -239,58 +234,56 @@ def _openai(body: Body, model: Model) -> None:
 def _roles(body: Body, vendor: str) -> None:
     before = ""
     for at, message in enumerate(body["messages"]):
-        role = message["role"]
-        if role == "developer" and vendor in NO_DEVELOPER:
-            words = f"messages[{at}].role: unknown variant `developer`, expected one of "
-            raise Refused(f"{words}`system`, `user`, `assistant`, `tool`", status=422)
-        if vendor == "mistral" and before == "tool" and role == "user":
-            words = "Unexpected role 'user' after role 'tool'"
-            raise Refused(words, kind="invalid_request_message_order", code="3230")
+        role, content = message["role"], message.get("content")
+        words = f"messages[{at}].role: unknown variant `developer`, expected one of `system`, "
+        words += "`user`, `assistant`, `tool`"
+        refuse(role == "developer" and vendor in NO_DEVELOPER, words, status=422)
+        is_late = vendor == "mistral" and before == "tool" and role == "user"
+        words = "Unexpected role 'user' after role 'tool'"
+        refuse(is_late, words, kind="invalid_request_message_order", code="3230")
         before = role
-        empty = message.get("content") in (None, "", [])
-        if role == "assistant" and empty and not message.get("tool_calls"):
-            words = f"Invalid value for 'messages[{at}].content': expected a string, got null."
-            if vendor == "moonshot":
-                words = f"Invalid request: the message at position {at} with role 'assistant' "
-                words += "must not be empty"
-            raise Refused(words, param=f"messages.[{at}].content")
-        if isinstance(message.get("content"), list) and vendor == "deepseek":
-            for part in message["content"]:
-                if part["type"] != "text":
-                    words = f"unknown variant `{part['type']}`, expected `text`"
-                    raise Refused(f"messages[{at}]: {words}")
+        words = f"Invalid value for 'messages[{at}].content': expected a string, got null."
+        if vendor == "moonshot":
+            words = f"Invalid request: the message at position {at} with role 'assistant' must not "
+            words += "be empty"
+        empty = role == "assistant" and content in (None, "", []) and not message.get("tool_calls")
+        refuse(empty, words, param=f"messages.[{at}].content")
+        for part in content if isinstance(content, list) and vendor == "deepseek" else ():
+            words = f"messages[{at}]: unknown variant `{part['type']}`, expected `text`"
+            refuse(part["type"] != "text", words)
 
 
 def _pairs(messages: list[Message], vendor: str) -> None:
     waiting: list[str] = []
     for at, message in enumerate([*messages, {"role": "end"}]):
         if message["role"] == "tool":
-            if message["tool_call_id"] not in waiting:
-                words = "Invalid parameter: messages with role 'tool' must be a response to a "
-                tail = "preceeding message with 'tool_calls'."
-                raise Refused(words + tail, param=f"messages.[{at}].role")
+            words = "Invalid parameter: messages with role 'tool' must be a response to a "
+            words += "preceeding message with 'tool_calls'."
+            is_odd = message["tool_call_id"] not in waiting
+            refuse(is_odd, words, param=f"messages.[{at}].role")
             waiting.remove(message["tool_call_id"])
             continue
         if waiting:
             raise _unanswered(waiting, at, vendor)
-        calls = message.get("tool_calls") or ()
-        waiting = [call["id"] for call in calls]
-        for call in calls:
-            if vendor == "mistral" and not re.fullmatch("[a-zA-Z0-9]{9}", call["id"]):
-                words = f"Tool call id was {call['id']} but must be a-z, A-Z, 0-9, with a length "
-                raise Refused(f"{words}of 9.", kind="invalid_function_call", code="3280")
+        waiting = [call["id"] for call in message.get("tool_calls") or ()]
+        for name in waiting if vendor == "mistral" else ():
+            words = f"Tool call id was {name} but must be a-z, A-Z, 0-9, with a length of 9."
+            is_odd = not re.fullmatch("[a-zA-Z0-9]{9}", name)
+            refuse(is_odd, words, kind="invalid_function_call", code="3280")
 
 
 def _unanswered(waiting: list[str], at: int, vendor: str) -> Refused:
     if vendor == "gemini":
-        words = "Please ensure that the number of function response parts is equal to the number "
-        return Refused(f"{words}of function call parts of the function call turn.")
+        words = "Please ensure that the number of function response parts is equal to the number of"
+        return Refused(f"{words} function call parts of the function call turn.")
     if vendor == "mistral":
         words = "Not the same number of function calls and responses"
         return Refused(words, kind="invalid_request_message_order", code="3230")
-    words = "An assistant message with 'tool_calls' must be followed by tool messages responding "
-    tail = "to each 'tool_call_id'. The following tool_call_ids did not have response messages: "
-    return Refused(words + tail + ", ".join(waiting), param=f"messages.[{at}].role")
+    words = (
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
+    )
+    words += "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
+    return Refused(words + ", ".join(waiting), param=f"messages.[{at}].role")
 
 
 def _signatures(messages: list[Message]) -> None:
@@ -300,32 +293,30 @@ def _signatures(messages: list[Message]) -> None:
         for number, call in enumerate(message.get("tool_calls") or ()):
             google = (call.get("extra_content") or {}).get("google") or {}
             signature = google.get("thought_signature")
-            if not signature and number == 0:
-                name = call["function"]["name"]
-                raise Refused(MISSING_SIGNATURE.format(name=name, at=at + 1))
-            if signature and signature not in UNSIGNED and unseal(signature) is None:
-                raise Refused("Corrupted thought signature.")
+            words = MISSING_SIGNATURE.format(name=call["function"]["name"], at=at + 1)
+            refuse(not signature and number == 0, words)
+            is_known = not signature or signature in UNSIGNED or unseal(signature) is not None
+            refuse(not is_known, "Corrupted thought signature.")
 
 
 def _reasoning(body: Body, vendor: str) -> None:
     """Of every message with calls in the conversation, as DeepSeek's guide says ("in all subsequent
     requests"): the field must be there. It may be empty for DeepSeek; Kimi takes an empty one for a
     missing one (earendil-works/pi#4178)."""
-    if vendor == "moonshot":
-        if body.get("reasoning_effort") is not None and body.get("thinking") is not None:
-            raise Refused("cannot specify both 'thinking' and 'reasoning_effort'")
-        if body.get("tool_choice") not in (None, "auto", "none"):
-            raise Refused("tool_choice 'required' is incompatible with thinking enabled")
+    is_kimi = vendor == "moonshot"
+    both = body.get("reasoning_effort") is not None and body.get("thinking") is not None
+    refuse(is_kimi and both, "cannot specify both 'thinking' and 'reasoning_effort'")
+    forced = body.get("tool_choice") not in (None, "auto", "none")
+    refuse(is_kimi and forced, "tool_choice 'required' is incompatible with thinking enabled")
     for at, message in enumerate(body["messages"]):
         if not message.get("tool_calls"):
             continue
         thought = message.get("reasoning_content")
-        if vendor == "deepseek" and not isinstance(thought, str):
-            words = "The `reasoning_content` in the thinking mode must be passed back to the API."
-            raise Refused(words, code="invalid_request_error")
-        if vendor == "moonshot" and not thought:
-            words = "thinking is enabled but reasoning_content is missing in assistant tool call "
-            raise Refused(f"{words}message at index {at}")
+        words = "The `reasoning_content` in the thinking mode must be passed back to the API."
+        is_lost = vendor == "deepseek" and not isinstance(thought, str)
+        refuse(is_lost, words, code="invalid_request_error")
+        words = "thinking is enabled but reasoning_content is missing in assistant tool call "
+        refuse(is_kimi and not thought, f"{words}message at index {at}")
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,12 @@ class Refused(Exception):
         self.headers: dict[str, str] = {}
 
 
+def refuse(is_wrong: Any, words: str, **more: Any) -> None:
+    """Raises `Refused` with the words where something is wrong."""
+    if is_wrong:
+        raise Refused(words, **more)
+
+
 class Scripted(Refused):
     """An error that the script wants: no fault of the client's."""
 

@@ -65,7 +65,7 @@ def make(
     }
     if searches:
         usage["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
-    details = {"type": "refusal", "category": reply.get("reason"), "explanation": None}
+    details = {"type": "refusal", "category": None, "explanation": None}
     message = {
         "id": new_id("msg_"),
         "type": "message",

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.strict_server import shapes
 from tests.strict_server.cache import Piece
-from tests.strict_server.faults import Refused
+from tests.strict_server.faults import Refused, refuse
 from tests.strict_server.memory import Key, Memory
 from tests.strict_server.models import Model
 from tests.strict_server.seals import compact, digest, unseal
@@ -64,8 +64,6 @@ class Checked:
     thinks: bool
     shows: bool
     """Whether thinking blocks hold text."""
-    prefix: str
-    """Digest of everything, to which the next thinking is bound."""
     pieces: list[Piece]
     transformations: list[dict[str, str]] | None = None
 
@@ -74,10 +72,11 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
     """Raises `Refused` for the first thing that the vendor would refuse."""
     betas = [b.strip() for b in headers.get("anthropic-beta", "").split(",") if b.strip()]
     _shape("beta messages" if betas else "messages", body, memory)
-    if "block_binding" in body.get("thinking", {}) and BINDING_BETA not in betas:
-        raise Refused(f"thinking.{body['thinking']['type']}.block_binding: {EXTRA}")
+    thinking = body.get("thinking", {})
+    is_bound = "block_binding" in thinking and BINDING_BETA not in betas
+    refuse(is_bound, f"thinking.{thinking.get('type')}.block_binding: {EXTRA}")
     _parameters(body, model)
-    _tools(body, model)
+    _tools(body)
     turns = turns_of(body)
     _marks(body, turns)
     _texts(body, turns)
@@ -87,20 +86,11 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
     transformations = _thinking(body, turns, model, thinks)
     pieces = pieces_of(body, turns)
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
-    if total > model.window:
-        raise Refused(f"prompt is too long: {total} tokens > {model.window} maximum")
-    display = body.get("thinking", {}).get("display")
+    refuse(total > model.window, f"prompt is too long: {total} tokens > {model.window} maximum")
+    display = thinking.get("display")
     shows = display == "summarized" or (display is None and not model.omits)
     reported = transformations if BINDING_BETA in betas else None
-    return Checked(turns, thinks, shows, _prefix(body, turns), pieces, reported)
-
-
-def check_count(body: Body, model: Model, memory: Memory) -> int:
-    """The tokens of a prompt for `count_tokens`."""
-    _shape("count", body, memory)
-    turns = turns_of(body)
-    _pairs(turns)
-    return sum(len(piece.text.encode()) for piece in pieces_of(body, turns)) // 4
+    return Checked(turns, thinks, shows, pieces, reported)
 
 
 # ── shape ────────────────────────────────────────────────────────────────────────────────────
@@ -116,15 +106,13 @@ def _shape(kind: str, body: Body, memory: Memory) -> None:
             _known(message, at, memory) for at, message in enumerate(plain["messages"])
         ]
     if wrong := shapes.fault(kind, plain):
-        where = ".".join(str(part) for part in wrong["path"])
-        raise Refused(f"{where}: {wrong['msg']}")
+        raise Refused(f"{'.'.join(map(str, wrong['path']))}: {wrong['msg']}")
 
 
 def _known(message: Any, at: int, memory: Memory) -> Any:
     if not isinstance(message, dict) or message.get("role") != "assistant":
         return message
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    blocks = texts_of(message.get("content"))
     if not isinstance(blocks, list):
         return message
     known = []
@@ -144,13 +132,16 @@ def key_of(block: Block) -> Key:
     return (kind, compact(block.get(name or ("id" if "id" in block else "tool_use_id"))))
 
 
+def texts_of(content: Any) -> Any:
+    """Text as a list of blocks."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
 def turns_of(body: Body) -> list[Turn]:
-    found = []
-    for at, message in enumerate(body["messages"]):
-        content = message.get("content", [])
-        text = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        found.append(Turn(message["role"], at, text))
-    return found
+    return [
+        Turn(message["role"], at, texts_of(message.get("content", [])))
+        for at, message in enumerate(body["messages"])
+    ]
 
 
 # ── parameters ───────────────────────────────────────────────────────────────────────────────
@@ -162,54 +153,41 @@ def _thinks(body: Body, model: Model) -> bool:
 
 
 def _parameters(body: Body, model: Model) -> None:
-    limit, most = body["max_tokens"], model.max_output
-    if limit < 0:
-        raise Refused("max_tokens: Input should be greater than or equal to 0")
-    if limit > most:
-        tail = f"which is the maximum allowed number of output tokens for {model.name}"
-        raise Refused(f"max_tokens: {limit} > {most}, {tail}")
-    thinking = body.get("thinking", {})
-    kind = thinking.get("type")
-    if kind and kind not in model.thinking:
-        instead = "adaptive" if "adaptive" in model.thinking else "enabled"
-        tail = f'Use "thinking.type.{instead}" and "output_config.effort" to control thinking.'
-        raise Refused(f'"thinking.type.{kind}" is not supported for this model. {tail}')
+    limit, most, thinking = body["max_tokens"], model.max_output, body.get("thinking", {})
+    refuse(limit < 0, "max_tokens: Input should be greater than or equal to 0")
+    tail = f"which is the maximum allowed number of output tokens for {model.name}"
+    refuse(limit > most, f"max_tokens: {limit} > {most}, {tail}")
+    kind, tokens = thinking.get("type"), thinking.get("budget_tokens", 0)
+    instead = "adaptive" if "adaptive" in model.thinking else "enabled"
+    tail = f'Use "thinking.type.{instead}" and "output_config.effort" to control thinking.'
+    words = f'"thinking.type.{kind}" is not supported for this model. {tail}'
+    refuse(kind and kind not in model.thinking, words)
     if kind == "enabled":
-        if thinking["budget_tokens"] < 1024:
-            name = "thinking.enabled.budget_tokens"
-            raise Refused(f"{name}: Input should be greater than or equal to 1024")
-        if thinking["budget_tokens"] >= limit:
-            raise Refused("`max_tokens` must be greater than `thinking.budget_tokens`.")
-    _effort(body.get("output_config", {}).get("effort"), model)
+        words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
+        refuse(tokens < 1024, words)
+        refuse(tokens >= limit, "`max_tokens` must be greater than `thinking.budget_tokens`.")
+    if effort := body.get("output_config", {}).get("effort"):
+        refuse(not model.efforts, "This model does not support the effort parameter.")
+        levels = ", ".join(sorted(model.efforts))
+        words = f"This model does not support effort level '{effort}'. Supported levels: {levels}."
+        refuse(effort not in model.efforts, words)
     for path, schema in _schemas(body):
         _closed(schema, path)
     _sampling(body, model)
     forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
-    if forced and (_thinks(body, model) or not model.forced_tool):
-        raise Refused("Thinking may not be enabled when tool_choice forces tool use.")
-
-
-def _effort(effort: str | None, model: Model) -> None:
-    if effort is None:
-        return
-    if not model.efforts:
-        raise Refused("This model does not support the effort parameter.")
-    if effort not in model.efforts:
-        levels = ", ".join(sorted(model.efforts))
-        words = f"This model does not support effort level '{effort}'. Supported levels: {levels}."
-        raise Refused(words)
+    words = "Thinking may not be enabled when tool_choice forces tool use."
+    refuse(forced and (_thinks(body, model) or not model.forced_tool), words)
 
 
 def _sampling(body: Body, model: Model) -> None:
     given = [name for name in SAMPLING if body.get(name) is not None]
     odd = [name for name in given if name != "temperature" or body[name] != 1]
-    if odd and not model.sampling:
-        raise Refused(f"`{odd[0]}` is deprecated for this model.")
-    if odd and odd != ["top_p"] and _thinks(body, model):
-        words = f"`{odd[0]}` may only be set to 1 when thinking is enabled or in adaptive mode."
-        raise Refused(words)
-    if "temperature" in given and "top_p" in given:
-        raise Refused("`temperature` and `top_p` cannot both be specified for this model.")
+    name = (*odd, "")[0]
+    refuse(odd and not model.sampling, f"`{name}` is deprecated for this model.")
+    words = f"`{name}` may only be set to 1 when thinking is enabled or in adaptive mode."
+    refuse(odd and odd != ["top_p"] and _thinks(body, model), words)
+    words = "`temperature` and `top_p` cannot both be specified for this model."
+    refuse("temperature" in given and "top_p" in given, words)
 
 
 def _schemas(body: Body) -> Iterator[tuple[str, Any]]:
@@ -223,68 +201,57 @@ def _schemas(body: Body) -> Iterator[tuple[str, Any]]:
 
 def _closed(schema: Any, path: str) -> None:
     """Structured output and strict tools want closed objects."""
-    if isinstance(schema, list):
-        for inner in schema:
-            _closed(inner, path)
-    if not isinstance(schema, dict):
-        return
-    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        tail = "'additionalProperties' must be explicitly set to false"
-        raise Refused(f"{path}: For 'object' type, {tail}")
-    for inner in schema.values():
+    for inner in schema if isinstance(schema, list) else ():
         _closed(inner, path)
+    if isinstance(schema, dict):
+        is_open = schema.get("type") == "object" and schema.get("additionalProperties") is not False
+        words = "'additionalProperties' must be explicitly set to false"
+        refuse(is_open, f"{path}: For 'object' type, {words}")
+        for inner in schema.values():
+            _closed(inner, path)
 
 
-def _tools(body: Body, model: Model) -> None:
-    seen = set()
+def _tools(body: Body) -> None:
+    names = [tool.get("name", "") for tool in body.get("tools", ())]
+    refuse(len({*names}) < len(names), "tools: Tool names must be unique.")
     for at, tool in enumerate(body.get("tools", ())):
-        name = tool.get("name", "")
-        if not NAME.fullmatch(name):
-            words = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
-            raise Refused(f"tools.{at}.custom.name: {words}")
-        if name in seen:
-            raise Refused("tools: Tool names must be unique.")
-        seen.add(name)
-        if "input_schema" in tool and tool["input_schema"].get("type") != "object":
-            raise Refused(f"tools.{at}.custom.input_schema.type: Input should be 'object'")
-        _schema(tool.get("input_schema", {}), f"tools.{at}.custom.input_schema")
-
-
-def _schema(schema: Body, path: str) -> None:
-    """Of a tool; from reports of 2026 in the issues of many agents."""
-    if schema.keys() & {"anyOf", "oneOf", "allOf"}:
+        path, schema = f"tools.{at}.custom", tool.get("input_schema", {})
+        words = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+        refuse(not NAME.fullmatch(names[at]), f"{path}.name: {words}")
+        path += ".input_schema"
+        is_none = "input_schema" in tool and schema.get("type") != "object"
+        refuse(is_none, f"{path}.type: Input should be 'object'")
+        # From reports of 2026 in the issues of many agents.
         words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
-        raise Refused(f"{path}: {words}")
-    if shapes.schema_fault(compact(schema)):
+        refuse(schema.keys() & {"anyOf", "oneOf", "allOf"}, f"{path}: {words}")
         words = "JSON schema is invalid. It must match JSON Schema draft 2020-12 "
-        raise Refused(f"{path}: {words}(https://json-schema.org/draft/2020-12).")
-    for name in schema.get("properties", {}):
-        if not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
+        words += "(https://json-schema.org/draft/2020-12)."
+        refuse(shapes.schema_fault(compact(schema)), f"{path}: {words}")
+        for name in schema.get("properties", {}):
             words = "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
-            raise Refused(f"{path}.properties: {words}")
+            is_odd = not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)
+            refuse(is_odd, f"{path}.properties: {words}")
 
 
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _marks(body: Body, turns: list[Turn]) -> None:
-    marks = [(path, block["cache_control"]) for path, block in _marked(body, turns)]
-    if body.get("cache_control"):
-        marks.append(("", body["cache_control"]))
-    if len(marks) > 4:
-        raise Refused(
-            f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."
-        )
+    marked = list(_marked(body, turns))
+    marks = [(path, block["cache_control"]) for path, block in marked]
+    marks += [("", body["cache_control"])] if body.get("cache_control") else []
+    words = f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."
+    refuse(len(marks) > 4, words)
     short = False
     for path, mark in marks:
-        if mark.get("ttl", "5m") == "1h" and short:
-            words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control "
-            order = "Note that blocks are processed in the following order: `tools`, `system`, "
-            raise Refused(f"{path}.cache_control.ttl: {words}block. {order}`messages`.")
+        words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
+        words += " Note that blocks are processed in the following order: `tools`, `system`, "
+        is_late = mark.get("ttl", "5m") == "1h" and short
+        refuse(is_late, f"{path}.cache_control.ttl: {words}`messages`.")
         short = short or mark.get("ttl", "5m") == "5m"
-    for path, block in _marked(body, turns):
-        if block.get("type") == "text" and not block["text"].strip():
-            raise Refused(f"{path}.text: cache_control cannot be set for empty text blocks")
+    for path, block in marked:
+        is_blank = block.get("type") == "text" and not block["text"].strip()
+        refuse(is_blank, f"{path}.text: cache_control cannot be set for empty text blocks")
 
 
 def _marked(body: Body, turns: list[Turn]) -> Iterator[tuple[str, Block]]:
@@ -294,28 +261,25 @@ def _marked(body: Body, turns: list[Turn]) -> Iterator[tuple[str, Block]]:
         places += [(f"system.{at}", block) for at, block in enumerate(system)]
     for turn in turns:
         for at, block in enumerate(turn.blocks):
-            where = f"messages.{turn.at}.content.{at}"
-            inner = block.get("content")
-            inner = inner if isinstance(inner, list) else []
-            places += [(f"{where}.content.{n}", b) for n, b in enumerate(inner)]
+            where, inner = f"messages.{turn.at}.content.{at}", block.get("content")
+            for number, each in enumerate(inner if isinstance(inner, list) else ()):
+                places.append((f"{where}.content.{number}", each))
             places.append((where, block))
     return ((path, block) for path, block in places if block.get("cache_control"))
 
 
 def _texts(body: Body, turns: list[Turn]) -> None:
-    system = body.get("system", "x")
-    for block in [] if isinstance(system, str) else system:
-        if not block["text"]:
-            raise Refused("system: text content blocks must be non-empty")
+    for block in texts_of(body.get("system", "x")):
+        refuse(not block["text"], "system: text content blocks must be non-empty")
     for turn in turns:
-        if not turn.blocks and not (turn is turns[-1] and turn.role == "assistant"):
-            tail = "all messages must have non-empty content except for the optional final "
-            raise Refused(f"messages.{turn.at}: {tail}assistant message")
+        words = "all messages must have non-empty content except for the optional final assistant"
+        is_last = turn is turns[-1] and turn.role == "assistant"
+        refuse(not turn.blocks and not is_last, f"messages.{turn.at}: {words} message")
         for block in turn.blocks:
-            if block["type"] == "text" and not block["text"]:
-                raise Refused("messages: text content blocks must be non-empty")
-            if block["type"] == "text" and not block["text"].strip():
-                raise Refused("messages: text content blocks must contain non-whitespace text")
+            text = block["text"] if block["type"] == "text" else "x"
+            refuse(not text, "messages: text content blocks must be non-empty")
+            words = "messages: text content blocks must contain non-whitespace text"
+            refuse(not text.strip(), words)
 
 
 ROLES = {"tool_use": "assistant", "server_tool_use": "assistant", "tool_result": "user"}
@@ -323,25 +287,22 @@ ROLES |= dict.fromkeys(THINKING, "assistant")
 
 
 def _roles(turns: list[Turn], model: Model, memory: Memory) -> None:
-    if not turns:
-        raise Refused("messages: at least one message is required")
-    if turns[0].role == "system":
-        words = "use the top-level 'system' parameter for the initial system prompt"
-        raise Refused(f"messages.0: {words}")
-    if turns[0].role != "user":
-        raise Refused('messages: first message must use the "user" role')
+    refuse(not turns, "messages: at least one message is required")
+    words = "messages.0: use the top-level 'system' parameter for the initial system prompt"
+    refuse(turns[0].role == "system", words)
+    refuse(turns[0].role != "user", 'messages: first message must use the "user" role')
     for turn in turns:
         for at, block in enumerate(turn.blocks):
             kind = block["type"]
-            if ROLES.get(kind, turn.role) != turn.role:
-                words = f"`{kind}` blocks can only be used in `{ROLES[kind]}` messages"
-                raise Refused(f"messages.{turn.at}.content.{at}: {words}")
+            role = ROLES.get(kind, turn.role)
+            words = f"`{kind}` blocks can only be used in `{role}` messages"
+            refuse(role != turn.role, f"messages.{turn.at}.content.{at}: {words}")
     _system_turns(turns, model)
     last = turns[-1]
     paused = any(key_of(block) in memory.paused for block in last.blocks)
-    if last.role == "assistant" and not model.prefill and not paused:
-        tail = "The conversation must end with a user message."
-        raise Refused(f"This model does not support assistant message prefill. {tail}")
+    words = "This model does not support assistant message prefill. The conversation must end with "
+    is_begun = last.role == "assistant" and not model.prefill and not paused
+    refuse(is_begun, f"{words}a user message.")
 
 
 def _system_turns(turns: list[Turn], model: Model) -> None:
@@ -350,16 +311,15 @@ def _system_turns(turns: list[Turn], model: Model) -> None:
     for before, turn, after in zip(turns, turns[1:], [*turns[2:], None], strict=False):
         if turn.role != "system":
             continue
-        where = f"messages.{turn.at}"
-        if not model.mid_system:
-            tail = 'The Messages API accepts a top-level `system` parameter, not "system" as an '
-            raise Refused(f'messages: Unexpected role "system". {tail}input message role.')
+        where = f"messages.{turn.at}: a system message must"
+        words = 'Unexpected role "system". The Messages API accepts a top-level `system` parameter,'
+        words = f'messages: {words} not "system" as an input message role.'
+        refuse(not model.mid_system, words)
         server_tool = before.role == "assistant" and before.blocks[-1]["type"].endswith("_result")
-        if before.role != "user" and not server_tool:
-            raise Refused(f"{where}: a system message must immediately follow a user message")
-        if after is not None and after.role != "assistant":
-            tail = "be the last message or be followed by an assistant message"
-            raise Refused(f"{where}: a system message must {tail}")
+        follows = before.role == "user" or server_tool
+        refuse(not follows, f"{where} immediately follow a user message")
+        words = f"{where} be the last message or be followed by an assistant message"
+        refuse(after is not None and after.role != "assistant", words)
 
 
 def _pairs(turns: list[Turn]) -> None:
@@ -370,30 +330,28 @@ def _pairs(turns: list[Turn]) -> None:
         results = [block["tool_use_id"] for _, _, block in blocks if block["type"] == "tool_result"]
         first = [block for _, _, block in blocks[: len(waiting)]]
         answered = {block.get("tool_use_id") for block in first if block["type"] == "tool_result"}
-        if missing := [name for name in waiting if name not in answered]:
-            raise Refused(f"messages.{asked_at}: {NO_RESULT.format(ids=', '.join(missing))}")
+        missing = ", ".join(name for name in waiting if name not in answered)
+        refuse(missing, f"messages.{asked_at}: {NO_RESULT.format(ids=missing)}")
         for at, number, block in blocks:
-            where = f"messages.{at}.content.{number}"
-            if block["type"] == "tool_result" and block["tool_use_id"] not in waiting:
-                raise Refused(f"{where}: {NO_USE.format(id=block['tool_use_id'])}")
-        if double := [name for name in results if results.count(name) > 1]:
-            words = "each tool_use must have a single result. Found multiple `tool_result` blocks"
-            raise Refused(f"messages.{blocks[0][0]}: {words} with id: {double[0]}")
+            name = block.get("tool_use_id")
+            is_odd = block["type"] == "tool_result" and name not in waiting
+            refuse(is_odd, f"messages.{at}.content.{number}: {NO_USE.format(id=name)}")
+        double = ", ".join({name for name in results if results.count(name) > 1})
+        words = "each tool_use must have a single result. Found multiple `tool_result` blocks with"
+        refuse(double, f"messages.{blocks[0][0]}: {words} id: {double}")
         waiting = []
         for at, number, block in blocks:
             if block["type"] not in ("tool_use", "server_tool_use"):
                 continue
             where = f"messages.{at}.content.{number}"
-            if not NAME.fullmatch(block["id"]):
-                words = "String should match pattern '^[a-zA-Z0-9_-]+$'"
-                raise Refused(f"{where}.{block['type']}.id: {words}")
-            if block["id"] in seen:
-                raise Refused(f"{where}: `tool_use` ids must be unique")
+            words = f"{block['type']}.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
+            refuse(not NAME.fullmatch(block["id"]), f"{where}.{words}")
+            refuse(block["id"] in seen, f"{where}: `tool_use` ids must be unique")
             seen.add(block["id"])
             if block["type"] == "tool_use":
                 waiting, asked_at = [*waiting, block["id"]], at
-    if waiting:
-        raise Refused(f"messages.{asked_at}: {NO_RESULT.format(ids=', '.join(waiting))}")
+    missing = ", ".join(waiting)
+    refuse(missing, f"messages.{asked_at}: {NO_RESULT.format(ids=missing)}")
 
 
 def _merged(turns: list[Turn]) -> list[tuple[str, list[tuple[int, int, Block]]]]:
@@ -421,9 +379,9 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list
     if body.get("thinking", {}).get("type") == "enabled" and latest:
         asked = any(block["type"] == "tool_use" for turn in latest for block in turn.blocks)
         found = latest[0].blocks[0]["type"] if latest[0].blocks else "text"
-        if asked and turns[-1].role != "assistant" and found not in THINKING:
-            where = f"messages.{latest[0].at}.content.0.type"
-            raise Refused(f"{where}: {THINKING_FIRST.format(found=found)}")
+        is_missing = asked and turns[-1].role != "assistant" and found not in THINKING
+        words = THINKING_FIRST.format(found=found)
+        refuse(is_missing, f"messages.{latest[0].at}.content.0.type: {words}")
     behaviour = body.get("thinking", {}).get("block_binding") or {}
     may_drop = behaviour.get("prefix_mismatch_behavior") == "drop_block"
     dropped = []
@@ -444,8 +402,7 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list
                 ):
                     reason = "prefix_binding_mismatch"
                     failing = True
-                    if not may_drop:
-                        raise Refused(f"{where}: {BOUND}")
+                    refuse(not may_drop, f"{where}: {BOUND}")
                 elif turn in latest and thinks:
                     _whole(turn, at, said)
                 if reason:
@@ -462,13 +419,12 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list
 def _said(block: Block, where: str, latest: bool) -> dict[str, Any]:
     """What the server signed with a block; raises where it is not its own or was changed."""
     kind = block["type"]
-    field_name = "signature" if kind == "thinking" else "data"
-    said = unseal(block[field_name])
-    if said is None or said.get("kind") != kind:
-        raise Refused(f"{where}: Invalid `{field_name}` in `{kind}` block")
-    if kind == "thinking" and said["own"] != digest(block["thinking"]):
-        words = UNMODIFIED if latest else f"Invalid `{field_name}` in `{kind}` block"
-        raise Refused(f"{where}: {words}")
+    name = "signature" if kind == "thinking" else "data"
+    said = unseal(block[name]) or {}
+    words = f"{where}: Invalid `{name}` in `{kind}` block"
+    refuse(said.get("kind") != kind, words)
+    is_changed = kind == "thinking" and said["own"] != digest(block["thinking"])
+    refuse(is_changed, f"{where}: {UNMODIFIED}" if latest else words)
     return said
 
 
@@ -489,10 +445,8 @@ def outline(block: Block) -> Any:
 
 
 def _running(body: Body) -> Any:
-    system = body.get("system", [])
-    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
     running = hashlib.sha256()
-    for part in (body.get("tools", []), blocks):
+    for part in (body.get("tools", []), texts_of(body.get("system", []))):
         running.update(compact([bare(one) for one in part]).encode())
     return running
 
@@ -503,11 +457,6 @@ def _after(running: Any, role: str, next_role: str) -> str:
     if role != next_role:
         copy.update(next_role.encode())
     return str(copy.hexdigest()[:16])
-
-
-def _prefix(body: Body, turns: list[Turn]) -> str:
-    """What the first block of the reply is bound to."""
-    return bound_to(body, turns, [])
 
 
 def bound_to(body: Body, turns: list[Turn], reply: list[Block]) -> str:
@@ -542,9 +491,8 @@ def bare(block: Any) -> Any:
 def pieces_of(body: Body, turns: list[Turn]) -> list[Piece]:
     """Tools, system, messages, as the cache counts them. Another `thinking` or `tool_choice` makes
     other messages of the same ones, as the vendor's notes say."""
-    system = body.get("system", [])
-    blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
-    pieces = [_piece(compact(bare(block)), block) for block in (*body.get("tools", ()), *blocks)]
+    blocks = (*body.get("tools", ()), *texts_of(body.get("system", [])))
+    pieces = [_piece(compact(bare(block)), block) for block in blocks]
     thinking = {
         key: value
         for key, value in body.get("thinking", {}).items()

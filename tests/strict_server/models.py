@@ -30,8 +30,6 @@ class Model:
     sampling: bool = True
     """Whether a temperature other than 1 is taken."""
     retired: bool = False
-    deprecated: str = ""
-    """The day it retires."""
 
     # Anthropic
     thinking: tuple[str, ...] = ("adaptive", "disabled")
@@ -103,8 +101,8 @@ ANTHROPIC = (
     _new("claude-opus-4-7", cache_min=2048),
     _four_six("claude-opus-4-6", 4096),
     _four_six("claude-sonnet-4-6", 1024),
-    _old("claude-opus-4-5", efforts=LOW_TO_HIGH, deprecated="2027-01-22"),
-    _old("claude-sonnet-4-5", cache_min=1024, deprecated="2026-11-30"),
+    _old("claude-opus-4-5", efforts=LOW_TO_HIGH),
+    _old("claude-sonnet-4-5", cache_min=1024),
     _old("claude-haiku-4-5"),
     _always("claude-mythos-preview", retired=True, mid_system=False),
 )
@@ -201,65 +199,39 @@ def _undated(name: str, known: Mapping[str, Model]) -> Model | None:
     return None
 
 
-def anthropic_info(model: Model) -> dict[str, Any]:
-    """`ModelInfo` of the Models API."""
+def info_of(model: Model) -> dict[str, Any]:
+    """What the vendor's list says of a model."""
+    if model.vendor == "openrouter":
+        return {
+            "id": model.name,
+            "context_length": model.window,
+            "architecture": {"input_modalities": ["text", "image", "file"]},
+            "pricing": {"prompt": "0.000003", "completion": "0.000015"},
+            "top_provider": {"context_length": model.window, "max_completion_tokens": 64_000},
+            "supported_parameters": ["max_tokens", "temperature", "tools", "reasoning"],
+        }
+    if model.vendor != "anthropic":
+        return {"id": model.name, "object": "model", "owned_by": model.vendor}
 
     def capable(yes: bool) -> dict[str, bool]:
         return {"supported": yes}
 
-    levels = {level: capable(level in model.efforts) for level in ALL}
     types = ("adaptive", "between_tools", "disabled", "enabled")
-    edits = ("clear_thinking_20251015", "clear_tool_uses_20250919", "compact_20260112")
-    stage = "retired" if model.retired else "deprecated" if model.deprecated else "active"
-    deprecated_at = "2026-06-09T00:00:00Z" if stage != "active" else None
-    retires_at = f"{model.deprecated or '2026-09-09'}T00:00:00Z" if stage != "active" else None
+    levels = {level: capable(level in model.efforts) for level in ALL}
+    thinking = {"types": {kind: capable(kind in model.thinking) for kind in types}}
+    names = ("image_input", "pdf_input", "structured_outputs")
     return {
         "type": "model",
         "id": model.name,
         "display_name": model.name.replace("-", " ").title(),
-        "created_at": "2026-01-01T00:00:00Z",
-        "deprecated_at": deprecated_at,
-        "lifecycle": stage,
-        "line": model.name.split("-")[1],
         "max_input_tokens": model.window,
         "max_tokens": model.max_output,
-        "retires_at": retires_at,
         "capabilities": {
-            "batch": capable(True),
-            "citations": capable(True),
-            "code_execution": capable(True),
-            "context_management": capable(True) | {edit: capable(True) for edit in edits},
+            **{name: capable(True) for name in names},
             "effort": capable(bool(model.efforts)) | levels,
-            "image_input": capable(True),
-            "pdf_input": capable(True),
-            "server_tools": capable(True)
-            | {"code_execution": capable(True), "web_search": capable(True)},
-            "structured_outputs": capable(True),
-            "thinking": capable(True)
-            | {"types": {kind: capable(kind in model.thinking) for kind in types}},
+            "server_tools": capable(True) | {"web_search": capable(True)},
+            "thinking": capable(True) | thinking,
         },
-    }
-
-
-def openrouter_info(name: str, window: int) -> dict[str, Any]:
-    parameters = ["max_tokens", "temperature", "tools", "tool_choice", "reasoning"]
-    parameters += ["include_reasoning", "response_format", "structured_outputs"]
-    modalities = ["text", "image", "file"]
-    return {
-        "id": name,
-        "canonical_slug": name,
-        "name": name,
-        "created": 1767225600,
-        "context_length": window,
-        "architecture": {
-            "modality": "text+image->text",
-            "input_modalities": modalities,
-            "output_modalities": ["text"],
-            "tokenizer": "Other",
-        },
-        "pricing": {"prompt": "0.000003", "completion": "0.000015"},
-        "top_provider": {"context_length": window, "max_completion_tokens": 64_000},
-        "supported_parameters": parameters,
     }
 
 

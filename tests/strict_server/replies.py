@@ -12,8 +12,7 @@ from tests.scripted_server import arguments_text
 Reply = dict[str, Any]
 
 KNOWN = frozenset(
-    "text thinking thinking_omitted redacted calls parts phase extra stop match model usage reason"
-    " cut_after end_after hold_after delay_s error error_after".split()
+    "text thinking redacted calls parts extra stop match model delay_s error wire".split()
 )
 COUNTER = itertools.count(1)
 """Over all servers of a process, so that no two ids are the same."""
@@ -28,7 +27,6 @@ class Part:
     name: str = ""
     """Of the tool called."""
     id: str = ""
-    phase: str = ""
     omitted: bool = False
     results: tuple[Reply, ...] = ()
     extra: Reply = field(default_factory=dict)
@@ -41,18 +39,9 @@ def parts_of(reply: Reply) -> list[Part]:
         raise ValueError(f"a reply has {sorted(unknown)}, which this server does not know")
     extra = reply.get("extra", {})
     given = list(reply.get("parts", ()))
-    if reply.get("thinking") is not None:
-        omitted = reply.get("thinking_omitted", False)
-        given.append({"thinking": reply["thinking"], "omitted": omitted})
-    given += [{"redacted": text} for text in _listed(reply.get("redacted"))]
-    if reply.get("text"):
-        given.append({"text": reply["text"], "phase": reply.get("phase", "")})
+    given += [{name: reply[name]} for name in ("thinking", "redacted", "text") if reply.get(name)]
     given += [{"call": call} for call in reply.get("calls", ())]
     return [_part(part, extra) for part in given]
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _part(given: Reply, extra: Reply) -> Part:
@@ -63,7 +52,7 @@ def _part(given: Reply, extra: Reply) -> Part:
     if "redacted" in given:
         return Part("redacted", given["redacted"], extra=added)
     if "text" in given:
-        return Part("text", given["text"], phase=given.get("phase") or "", extra=added)
+        return Part("text", given["text"], extra=added)
     if "call" in given:
         call = given["call"]
         name, text = call["name"], arguments_text(call)

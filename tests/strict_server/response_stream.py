@@ -12,8 +12,7 @@ from tests.strict_server.replies import Part, Reply, new_id, parts_of, pieces, s
 from tests.strict_server.responses import SEALED, Body, Item, keep
 from tests.strict_server.seals import seal
 
-INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-ECHOED = ("instructions", "max_output_tokens", "prompt_cache_key", "safety_identifier", "top_p")
+INCOMPLETE = {"length": "max_output_tokens"}
 
 
 def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> dict[str, Any]:
@@ -42,35 +41,20 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
         "output_tokens_details": {"reasoning_tokens": tokens_of(parts, ("thinking", "redacted"))},
         "total_tokens": cost.total + said,
     }
-    status = "failed" if stop == "failed" else "incomplete" if stop in INCOMPLETE else "completed"
-    code = reply.get("reason", "server_error")
-    error = {"code": code, "message": reply.get("text") or "The model failed."}
+    status = "incomplete" if stop in INCOMPLETE else "completed"
     return {
         "id": new_id("resp_", 48),
         "object": "response",
         "created_at": 1767225600,
         "status": status,
-        "background": False,
-        "error": error if status == "failed" else None,
+        "error": None,
         "incomplete_details": {"reason": INCOMPLETE[stop]} if status == "incomplete" else None,
-        **{name: body.get(name) for name in ECHOED},
-        "max_tool_calls": None,
         "model": model.name,
-        "output": [] if status == "failed" else items,
-        "parallel_tool_calls": body.get("parallel_tool_calls", True),
-        "previous_response_id": None,
+        "output": items,
         "reasoning": {"effort": effort, "summary": reasoning.get("summary")},
         "service_tier": "default",
-        "store": body.get("store", True),
-        "temperature": 1.0,
-        "text": {"format": {"type": "text"}, "verbosity": "medium"} | (body.get("text") or {}),
-        "tool_choice": body.get("tool_choice", "auto"),
-        "tools": body.get("tools", []),
-        "top_logprobs": 0,
-        "truncation": body.get("truncation") or "disabled",
-        "usage": None if status == "failed" else usage,
-        "user": None,
-        "metadata": body.get("metadata") or {},
+        "usage": usage,
+        "metadata": {},
     }
 
 
@@ -122,7 +106,7 @@ def _message(
     part: Part, status: str, stop: str, found: tuple[Reply, ...], later: list[Part], model: Model
 ) -> Item:
     item = {"id": new_id("msg_", 48), "type": "message", "status": status, "role": "assistant"}
-    phase = part.phase or ("commentary" if any(p.kind == "call" for p in later) else "final_answer")
+    phase = "commentary" if any(p.kind == "call" for p in later) else "final_answer"
     if model.chat_tools != "any" or model.name == "gpt-5.3-codex":
         item["phase"] = phase
     if stop == "refusal":
@@ -139,7 +123,7 @@ def _message(
 # ── events ───────────────────────────────────────────────────────────────────────────────────
 
 
-def events(response: dict[str, Any], reply: Reply) -> Iterator[bytes]:
+def events(response: dict[str, Any]) -> Iterator[bytes]:
     """The stream of a response, numbered."""
     opening = {**response, "status": "in_progress", "output": [], "usage": None}
     opening |= {"error": None, "incomplete_details": None}

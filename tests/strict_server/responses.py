@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.strict_server import shapes
 from tests.strict_server.cache import Cache, Cost, Piece
-from tests.strict_server.faults import Refused
+from tests.strict_server.faults import Refused, refuse
 from tests.strict_server.memory import Key, Memory
 from tests.strict_server.models import Model
 from tests.strict_server.seals import compact, unseal
@@ -33,20 +33,21 @@ UNVERIFIED = (
 )
 
 
-def check(
-    body: Body, model: Model, memory: Memory, stateless: bool
-) -> tuple[list[Piece], list[Piece]]:
+def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[Piece]]:
     """The prompt, and it with the cache marks that count. Raises `Refused` for the first thing that
     the vendor would refuse."""
     _shape(body, model, memory)
-    _store(body, stateless)
-    effort = (body.get("reasoning") or {}).get("effort")
-    check_effort(effort, "reasoning.effort", model)
+    refuse(body.get("store") is not False, "Store must be set to false", param="store")
+    if name := body.get("previous_response_id"):
+        words = f"Previous response with id '{name}' not found."
+        code = "previous_response_not_found"
+        raise Refused(words, param="previous_response_id", code=code)
+    check_effort((body.get("reasoning") or {}).get("effort"), "reasoning.effort", model)
     for name in ("temperature", "top_p"):
         if body.get(name) not in (None, 1) and not model.sampling:
             raise unsupported(name)
     check_limits(body, "max_output_tokens", model)
-    check_cache_key(body)
+    check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
     for at, tool in enumerate(body.get("tools", ())):
         if tool["type"] == "function":
             check_tool(tool, f"tools[{at}]")
@@ -59,16 +60,13 @@ def check(
     _reasoning(items, model, memory)
     _pairs(items)
     pieces = list(_pieces(body, items))
-    explicit = [piece for piece in pieces if piece.mark]
     options = body.get("prompt_cache_options")
-    if (options or explicit) and not model.breakpoints:
+    if (options or any(piece.mark for piece in pieces)) and not model.breakpoints:
         raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
     marked = marks_that_count(options or {}, pieces, model, memory)
-    total = sum(len(piece.text.encode()) for piece in pieces) // 4
-    if total > model.window:
-        words = "Your input exceeds the context window of this model."
-        tail = "Please adjust your input and try again."
-        raise Refused(f"{words} {tail}", param="input", code="context_length_exceeded")
+    words = "Your input exceeds the context window of this model. Please adjust your input and try "
+    is_long = sum(len(piece.text.encode()) for piece in pieces) // 4 > model.window
+    refuse(is_long, f"{words}again.", param="input", code="context_length_exceeded")
     return pieces, marked
 
 
@@ -132,63 +130,55 @@ def check_effort(effort: str | None, param: str, model: Model) -> None:
         raise unsupported(param)
     names = [f"'{name}'" for name in model.efforts]
     values = ", ".join(names[:-1]) + (", and " if names[:-1] else "") + names[-1]
-    words = f"Unsupported value: '{effort}' is not supported with the '{model.name}' model."
+    words = f"'{effort}' is not supported with the '{model.name}' model."
     if param == "reasoning_effort":
-        words = f"Unsupported value: '{param}' does not support '{effort}' with this model."
-    tail = f"Supported values are: {values}."
-    raise Refused(f"{words} {tail}", param=param, code="unsupported_value")
+        words = f"'{param}' does not support '{effort}' with this model."
+    words = f"Unsupported value: {words} Supported values are: {values}."
+    raise Refused(words, param=param, code="unsupported_value")
 
 
 def check_limits(body: Body, name: str, model: Model) -> None:
     limit = body.get(name)
     if limit is None:
         return
-    if limit < 16 and name == "max_output_tokens":
-        words = f"Invalid '{name}': integer below minimum value."
-        tail = f"Expected a value >= 16, but got {limit} instead."
-        raise Refused(f"{words} {tail}", param=name, code="integer_below_min_value")
-    if limit > model.max_output:
-        words = f"max_tokens is too large: {limit}. This model supports at most {model.max_output} "
-        tail = f"completion tokens, whereas you provided {limit}."
-        raise Refused(words + tail, param=name, code="invalid_value")
-
-
-def check_cache_key(body: Body) -> None:
-    check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
+    words = (
+        f"Invalid '{name}': integer below minimum value. Expected a value >= 16, but got {limit}"
+    )
+    is_small = limit < 16 and name == "max_output_tokens"
+    refuse(is_small, f"{words} instead.", param=name, code="integer_below_min_value")
+    words = f"max_tokens is too large: {limit}. This model supports at most {model.max_output} "
+    words += f"completion tokens, whereas you provided {limit}."
+    refuse(limit > model.max_output, words, param=name, code="invalid_value")
 
 
 def check_length(text: str, param: str, most: int) -> None:
-    if len(text) > most:
-        words = f"Invalid '{param}': string too long. Expected a string with maximum length {most}"
-        tail = f", but got a string with length {len(text)} instead."
-        raise Refused(words + tail, param=param, code="string_above_max_length")
+    words = (
+        f"Invalid '{param}': string too long. Expected a string with maximum length {most}, but "
+    )
+    words += f"got a string with length {len(text)} instead."
+    refuse(len(text) > most, words, param=param, code="string_above_max_length")
 
 
 def check_tool(function: Body, where: str) -> None:
     """A function: flat, as Responses has it."""
-    if not NAME.fullmatch(function["name"]):
-        words = f"Invalid '{where}.name': string does not match pattern. Expected a string that "
-        tail = "matches the pattern '^[a-zA-Z0-9_-]+$'."
-        raise Refused(words + tail, param=f"{where}.name", code="invalid_value")
-    schema, strict = function.get("parameters"), function.get("strict")
-    named = f"function '{function['name']}'"
-    if schema is not None and schema.get("type") != "object":
-        words = f"Invalid schema for {named}: schema must be a JSON Schema of 'type: \"object\"', "
-        tail = f"got 'type: \"{schema.get('type')}\"'."
-        param = f"{where}.parameters"
-        raise Refused(words + tail, param=param, code="invalid_function_parameters")
-    if schema is not None and schema.keys() & {"oneOf", "anyOf", "allOf", "enum", "not"}:
-        words = f"Invalid schema for {named}: schema must have type 'object' and not have "
-        tail = "'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
-        param = f"{where}.parameters"
-        raise Refused(words + tail, param=param, code="invalid_function_parameters")
+    words = f"Invalid '{where}.name': string does not match pattern. Expected a string that "
+    words += "matches the pattern '^[a-zA-Z0-9_-]+$'."
+    is_odd = not NAME.fullmatch(function["name"])
+    refuse(is_odd, words, param=f"{where}.name", code="invalid_value")
+    schema, named = function.get("parameters"), f"function '{function['name']}'"
+    if schema is None:
+        return
+    code, param = "invalid_function_parameters", f"{where}.parameters"
+    kind, alternatives = schema.get("type"), {"oneOf", "anyOf", "allOf", "enum", "not"}
     wrong = shapes.schema_fault(compact(schema)) or missing_contents(schema)
-    if schema is not None and wrong:
-        param = f"{where}.parameters"
-        words = f"Invalid schema for {named}: {wrong}."
-        raise Refused(words, param=param, code="invalid_function_parameters")
-    if strict and schema is not None:
-        check_schema(schema, named, f"{where}.parameters", "invalid_function_parameters")
+    if kind != "object":
+        wrong = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'"
+    elif schema.keys() & alternatives:
+        wrong = "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' "
+        wrong += "at the top level"
+    refuse(wrong, f"Invalid schema for {named}: {wrong}.", param=param, code=code)
+    if function.get("strict"):
+        check_schema(schema, named, param, code)
 
 
 def missing_contents(schema: Any, path: tuple[str, ...] = ()) -> str:
@@ -213,12 +203,12 @@ def check_schema(schema: Any, name: str, param: str, code: str) -> None:
         return
     if schema.get("type") == "object":
         words = f"Invalid schema for {name}: In context=(),"
-        if schema.get("additionalProperties") is not False:
-            tail = "'additionalProperties' is required to be supplied and to be false."
-            raise Refused(f"{words} {tail}", param=param, code=code)
-        if set(schema.get("properties", {})) - set(schema.get("required", ())):
-            tail = "'required' is required to be supplied and to be an array including every key "
-            raise Refused(f"{words} {tail}in properties.", param=param, code=code)
+        tail = "'additionalProperties' is required to be supplied and to be false."
+        is_open = schema.get("additionalProperties") is not False
+        refuse(is_open, f"{words} {tail}", param=param, code=code)
+        tail = "'required' is required to be supplied and to be an array including every key in "
+        missing = set(schema.get("properties", {})) - set(schema.get("required", ()))
+        refuse(missing, f"{words} {tail}properties.", param=param, code=code)
     for inner in schema.values():
         check_schema(inner, name, param, code)
 
@@ -261,53 +251,37 @@ def _shape(body: Body, model: Model, memory: Memory) -> None:
             for at, item in enumerate(plain["input"])
         ]
     refuse_shape("responses", plain)
-    stream = body.get("stream")
-    if stream is not None and not isinstance(stream, bool):
-        raise Refused("Invalid type for 'stream': expected a boolean.", param="stream")
-
-
-def _store(body: Body, stateless: bool) -> None:
-    if stateless and body.get("store") is not False:
-        raise Refused("Store must be set to false", param="store")
-    if name := body.get("previous_response_id"):
-        words = f"Previous response with id '{name}' not found."
-        raise Refused(words, param="previous_response_id", code="previous_response_not_found")
 
 
 def _ids(items: list[Item]) -> None:
     for at, item in enumerate(items):
-        kind = item["type"]
-        if kind == "item_reference":
+        if item["type"] == "item_reference":
             raise Refused(NOT_STORED.format(id=item["id"]), status=404, param="input")
         for name in ("id", "call_id"):
             check_length(str(item.get(name) or ""), f"input[{at}].{name}", 64)
-        wanted = PREFIXES.get(kind, "")
-        if item.get("id") and not item["id"].startswith(wanted):
-            words = f"Invalid 'input[{at}].id': '{item['id']}'."
-            tail = f"Expected an ID that begins with '{wanted}'."
-            raise Refused(f"{words} {tail}", param=f"input[{at}].id", code="invalid_value")
+        prefix, name = PREFIXES.get(item["type"], ""), item.get("id") or ""
+        words = f"Invalid 'input[{at}].id': '{name}'. Expected an ID that begins with '{prefix}'."
+        is_odd = bool(name) and not name.startswith(prefix)
+        refuse(is_odd, words, param=f"input[{at}].id", code="invalid_value")
 
 
 def _reasoning(items: list[Item], model: Model, memory: Memory) -> None:
     given = {item.get("id") for item in items if item["type"] == "reasoning"}
     for at, item in enumerate(items):
+        what = f"Item '{item.get('id')}' of type '{item['type']}' was provided without its required"
         if item["type"] == "reasoning":
             _sealed(item, model, memory)
-            after = next((i for i in items[at + 1 :] if i["type"] != "reasoning"), None)
-            said = after is not None and after["type"] in SAID
-            if not said or after.get("role", "assistant") != "assistant":  # type: ignore[union-attr]
-                words = "of type 'reasoning' was provided without its required following item."
-                raise Refused(f"Item '{item['id']}' {words}", param="input")
+            after = next((i for i in items[at + 1 :] if i["type"] != "reasoning"), {})
+            said = after.get("type") in SAID and after.get("role", "assistant") == "assistant"
+            refuse(not said, f"{what} following item.", param="input")
         needed = memory.needs.get(str(item.get("id")))
-        if needed and needed not in given:
-            words = f"Item '{item['id']}' of type '{item['type']}' was provided without its "
-            raise Refused(f"{words}required 'reasoning' item: '{needed}'.", param="input")
+        is_missing = needed and needed not in given
+        refuse(is_missing, f"{what} 'reasoning' item: '{needed}'.", param="input")
 
 
 def _sealed(item: Item, model: Model, memory: Memory) -> None:
     text = item.get("encrypted_content")
-    if not text:
-        raise Refused(NOT_STORED.format(id=item["id"]), status=404, param="input")
+    refuse(not text, NOT_STORED.format(id=item["id"]), status=404, param="input")
     said = unseal(text, SEALED)
     if said is None or said.get("at") != "done" or said["id"] != item["id"]:
         words = UNVERIFIED.format(id=item["id"])
@@ -321,12 +295,11 @@ def _pairs(items: list[Item]) -> None:
         calls = [item["call_id"] for item in items if item["type"] == kind]
         outputs = [item["call_id"] for item in items if item["type"] == f"{kind}_output"]
         for name in outputs:
-            if name not in calls:
-                words = f"No tool call found for {word} call output with call_id {name}."
-                raise Refused(words, param="input")
+            words = f"No tool call found for {word} call output with call_id {name}."
+            refuse(name not in calls, words, param="input")
         for name in calls:
-            if name not in outputs:
-                raise Refused(f"No tool output found for {word} call {name}.", param="input")
+            words = f"No tool output found for {word} call {name}."
+            refuse(name not in outputs, words, param="input")
 
 
 # ── the prompt ───────────────────────────────────────────────────────────────────────────────

@@ -5,8 +5,8 @@ somebody reads it, and unknown keys pass. Both are closed in the schema that it 
 """
 
 import json
+import pkgutil
 import re
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -38,49 +38,18 @@ def schema_fault(text: str) -> str:
     return ""
 
 
-def _messages() -> Any:
-    from anthropic.types.message_create_params import MessageCreateParamsBase
-
-    return MessageCreateParamsBase
-
-
-def _beta_messages() -> Any:
-    from anthropic.types.beta.message_create_params import MessageCreateParamsBase
-
-    return MessageCreateParamsBase
-
-
-def _count() -> Any:
-    from anthropic.types.beta.message_count_tokens_params import MessageCountTokensParams
-
-    return MessageCountTokensParams
-
-
-def _responses() -> Any:
-    from openai.types.responses.response_create_params import ResponseCreateParamsBase
-
-    return ResponseCreateParamsBase
-
-
-def _chat() -> Any:
-    from openai.types.chat.completion_create_params import CompletionCreateParamsBase
-
-    return CompletionCreateParamsBase
-
-
-TYPES: dict[str, Callable[[], Any]] = {
-    "messages": _messages,
-    "beta messages": _beta_messages,
-    "count": _count,
-    "responses": _responses,
-    "chat": _chat,
+TYPES = {
+    "messages": "anthropic.types.message_create_params:MessageCreateParamsBase",
+    "beta messages": "anthropic.types.beta.message_create_params:MessageCreateParamsBase",
+    "responses": "openai.types.responses.response_create_params:ResponseCreateParamsBase",
+    "chat": "openai.types.chat.completion_create_params:CompletionCreateParamsBase",
 }
-"""Each is the request without `stream`, which is checked apart."""
+"""Each is the request without `stream`."""
 
 
 @cache
 def _validator(kind: str, closed: bool) -> SchemaValidator:
-    schema = TypeAdapter(TYPES[kind]()).core_schema
+    schema = TypeAdapter(pkgutil.resolve_name(TYPES[kind])).core_schema
     models = {d["ref"] for d in schema.get("definitions", ()) if d["type"] == "model"}  # type: ignore[attr-defined]
     return SchemaValidator(_eager(schema, closed, models))
 

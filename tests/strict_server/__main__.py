@@ -1,5 +1,0 @@
-import sys
-
-from tests.strict_server.server import main
-
-sys.exit(main())
