@@ -360,7 +360,6 @@ class McpServer:
     held: tuple[str, ...] = ()
     """Tools that are off because they differ from the approved ones."""
     prompts: tuple[Offer, ...] = ()
-    resources: tuple[Offer, ...] = ()
     left_out: tuple[str, ...] = ()
     """See `mcp_connection.Connection`."""
     fault: str = ""
@@ -412,14 +411,14 @@ class McpServer:
         """Raises: ServerError that says why there is none, and what comes next."""
         if self._connection is not None:
             return self._connection
-        why = f" ({self.fault})" if self.fault else ""
+        text = f"The MCP server {self.name} is not running{f' ({self.fault})' * bool(self.fault)}."
         is_over = self._life is None or self._life.done()
-        then = "" if self.needs_download else " The next call starts it again."
-        then = then if is_over else " It is starting: try again later."
+        if not is_over:
+            text += " It is starting: try again later."
+        elif not self.needs_download:
+            text += " The next call starts it again."
         untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
-        raise ServerError(
-            f"The MCP server {self.name} is not running{why}.{then}", untrusted=untrusted
-        ).about(self.setting if is_over else None)
+        raise ServerError(text, untrusted=untrusted).about(self.setting if is_over else None)
 
     async def _live(self) -> None:
         try:
@@ -450,25 +449,19 @@ class McpServer:
             self._connection, self.fault = connection, ""
             self.settled.set()
             closed, news = connection.closed, connection.news
-            while not closed.done():
-                change = asyncio.ensure_future(news.wait())
-                try:
-                    await asyncio.wait((closed, change), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    change.cancel()
-                if not closed.done():
-                    news.clear()
-                    await self._look_at(connection)
-                    await asyncio.sleep(RELIST_PAUSE_S)
+            closed.add_done_callback(lambda closed: news.set())
+            while await news.wait() and not closed.done():
+                news.clear()
+                await self._look_at(connection)
+                await asyncio.sleep(RELIST_PAUSE_S)
             raise ServerError(closed.result())
 
     async def _look_at(self, connection: "Connection") -> None:
         tools = await connection.tools()
         self.prompts = await connection.prompts()
-        self.resources = await connection.resources()
-        for what in connection.left_out:
-            if what not in self.left_out:
-                self.emit(Notice(text=f"The MCP server {self.name} is used without its {what}."))
+        await connection.resources()  # for what is left out of them
+        for what in (it for it in connection.left_out if it not in self.left_out):
+            self.emit(Notice(text=f"The MCP server {self.name} is used without its {what}."))
         self.left_out = connection.left_out
         held = await asyncio.to_thread(self._held, tools)
         self.definitions = {name: tool for name, tool in tools.items() if name not in held}
@@ -553,13 +546,6 @@ def saved_pins(entry: Entry, approvals: Approvals) -> list[Approved]:
 
 def pins_of(entry: Entry, definitions: Mapping[str, Definition]) -> tuple[Item, ...]:
     """The pins of a server's tools, in order."""
-    return tuple(
-        Item(
-            kind="mcp-tool",
-            name=f"{entry.name}:{name}",
-            origin=entry.origin,
-            scope=entry.scope,
-            content=definition.content,
-        )
-        for name, definition in definitions.items()
-    )
+    whole, prefix = replace(entry.item, kind="mcp-tool"), f"{entry.name}:"
+    pairs = definitions.items()
+    return tuple(replace(whole, name=prefix + name, content=it.content) for name, it in pairs)

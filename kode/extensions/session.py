@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -90,18 +90,13 @@ class Extensions:
         for entry in (*self.given, *config.entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
-            is_pinned = entry.scope != "client" and not (
-                self.opener.trust_project and entry.scope == "project"
-            )
+            trusted_whole = self.opener.trust_project and entry.scope == "project"
+            is_pinned = entry.scope != "client" and not trusted_whole
             pins = trust.load(self.home, entry.root) if is_pinned else Approvals()
-            self.servers[entry.name] = server = McpServer(
-                entry=entry,
-                home=self.home,
-                open=self.opener,
-                emit=self.emit,
-                pins=is_pinned,
-                definitions=pinned_definitions(entry, pins),
+            server = McpServer(
+                entry, self.home, self.opener, self.emit, is_pinned, pinned_definitions(entry, pins)
             )
+            self.servers[entry.name] = server
             if not server.definitions:
                 server.start()
 
@@ -182,24 +177,21 @@ class Extensions:
         """The resources that a text names as `@server:uri`; an unreadable one gets a notice."""
         texts = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
-            if name not in self.servers:
-                continue
             uri = written.rstrip(".,;!?)")
             try:
-                content = await (await self.servers[name].connected()).read(uri)
-                texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
+                if name in self.servers:
+                    content = await (await self.servers[name].connected()).read(uri)
+                    texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
         return tuple(texts)
 
     def commands(self) -> dict[str, str]:
         """The slash commands for servers' prompts → what each does."""
+        offers = ((server.name, it) for server in self.servers.values() for it in server.prompts)
         return {
-            f"/mcp__{server.name}__{prompt.key}": " ".join(
-                (prompt.description, *prompt.arguments)
-            ).strip()
-            for server in self.servers.values()
-            for prompt in server.prompts
+            f"/mcp__{name}__{it.key}": " ".join((it.description, *it.arguments)).strip()
+            for name, it in offers
         }
 
     def brings(self, command: str) -> bool:
@@ -220,12 +212,9 @@ class Extensions:
             keys = ", ".join(prompt.key for prompt in server.prompts) or "none"
             raise UserError(f"{server.name} has no prompt {key}. It has: {keys}.")
         names = [name.rstrip("!") for name in known.arguments]
-        words = argument.split(maxsplit=len(names) - 1) if len(names) > 1 else [argument]
-        given = {name: word for name, word in zip(names, words, strict=False) if word}
-        missing = [
-            name[:-1] for name in known.arguments if name.endswith("!") and name[:-1] not in given
-        ]
-        if missing:
+        words = argument.split(maxsplit=max(0, len(names) - 1))
+        given = dict(zip(names, words, strict=False))
+        if missing := [it for it in names if f"{it}!" in known.arguments and it not in given]:
             raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")
         content = await connection.prompt(known.key, given)
         return Outside(text=content.text, source=f"{source(server.name)}, prompt {known.key}")
@@ -247,21 +236,18 @@ async def _wait_for(servers: list[McpServer], timeout_s: float) -> None:
 
 def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     """One tool for each usable definition, in the order of the servers."""
-    tools: list[Tool] = []
+    tools: dict[str, Tool] = {}
     for server in servers:
         for definition in server.definitions.values():
-            taken = {tool.name for tool in tools}
-            tools.append(_tool(server, definition, _tool_name(server.name, definition.name, taken)))
-    return tuple(tools)
+            name = _tool_name(server.name, definition.name, tools.keys())
+            tools[name] = _tool(server, definition, name)
+    return tuple(tools.values())
 
 
 def tokens_of(tools: Sequence[Tool]) -> int:
     """Roughly how much of a window their definitions take."""
-    chars = sum(
-        len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters()))
-        for tool in tools
-    )
-    return chars // 4
+    texts = (f"{it.name}{it.description}{json.dumps(it.parameters())}" for it in tools)
+    return sum(map(len, texts)) // 4
 
 
 def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
@@ -308,7 +294,7 @@ def source(name: str) -> str:
     return f"the MCP server {name}"
 
 
-def _tool_name(server: str, name: str, taken: set[str]) -> str:
+def _tool_name(server: str, name: str, taken: Collection[str]) -> str:
     """The name for the model, with the letters and length that every provider accepts."""
     plain = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, name))
     if len(plain) <= MAX_NAME_CHARS and plain not in taken:
@@ -328,7 +314,7 @@ def _tool(server: McpServer, definition: Definition, name: str) -> Tool:
         subject="",
         target=lambda arguments: f"{server.name}:{definition.name}",
         parallel=False,
-        parameters=lambda: _schema(definition),
+        parameters=lambda: _show_hidden(definition.parameters),
         check=lambda arguments: arguments,  # the server knows best, and says what is wrong
         run=run,
     )
@@ -338,11 +324,6 @@ def _description(definition: Definition) -> str:
     """The server's own words, with invisible characters escaped."""
     text = visible(definition.description).strip()
     return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
-
-
-def _schema(definition: Definition) -> Mapping[str, Any]:
-    schema = _show_hidden(definition.parameters)
-    return {"properties": {}, **schema, "type": "object"}
 
 
 def _show_hidden(node: Any) -> Any:
@@ -361,16 +342,15 @@ async def _call(
     """Raises: ToolError with the server's own words if it failed."""
     try:
         connection = await server.connected()
+        about = f"The MCP server {server.name}"
         if name in server.held:
             raise ToolError(
-                f"{name} of the MCP server {server.name} has changed since the person approved it, "
-                f"and is off until they run `kode mcp approve {server.name}`. Do without it."
+                f"{about} has changed {name} since the person approved it, so it is off until they "
+                f"run `kode mcp approve {server.name}`. Do without it."
             )
         if name not in server.definitions:
-            names = ", ".join(map(visible, server.definitions))
-            raise ToolError(
-                f"The MCP server {server.name} has no tool {name!r}. It has: {names or 'none'}."
-            )
+            names = ", ".join(map(visible, server.definitions)) or "none"
+            raise ToolError(f"{about} has no tool {name!r}. It has: {names}.")
 
         def report(line: str) -> None:
             context.emit(OutputEvent(call_id=context.call_id, text="", partial=visible(line)))
@@ -395,28 +375,19 @@ async def _call(
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
     from kode.memory.search import IndexedText, TextIndex
 
-    matches = [
-        (server, definition) for server in servers for definition in server.definitions.values()
-    ]
+    matches = [(server, tool) for server in servers for tool in server.definitions.values()]
+    texts = (f"{server.name} {tool.name} {_description(tool)}" for server, tool in matches)
     index = TextIndex()
-    index.update(
-        [
-            IndexedText(str(number), f"{server.name} {tool.name} {_description(tool)}")
-            for number, (server, tool) in enumerate(matches)
-        ]
-    )
+    index.update([IndexedText(str(number), text) for number, text in enumerate(texts)])
     ranked = index.search(query, FOUND, datetime.now().astimezone())
     shown = [matches[int(result.text.id)] for result in ranked] or matches[:FOUND]
     lines = [
         f"{server.name}:{visible(definition.name)} — {_description(definition)}\n"
-        f"  arguments: {json.dumps(_schema(definition), ensure_ascii=False)}"
+        f"  arguments: {json.dumps(_show_hidden(definition.parameters), ensure_ascii=False)}"
         for server, definition in shown
     ]
     idle = [server for server in servers if not server.runs]
-    lines += [
-        f"[{server.name} does not run: {server.fault or 'it is not started yet'}]"
-        for server in idle
-    ]
+    lines += [f"[{it.name} does not run: {it.fault or 'it is not started yet'}]" for it in idle]
     head = "" if ranked else "No tool matches these words. Some that are there:\n"
     heard = [*(server for server, _ in shown), *(server for server in idle if server.fault)]
     named = ", ".join(dict.fromkeys(source(server.name) for server in heard))

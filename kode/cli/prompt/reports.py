@@ -268,6 +268,5 @@ def _describe_server(server: "McpServer") -> str:
     if not server.runs:
         return f"{server.name}  off: {server.fault or 'not started yet'}"
     offers = [plural(len(server.definitions), "tool")]
-    offers += [plural(len(server.resources), "resource")] if server.resources else []
     offers += [plural(len(server.prompts), "prompt")] if server.prompts else []
     return f"{server.name}  {', '.join(offers)}  ({server.entry.origin})"
