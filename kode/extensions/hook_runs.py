@@ -17,7 +17,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -155,7 +155,7 @@ Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
 _BLOCKS = 2  # the exit status that blocks in Claude Code too
 PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
-"""Events at which plain output is meant for the model, or of the last one for the person."""
+"""Events at which plain output is meant for the model."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
 MAX_NAMED = 5
 """Effects of one hook that are named; the rest are counted."""
@@ -184,16 +184,15 @@ class HookAnswer:
 def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
     """The answer of a hook that has run. Never raises."""
     name, blocked = hook.item.name, ", ".join(hit.words for hit in ran.blocked)
+    hit = f"; in the sandbox it {blocked}" if blocked else ""
     if ran.exit_code == _BLOCKS:
-        text = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
-        hit = f"\n(In the sandbox it {blocked}.)" if blocked else ""
-        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {text or 'no'}{hit}")
+        text = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS] or "no"
+        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {text}{hit}")
     fault = _fault(ran)
     value = object_of(ran.stdout)
     if not fault and value is None and ran.stdout.lstrip().startswith("{"):
         fault = "printed invalid JSON"
     if fault:
-        hit = f"; in the sandbox it {blocked}" if blocked else ""
         setting = Setting(f"hooks.{hook.event}", str(hook.item.origin))
         message = f"The hook {name} of {setting} {fault}{hit}."
         # A hook that judges calls must not be got around by keeping it from starting.
@@ -217,20 +216,17 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
 
 def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Merges answers: deny beats ask beats allow; all context counts."""
-    answers = list(answers)
-    if not answers:
-        return HookAnswer()
+    first, *_ = answers = [*answers] or [HookAnswer()]
     outcome: Outcome = max((answer.outcome for answer in answers), key=_WEIGHT.index)
+    reasons = (answer.reason for answer in answers if answer.outcome == outcome)
     return HookAnswer(
         outcome=outcome,
-        reason="\n".join(
-            answer.reason for answer in answers if answer.outcome == outcome and answer.reason
-        ),
+        reason="\n".join(filter(None, reasons)),
         context="\n\n".join(answer.context for answer in answers if answer.context),
         message="\n".join(answer.message for answer in answers if answer.message),
         stops=any(answer.stops for answer in answers),
-        updated=answers[0].updated,
-        by=answers[0].by,
+        updated=first.updated,
+        by=first.by,
     )
 
 
@@ -257,10 +253,8 @@ def _fault(ran: ProgramRun) -> str:
 
 
 def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
-    specific = value.get("hookSpecificOutput")
-    specific = specific if isinstance(specific, dict) else {}
-    asked = specific.get("decision")
-    asked = asked if isinstance(asked, dict) else {}
+    specific = _object(value.get("hookSpecificOutput"))
+    asked = _object(specific.get("decision"))
     decision = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")
     updated = specific.get("updatedInput", asked.get("updatedInput"))
     words = {"approve": "allow", "block": "deny", "allow": "allow", "deny": "deny", "ask": "ask"}
@@ -282,6 +276,10 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
         updated=updated if isinstance(updated, dict) and outcome != "deny" else None,
         by=name,
     )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> str:
@@ -370,9 +368,8 @@ class Hooks:
                 advice = Decision(outcome=outcome, reason=answer.reason, by="hook")
         if answer.updated is None or answer.outcome == "deny":
             return advice
-        arguments = answer.updated
         by = f"The hook {answer.by}"
-        return replace(action, arguments=arguments, changed_by=by, advice=advice)
+        return replace(action, arguments=answer.updated, changed_by=by, advice=advice)
 
     def _about(self, action: Action) -> tuple[dict[str, Any], Sequence[str]]:
         """What hooks get about a call, and are chosen by."""
@@ -387,21 +384,22 @@ class Hooks:
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()
         given, names = self._about(action)
+
+        async def fail(text: str) -> HookAnswer:
+            fields = {**given, "error": self._mask(text), "is_interrupt": False}
+            return await self.at("PostToolUseFailure", fields, names)
+
         try:
             output = await run()
         except (ToolRefused, StorageError):
             raise
         except ToolError as error:
-            fault = {"error": self._mask(str(error)), "is_interrupt": False}
-            answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
-            message = "\n".join((str(error), *_notes(before, answer)))
+            message = "\n".join((str(error), *_notes(before, await fail(str(error)))))
             raise ToolError(message, untrusted=error.untrusted) from error
-        text = self._mask(output.text)
         if output.exit_status:
-            fault = {"error": self._mask(output.for_model), "is_interrupt": False}
-            answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
+            answer = await fail(output.for_model)
         else:
-            given |= output_fields(action.tool, output, text)
+            given |= output_fields(action.tool, output, self._mask(output.text))
             answer = await self.at("PostToolUse", given, names)
         return replace(output, notes=(*output.notes, *_notes(before, answer)))
 
@@ -419,8 +417,9 @@ class Hooks:
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.may_always:
                 return Answer(choice="once")
-            if self._has("Notification"):
-                self._start(self._notify(question.title))
+            task = asyncio.ensure_future(self._notify(question.title))  # nobody waits for it
+            self._beside.add(task)
+            task.add_done_callback(self._beside.discard)
             return await ask(question)
 
         return hooked
@@ -443,12 +442,6 @@ class Hooks:
     async def _notify(self, message: str) -> None:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs hooks in the background: nobody waits for them."""
-        task = asyncio.ensure_future(work)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
 
     def _has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
 
 from kode import durable, paths
 from kode.credentials import redact
@@ -29,20 +29,10 @@ from kode.workplace import below
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Kind = Literal[
-    "mcp",
-    "mcp-tool",
-    "skill",
-    "command",
-    "agent",
-    "hook",
-    "instructions",
-    "mcp-outside",
-    "mcp-download",
-    "hook-outside",
-]
+Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]
 """`-outside`: that it may run without a sandbox; `-download`: see `mcp_server`."""
-BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "mcp-download", "hook-outside")
+Kind = Literal["mcp", "skill", "command", "agent", "hook", "instructions"] | Beside
+BESIDE: tuple[Kind, ...] = get_args(Beside)
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 """What no finder lists once it is approved."""
@@ -172,16 +162,18 @@ def folder_content(folder: Path) -> str:
 def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals:
     """Loads a project's approvals. A damaged file is set aside, and then nothing counts as
     approved. Never raises."""
-    path = paths.trust_file(home, project)
+    path, marks = paths.trust_file(home, project), record_of(home)
     items, problem = read_approvals(path, _decode, "this project's extensions are off")
-    marks = record_of(home)
     try:
         damage = marks.read()
     except StorageError as error:
         damage = str(error)
-    problem = f"{problem} {damage}".strip()
     return Approvals(
-        project=project, items=items, trust_project=trust_project, problem=problem, marks=marks
+        project=project,
+        items=items,
+        trust_project=trust_project,
+        problem=f"{problem} {damage}".strip(),
+        marks=marks,
     )
 
 
