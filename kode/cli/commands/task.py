@@ -98,13 +98,11 @@ async def open_from_flags(
         if "@" in named:
             from kode.cli.prompt.attach import read_mentioned
 
-            mentioned, folders = read_mentioned(named, cwd)
-            for picture in mentioned:
+            for picture in read_mentioned(named, cwd):
                 try:
                     attached.append(conversation.keep_picture(picture.name, picture.data))
                 except UserError as error:
                     settings.emit(Notice(text=str(error)))
-            attached += folders
     except BaseException:
         await conversation.close(interrupted=True)
         raise
@@ -114,17 +112,16 @@ async def open_from_flags(
 def read_attachments(
     groups: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
 ) -> "tuple[list[Text], list[Picture]]":
-    """Reads the text files of `--ctx`, lists its folders, as parts of the first message, and reads
-    its images. A group that names a file as a whole is one name, commas and all. A file in none of
-    `roots` is outside text, and so is one written by a session that had read such text.
+    """Reads the text files of `--ctx` as parts of the first message, and its images. A group that
+    names a file as a whole is one name, commas and all. A file in none of `roots` is outside text,
+    and so is one written by a session that had read such text.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor an image.
     """
     texts, pictures = list["Text"](), list["Picture"]()
     if not groups:
         return texts, pictures
-    from kode.cli.prompt.attach import read_folder
-    from kode.conversation.turns import file_part, read_text, text_part
+    from kode.conversation.turns import file_part, read_text
     from kode.images import read_picture
     from kode.session.provenance import Provenance
 
@@ -135,8 +132,6 @@ def read_attachments(
             path = cwd / paths.expand(name)
             if picture := read_picture(path):
                 pictures.append(picture)
-            elif folder := read_folder(name, path):
-                texts.append(text_part(folder.text, path, roots, marks))
             else:
                 try:
                     texts.append(file_part(name, read_text(path), path, roots, marks))

@@ -1,4 +1,4 @@
-"""What goes with a message: pasted blocks, folded in the line; images; lists of folders."""
+"""What goes with a message: pasted blocks, folded in the line, and images."""
 
 import asyncio
 import itertools
@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,6 @@ from kode import paths
 from kode.errors import GitError, UserError
 from kode.git import run_git
 from kode.images import NAMED_SO, Picture, fitting, looks_of, read_picture
-from kode.messages import Text, plural
 from kode.paths import real_path
 from kode.programs import find_program
 
@@ -166,18 +165,19 @@ def _path(written: str, cwd: Path) -> Path:
     return cwd / paths.expand(written)
 
 
-def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
+def read_mentioned(text: str, cwd: Path) -> list[Picture]:
     """The images named after `@` in a message, and those files that are only called like one:
-    whoever attaches such a file says that it is none."""
-    seen: set[Path] = set()
-    for name in mentions(text):
+    whoever attaches such a file says that it is none. Any other file is left to the model, which
+    reads it as the permissions allow."""
+    pictures: dict[Path, Picture] = {}
+    for name in mentions(text) if "@" in text else ():
         path = cwd / paths.expand(name)
-        picture = read_picture(path) if path not in seen else None
+        picture = read_picture(path)
         if picture is None and path.name.lower().endswith(NAMED_SO) and path.is_file():
             picture = Picture(path.name, b"")
-        if picture is not None and path not in seen:
-            seen.add(path)
-            yield picture
+        if picture is not None:
+            pictures.setdefault(path, picture)
+    return list(pictures.values())
 
 
 CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text
@@ -215,41 +215,12 @@ def clipboard_picture() -> tuple[Picture | None, str]:
     )
 
 
-MAX_LISTED = 200
-"""Files listed of a folder, those nearest to it first."""
-
-
-def read_folder(name: str, path: Path) -> Text | None:
-    """A folder's listing, to attach to a message; None if `path` is not a folder."""
-    if not os.path.isdir(path):  # an impossible path is not a folder either
-        return None
-    lines = sorted(list_files(path), key=lambda file: (file.count("/"), file))
-    more = len(lines) - MAX_LISTED
-    note = [f"[{more:,} more: list_files shows them]"] if more > 0 else []
-    body = "\n".join([*lines[:MAX_LISTED], *note])
-    return Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
-
-
-def mentioned_folders(text: str, cwd: Path) -> Iterator[Text]:
-    """The listings of the folders below `cwd` that are named after `@` in a message."""
-    below, seen = Path(real_path(cwd)), set()
-    for name in mentions(text):
-        try:
-            path = Path(real_path(cwd / name))
-        except (OSError, ValueError):
-            continue
-        if path not in seen and path.is_relative_to(below):
-            seen.add(path)
-            if folder := read_folder(name, path):
-                yield folder
-
-
 async def attach(
     conversation: "Conversation", screen: "Screen", text: str, pasted: Sequence[Picture]
 ) -> None:
     """Attaches pasted images, and what is named after `@`, to the next turn. What cannot be
     attached is reported, and the message is sent without it. Raises: StorageError."""
-    named, folders = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
+    named = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
     pictures = []
     for picture in (*pasted, *named):
         try:
@@ -266,21 +237,3 @@ async def attach(
         conversation.attachments.append(image)
         note = "" if fit is picture else ", made smaller"
         screen.print(f"with the image {image.description}{note}", "dim")
-    if folders:
-        conversation.attachments.extend(folders)
-        screen.print(f"with the list of files of {plural(len(folders), 'folder')}", "dim")
-
-
-def read_mentioned(text: str, cwd: Path) -> tuple[list[Picture], list[Text]]:
-    """What a message names that is sent with it: images, and lists of folders below `cwd`. Any
-    other file is left to the model, which reads it as the permissions allow."""
-    if "@" not in text:
-        return [], []
-    return list(mentioned_pictures(text, cwd)), list(mentioned_folders(text, cwd))
-
-
-def names_attachment(text: str, cwd: Path) -> bool:
-    """Whether `attach` would attach something that this message names."""
-    pictures = mentioned_pictures(text, cwd)
-    folders = (os.path.isdir(cwd / paths.expand(name)) for name in mentions(text))
-    return next(pictures, None) is not None or any(folders)

@@ -3,7 +3,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +12,17 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, count, one_line
 from kode.cli.screen.menu import Choice, Menu, matching
 from kode.cli.screen.screen import Screen
-from kode.errors import KodeError, UserError
+from kode.errors import UserError
 from kode.messages import first_of, plural
 from kode.plain_text import clean
 from kode.provider import EFFORTS, Effort, Provider, Request
 
 if TYPE_CHECKING:
     from kode.memory.contract import MemorySystem
-    from kode.session.index import Summary
 
 
 LISTED_SESSIONS = 20  # one screen, where a list cannot be narrowed
 PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
-MAX_PREVIEWED_BYTES = 4_000_000
-"""For a larger session only the first task is shown: reading it would block the keys."""
 
 
 async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: Any) -> str:
@@ -69,39 +66,12 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") ->
     if not rows:
         screen.print("There is no session to resume here.", "dim")
         return None
-    by_id = {row.id: row for row in rows}
+    facts = {row.id: f"{row.id} · {plural(row.turns, 'turn')} · {row.model}" for row in rows}
     choices = [Choice(row.id, f"{when(row.updated_at):<16}  {one_line(row.task)}") for row in rows]
-
-    @cache
-    def preview(choice: Choice) -> list[str]:
-        summary = by_id[choice.value]
-        facts = f"{summary.id} · {plural(summary.turns, 'turn')} · {summary.model}"
-        return [facts, *_last_exchange(home, summary)]
-
     if not name:
+        preview = lambda choice: [facts[choice.value]]  # noqa: E731
         name = await choose(screen, "Resume a session", choices, preview=preview)
     return find(home, Menu(choices).meant(name)) if name else None
-
-
-def _last_exchange(home: Path, session: "Summary") -> list[str]:
-    """The last prompt and the beginning of its answer."""
-    from kode.messages import text_of
-    from kode.session.index import read, session_path
-    from kode.session.messages import visible_messages
-
-    if session.size_bytes > MAX_PREVIEWED_BYTES:
-        return []
-    try:
-        _, entries, _ = read(session_path(home, session.id))
-    except KodeError:
-        return ["It cannot be read: `kode session check` has details."]
-    lines: list[str] = []
-    for message in reversed(visible_messages(entries)):
-        if message.role == "assistant" and text_of(message).strip() and not lines:
-            lines = [one_line(line) for line in text_of(message).splitlines() if line.strip()][:4]
-        if message.role == "user":
-            return [f"> {one_line(text_of(message))}", *lines]
-    return lines
 
 
 _WHAT_TO_REWIND = (

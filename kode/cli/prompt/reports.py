@@ -112,10 +112,8 @@ def _instructions(conversation: "Conversation") -> list[str]:
     return lines + ([project_instructions.warning] if project_instructions.warning else [])
 
 
-MIN_NAME_COLUMNS = 20
-"""Minimum width for the name of a row."""
-LESS_TELLING = ("requests", "cached", "thinking", "out", "in")
-"""Figures to drop on a narrower screen, in this order."""
+MAX_NAME_COLUMNS = 36
+"""Maximum width for the name of a row."""
 TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
 
 
@@ -143,21 +141,16 @@ async def show_cost(state: PromptState, argument: str) -> None:
 
 def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
     """A table: a row per model, and a total if there are several."""
-    rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "thinking", "cost")]
+    rows: list[tuple[str, ...]] = [("", "cost", "in", "cached", "out", "thinking", "requests")]
     for scope, by_model in spending.items():
         title = TITLES[scope]
         if len(by_model) == 1:
             ((model, spent),) = by_model.items()
-            rows.append((f"{title} · {one_line(model)}", *_figures(spent)))
+            rows.append(_cost_row(f"{title} · {one_line(model)}", spent))
             continue
-        rows.append((title, *_figures(by_model.total)))
-        rows += [(f"  {one_line(model)}", *_figures(spent)) for model, spent in by_model.items()]
-    if all(row[5] == "0" for row in rows[1:]):
-        rows = [row[:5] + row[6:] for row in rows]
-    drop = [rows[0].index(name) for name in LESS_TELLING if name in rows[0]]
-    right = range(1, len(rows[0]))
-    table = fit_table(rows, width, elastic=0, least=MIN_NAME_COLUMNS, drop=drop, right=right)
-    lines = [clip(line, width) for line in table]
+        rows.append(_cost_row(title, by_model.total))
+        rows += [_cost_row(f"  {one_line(model)}", spent) for model, spent in by_model.items()]
+    lines = fit_table(rows, width, right=range(1, len(rows[0])))
     unpriced = [m for m, spent in spending["session"].items() if spent.unpriced]
     if unpriced:
         names_shown = ", ".join(map(one_line, unpriced))
@@ -165,16 +158,16 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
     return lines
 
 
-def _figures(spent: "Spent") -> tuple[str, ...]:
+def _cost_row(name: str, spent: "Spent") -> tuple[str, ...]:
     usage = spent.usage
-    cached = f"{usage.cached_tokens / usage.input_tokens:.0%}" if usage.input_tokens else "-"
     return (
-        str(spent.requests),
+        clip(name, MAX_NAME_COLUMNS),
+        cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
         count(usage.input_tokens),
-        cached,
+        f"{usage.cached_tokens / usage.input_tokens:.0%}" if usage.input_tokens else "-",
         count(usage.output_tokens),
         count(usage.thinking_tokens),
-        cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
+        str(spent.requests),
     )
 
 

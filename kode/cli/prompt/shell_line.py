@@ -1,8 +1,8 @@
 """`!command` at the prompt, the person's own shell command, outside of permissions and tools; and
-`/bg`, which shows and kills what runs in the background.
+`/bg`, which shows and kills what the model runs in the background.
 
 The output of a command is printed and attached to the next message, so that the model sees what the
-person saw. Like a model's command it can move to the background.
+person saw.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from kode.cli.prompt.state import PromptState
@@ -20,7 +19,7 @@ from kode.errors import UserError
 from kode.messages import plural
 from kode.plain_text import clean
 from kode.programs import start_program
-from kode.tools.background import BackgroundCommand, BackgroundCommands
+from kode.tools.background import BackgroundCommand
 from kode.tools.output import Capture
 from kode.tools.processes import READ_BYTES, WATCH, new_mark
 
@@ -30,126 +29,61 @@ Show = Callable[[str, str], None]
 """Gets whole lines as they arrive ("" for none), and the unfinished line."""
 
 
-@dataclass(frozen=True)
-class ShellLineEnd:
-    """The result of a command."""
-
-    output: str
-    """So far; both ends of a long one."""
-    exit_code: int | None = None
-    """None if it was moved to the background."""
-    name: str = ""
-    """Its name in the background."""
-    output_path: Path | None = None
-
-
-async def run_shell_line(
-    command: str,
-    cwd: Path,
-    show: Show,
-    background: BackgroundCommands,
-    *,
-    session_id: str | None,
-    output_dir: Path,
-) -> ShellLineEnd:
-    """Runs a command to its end, or until the person moves it to the background, showing its
-    output. If cancelled, kills the command with everything it started. A long output is saved in
-    full in `output_dir`.
+async def run_shell_line(command: str, cwd: Path, show: Show, output_dir: Path) -> tuple[int, str]:
+    """Runs a command to its end, showing its output; returns its exit code and its output, of a
+    long one both ends and where all of it is. If cancelled, kills it with everything it started.
 
     Raises: UserError if no shell can be started.
     """
-    running = _ShellLine(command, show, Capture(output_dir, "shell-line"))
+    capture, mark = Capture(output_dir, "shell-line"), new_mark()
     try:
-        with background.offer() as request:
-            await running.start(cwd)
-            moving = asyncio.ensure_future(request.wait())
-            try:
-                await asyncio.wait((running.reading, moving), return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                moving.cancel()
-        if running.reading.done():
-            return ShellLineEnd(running.output(), exit_code=await running.process.wait())
-        running.is_moved = True
-        running.capture.keep_whole()
-        name = background.take(running, session_id)
-        return ShellLineEnd(running.output(), name=name, output_path=running.capture.path)
+        process = await start_program(
+            *("/bin/sh", "-c", command),
+            cwd=cwd,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise UserError(f"The command could not be started in {cwd}: {error}.") from None
+    # Nobody would see its output once kode is killed. Only the group: its environment is the
+    # person's own.
+    WATCH.add(mark, process.pid)
+    reading = asyncio.ensure_future(_stream(process, capture, show))
+    try:
+        await asyncio.wait([reading])
+        return await process.wait(), capture.text() + capture.partial
     finally:
-        if not running.is_moved:
-            await running.end()
-
-
-class _ShellLine:
-    """A running command and its output; implements `RunningCommand`."""
-
-    process: asyncio.subprocess.Process
-    reading: "asyncio.Task[None]"
-    untrusted = ""
-
-    def __init__(self, command: str, show: Show, capture: Capture) -> None:
-        self.command = command
-        self.since = time.monotonic()
-        self.is_moved = False
-        self.capture = capture
-        self._show = show
-        self._mark = new_mark()
-
-    async def start(self, cwd: Path) -> None:
         try:
-            self.process = await start_program(
-                *("/bin/sh", "-c", self.command),
-                cwd=cwd,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise UserError(f"The command could not be started in {cwd}: {error}.") from None
-        # Nobody would see its output once kode is killed. Only the group: its environment is the
-        # person's own.
-        WATCH.add(self._mark, self.process.pid)
-        self.reading = asyncio.ensure_future(self._read())
-
-    def output(self) -> str:
-        return self.capture.text() + self.capture.partial
-
-    async def ended(self) -> str:
-        await asyncio.wait([self.reading])
-        code = await self.process.wait()
-        await self.end()
-        return f"exit status {code}"
-
-    async def end(self) -> None:
-        """Kills it with everything it started, and reads the last output."""
-        try:
-            if hasattr(self, "reading"):
-                await self._kill()
+            await _kill(process, reading)
         finally:
-            WATCH.remove(self._mark)
-            self.capture.close()
+            WATCH.remove(mark)
+            reading.cancel()
+            capture.close()
 
-    async def _kill(self) -> None:
-        # A command may close its output long before it ends, and what it started may keep it open.
-        ended = asyncio.ensure_future(self.process.wait())
-        try:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                if self.reading.done() and self.process.returncode is not None:
-                    return
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self.process.pid, number)
-                await asyncio.wait([self.reading, ended], timeout=KILL_AFTER_S)
-        finally:
-            ended.cancel()
-            self.reading.cancel()
 
-    async def _read(self) -> None:
-        assert self.process.stdout is not None
-        data = b"-"
-        while data:
-            data = await self.process.stdout.read(READ_BYTES)
-            text = self.capture.take(data, final=not data)
-            if not self.is_moved:
-                self._show(text.removesuffix("\n"), self.capture.partial)
+async def _kill(process: asyncio.subprocess.Process, reading: "asyncio.Task[None]") -> None:
+    """Kills it with everything it started, and reads the last output."""
+    # A command may close its output long before it ends, and what it started may keep it open.
+    ended = asyncio.ensure_future(process.wait())
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if reading.done() and process.returncode is not None:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            await asyncio.wait([reading, ended], timeout=KILL_AFTER_S)
+    finally:
+        ended.cancel()
+
+
+async def _stream(process: asyncio.subprocess.Process, capture: Capture, show: Show) -> None:
+    assert process.stdout is not None
+    data = b"-"
+    while data:
+        data = await process.stdout.read(READ_BYTES)
+        show(capture.take(data, final=not data).removesuffix("\n"), capture.partial)
 
 
 async def run_typed(state: PromptState, command: str) -> None:
@@ -164,28 +98,17 @@ async def run_typed(state: PromptState, command: str) -> None:
         if text:
             state.screen.print(text)
 
+    outputs = conversation.agent.place.outputs
     try:
-        end = await run_shell_line(
-            command,
-            conversation.place.cwd,
-            show,
-            conversation.commands,
-            session_id=conversation.session.id,
-            output_dir=conversation.agent.place.outputs,
-        )
+        code, output = await run_shell_line(command, conversation.place.cwd, show, outputs)
     except asyncio.CancelledError:
         state.screen.print("Stopped.", "warning")
         raise
     finally:
         state.unfinished = None
-    outcome = hint = f"exit status {end.exit_code}"
-    if end.exit_code is None:
-        outcome = f"moved to the background as {end.name}"
-        hint = f"{outcome} · /bg read {end.name} shows its output"
-        outcome += f"; its output is in {end.output_path}" if end.output_path else ""
-    style = "warning" if end.exit_code else "dim"
-    state.screen.print(f"{hint} · sent with your next message", style)
-    note = f"[The person ran this in the shell; {outcome}]\n$ {command}\n{end.output}"
+    style = "warning" if code else "dim"
+    state.screen.print(f"exit status {code} · sent with your next message", style)
+    note = f"[The person ran this in the shell; exit status {code}]\n$ {command}\n{output}"
     conversation.attach_command(command, note)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.cli.parser import PROMPT_HINTS, nearest
-from kode.cli.prompt.attach import attach, names_attachment
+from kode.cli.prompt.attach import attach, read_mentioned
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, Work
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
@@ -161,7 +161,7 @@ def _can_steer(state: PromptState, text: str) -> bool:
     if text.startswith("!") or state.opened is None or command_of(text) is not None:
         return False
     pasted = state.editor is not None and state.editor.pastes.pictures_in(text)
-    return not pasted and not names_attachment(text, state.conversation.place.cwd)
+    return not pasted and not read_mentioned(text, state.conversation.place.cwd)
 
 
 async def _do(state: PromptState, text: str) -> None:

@@ -20,7 +20,7 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
 from kode.cli.screen.lines import breaks
-from kode.cli.screen.screen import Screen, style_named
+from kode.cli.screen.screen import STYLES, Screen
 from kode.messages import plural
 from kode.plain_text import clean
 
@@ -53,9 +53,7 @@ _SYNTAX: dict[_TokenType, str] = {
     Token.Literal.String: "string",
     Token.Literal.Number: "keyword",
 }
-CODE_THEME = ANSISyntaxTheme(
-    {kind: Style.parse(style_named(name)) for kind, name in _SYNTAX.items()}
-)
+CODE_THEME = ANSISyntaxTheme({kind: Style.parse(STYLES[name]) for kind, name in _SYNTAX.items()})
 """The colours of code, also of that in Markdown."""
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")

@@ -199,32 +199,18 @@ def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:
     return [line if cell_width(line) <= width else clip(line, width) for line in lines]
 
 
-def fit_table(
-    rows: Sequence[Sequence[str]],
-    width: int,
-    *,
-    elastic: int,
-    least: int,
-    drop: Sequence[int],
-    right: Collection[int] = (),
-) -> list[str]:
-    """Rows as lines, two spaces between their columns. The column `elastic` is cut to what the
-    others leave; those in `drop` go, in this order, until it has `least` columns or all that it
-    needs. `right`: columns whose cells stand at the right."""
-    shown = list(range(len(rows[0])))
-    for column in (*drop, None):
-        widths = {at: max(cell_width(row[at]) for row in rows) for at in shown}
-        free = width - sum(widths[at] + 2 for at in shown if at != elastic)
-        if column is None or free >= min(least, widths[elastic]):
-            break
-        shown = [at for at in shown if at != column]
-    widths[elastic] = min(widths[elastic], max(free, 8))
+def fit_table(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = ()) -> list[str]:
+    """Rows as lines, two spaces between their columns. The last columns are left out where they do
+    not fit, so the first two are the most telling. `right`: columns whose cells stand at the
+    right."""
+    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
+    while len(widths) > 2 and sum(widths) + 2 * (len(widths) - 1) > width:
+        widths.pop()
     lines = []
     for row in rows:
         cells = []
-        for at in shown:
-            text = clip(row[at], widths[at])
-            pad = " " * (widths[at] - cell_width(text))
+        for at, (text, widest) in enumerate(zip(row, widths, strict=False)):
+            pad = " " * (widest - cell_width(text))
             cells.append(pad + text if at in right else text + pad)
-        lines.append("  ".join(cells).rstrip())
+        lines.append(clip("  ".join(cells).rstrip(), width))
     return lines

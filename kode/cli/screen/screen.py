@@ -14,7 +14,7 @@ import termios
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kode.cli.screen.lines import clip, fold
 from kode.plain_text import clean
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+    from kode.cli.prompt.editor import Editor
     from kode.cli.screen.menu import Menu
     from kode.events import TurnEnded
     from kode.permissions.question import Answer, Ask, Question
@@ -85,36 +86,26 @@ def ring_terminal(terminal: str) -> None:
             file.write(BELL.encode())
 
 
-SGR = {
-    "bold": "1",
-    "dim": "2",
-    "title": "1",
-    "good": "32",
-    "warning": "1",
-    "error": "1;31",
-    "added": "1;32",
-    "removed": "1;31",
-    "changed_part": "1;4",
-    "keyword": "94",
-    "string": "35",
-    "comment": "2",
+STYLES = {
+    "bold": "bold",
+    "dim": "dim",
+    "title": "bold",
+    "good": "green",
+    "warning": "bold",
+    "error": "bold red",
+    "added": "bold green",
+    "removed": "bold red",
+    "changed_part": "bold underline",
+    "keyword": "bright_blue",
+    "string": "magenta",
+    "comment": "dim",
 }
-"""Style name → the parameters of its escape sequence: the terminal's own colours. Cyan and yellow
-are too weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
+"""Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are too
+weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
 
-_BARE = SGR | {"error": "1", "keyword": "1"}
-COLOURLESS = {name: code for name, code in _BARE.items() if code in ("1", "2", "1;4")}
-"""What `NO_COLOR` leaves of the styles if the terminal supports escape sequences."""
+_ATTRIBUTES = {"bold": "1", "dim": "2", "underline": "4"}
+_COLOURS = {"red": "31", "green": "32", "magenta": "35", "bright_blue": "94"}
 
-_RICH_NAMES = {
-    "1": "bold",
-    "2": "dim",
-    "4": "underline",
-    "31": "red",
-    "32": "green",
-    "35": "magenta",
-    "94": "bright_blue",
-}
 _MARKDOWN = {
     "code": "bold",
     "h1": "bold underline",
@@ -129,11 +120,6 @@ _MARKDOWN = {
     "block_quote": "none",
 }
 """Looks of Markdown: rich's own paint inline code on black, which is unreadable on white."""
-
-
-def style_named(name: str) -> str:
-    """A style of `SGR` in the words of `rich`."""
-    return " ".join(_RICH_NAMES[code] for code in SGR[name].split(";"))
 
 
 MAX_PROSE_COLUMNS = 110
@@ -153,31 +139,6 @@ _PIECES = re.compile(f"({_STYLES.pattern})")
 _END = re.compile(rf"(?: |{_STYLES.pattern})+$")
 
 
-class Editor(Protocol):
-    """What the screen needs of the prompt below it, which `kode.cli.prompt` draws."""
-
-    @property
-    def asking(self) -> bool: ...
-
-    @property
-    def away(self) -> bool: ...
-
-    def print_above(self, text: str) -> None: ...
-
-    def redraw(self) -> None: ...
-
-    def control(self, sequence: str) -> None: ...
-
-    def idle_s(self) -> float:
-        """How long ago a key was pressed."""
-
-    async def quiet(self, pause_s: float) -> None:
-        """Returns when no key was pressed for `pause_s`."""
-
-    async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
-        """One line as an answer, or the chosen value; None at end of input."""
-
-
 @dataclass
 class Screen:
     """One screen, shared by everything that prints in a process."""
@@ -190,7 +151,7 @@ class Screen:
     rows: Callable[[], int]
     plain: bool = False
     """For a screen reader or a log: Markdown stays as it is written."""
-    editor: Editor | None = None
+    editor: "Editor | None" = None
     """The prompt, while it is on the screen."""
     answerer: "Ask | None" = None
     """Asks somebody who is not at the keys."""
@@ -214,12 +175,11 @@ class Screen:
         return max(self.columns(), 10)
 
     def paint(self, style: str, text: str) -> str:
-        """`text` in a style of `SGR`, or several separated by spaces (the last colour wins);
-        unchanged without one, and without colours. The style is set again on each line, so that a
-        pager or a cut never leaves it open."""
-        styles = SGR if self.color else COLOURLESS if self.rich_terminal else {}
-        codes = [styles[name] for name in style.split() if name in styles]
-        if not text or not codes:
+        """`text` in one of `STYLES`, as far as the screen can show it. The style is set again on
+        each line, so that a pager or a cut never leaves it open."""
+        known = (_ATTRIBUTES if self.rich_terminal else {}) | (_COLOURS if self.color else {})
+        codes = [known[look] for look in STYLES.get(style, "").split() if look in known]
+        if not codes:
             return text
         start, end = f"\x1b[{';'.join(codes)}m", "\x1b[0m"
         return "\n".join(f"{start}{line}{end}" if line else line for line in text.split("\n"))
@@ -336,7 +296,7 @@ class Screen:
             looks = {f"markdown.{name}": look for name, look in _MARKDOWN.items()}
             self._console = Console(
                 file=self.stream,
-                theme=Theme(looks | {name: style_named(name) for name in SGR}),
+                theme=Theme(looks | STYLES),
                 force_terminal=self.rich_terminal,
                 color_system="256" if self.rich_terminal else None,
                 no_color=not self.color,

@@ -8,25 +8,19 @@ import sys
 from collections.abc import Sequence
 from datetime import date, datetime
 
-from kode.cli.screen.lines import clip_middle, fit_table, head, money, one_line
+from kode.cli.screen.lines import clip, clip_middle, fit_table, money, one_line
 from kode.paths import short_path
 from kode.session.index import Summary
 
-WIDEST_FOLDER = 28
-MIN_TASK_COLUMNS = 20  # fewer do not tell two tasks apart
-
-HEAD = ("id", "when", "where", "turns", "cost", "first task")
-_LESS_TELLING = ("where", "cost", "turns", "when")
-"""Columns to drop on a narrow screen, in this order."""
+WIDEST_FOLDER, WIDEST_TASK = 28, 36
+HEAD = ("id", "first task", "when", "turns", "cost", "where")
 
 
 def table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
     """A header line, then one line per session. The id is complete on any screen."""
     rows = [HEAD, *(_cells(summary, today) for summary in summaries)]
-    drop = [HEAD.index(name) for name in _LESS_TELLING]
     right = (HEAD.index("turns"), HEAD.index("cost"))
-    lines = fit_table(rows, width, elastic=5, least=MIN_TASK_COLUMNS, drop=drop, right=right)
-    return [head(line, max(width, *(len(row[0]) for row in rows))) for line in lines]
+    return fit_table(rows, max(width, *(len(row[0]) + 1 for row in rows)), right)
 
 
 def listed(summaries: Sequence[Summary], limit: int | None) -> list[str]:
@@ -64,9 +58,9 @@ def _cells(summary: Summary, today: date | None) -> tuple[str, ...]:
         task = f"(a subagent) {task}"
     return (
         summary.id,
+        clip(task, WIDEST_TASK) if not summary.damaged else task,
         when(summary.updated_at, today),
-        clip_middle(one_line(short_path(summary.cwd)), WIDEST_FOLDER),
         str(summary.turns) if summary.turns else "-",
         money(summary.cost_usd) if summary.cost_usd else "-",
-        task,
+        clip_middle(one_line(short_path(summary.cwd)), WIDEST_FOLDER),
     )

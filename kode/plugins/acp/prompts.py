@@ -70,9 +70,8 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
             message.add_words(_mention(block.uri, cwd))
             if (path := path_of(block.uri)) is not None:  # as a file after `@` at the terminal
                 quoted = json.dumps(str(path), ensure_ascii=False)
-                pictures, folders = read_mentioned(f"@{quoted}", cwd)
+                pictures = read_mentioned(f"@{quoted}", cwd)
                 message.pictures += ((picture.name, picture.data) for picture in pictures)
-                message.attachments += folders
         else:
             resource = block.resource
             message.add_words(_mention(resource.uri, cwd))

@@ -9,16 +9,13 @@ from kode.cli.prompt.attach import (
     Pastes,
     Picture,
     clipboard_picture,
-    mentioned_folders,
-    mentioned_pictures,
     mentions,
     pasted_pictures,
-    read_folder,
+    read_mentioned,
     write_mention,
 )
 from tests.pictures import png
 from tests.tables import for_each
-from tests.workplaces import empty_repository
 
 SEVEN = "\n".join(f"line {n}" for n in range(7))
 
@@ -48,46 +45,11 @@ def test_every_printable_name_that_is_written_is_understood(name):
 
 @pytest.fixture
 def project(tmp_path):
-    for name in ("src/app.py", "src/deep/a.py", "my docs/x.md", "src/out.log", "notes.txt"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("x")
+    (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "shot.png").write_bytes(png())
     (tmp_path / "two words.png").write_bytes(png(7, 7))
     (tmp_path / "fake.png").write_text("not a picture")
-    (tmp_path / ".gitignore").write_text("*.log\n")
-    (tmp_path / "link").symlink_to("/usr")
-    empty_repository(tmp_path)
     return tmp_path
-
-
-def test_a_folder_becomes_a_list_of_its_nearest_files(project, monkeypatch):
-    folder = read_folder("src/", project / "src")
-    assert folder.source == "attachment"
-    assert folder.text == '<folder path="src/">\napp.py\ndeep/a.py\n</folder>'
-
-    monkeypatch.setattr(attach, "MAX_LISTED", 1)
-    assert "\napp.py\n[1 more: " in read_folder("src", project / "src").text
-
-
-@for_each(
-    ("text", "names"),
-    [
-        (
-            'in @src, @src/ and @"my docs/" but not @src/app.py, @none or me@src/deep',
-            ["src", "my docs/"],
-        ),
-        ("what is in @.?", ["."]),
-        ("@/etc", []),
-        ("@..", []),
-        ("@src/../../", []),
-        ("@link", []),
-        ("@" + "x" * 5000, []),
-    ],
-)
-def test_folders_below_the_project_are_listed_each_once(project, text, names):
-    listed = [folder.text.split('"')[1] for folder in mentioned_folders(text, project)]
-
-    assert listed == names
 
 
 @for_each(
@@ -117,7 +79,7 @@ def test_a_paste_of_paths_is_pictures_else_text(project, written, names):
 def test_pictures_named_after_an_at_sign_go_along_once(project):
     text = 'compare @shot.png, @"two words.png" and @notes.txt with @shot.png.'
 
-    names = [picture.name for picture in mentioned_pictures(text, project)]
+    names = [picture.name for picture in read_mentioned(text, project)]
 
     assert names == ["shot.png", "two words.png"]
 

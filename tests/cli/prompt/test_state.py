@@ -238,7 +238,7 @@ async def test_steering_that_no_step_took_becomes_the_next_message(chat):
     assert chat.talk.asked[1:] == ["too late", "later"]
 
 
-@pytest.mark.parametrize("named", ["@shot.png", '@"my pics/red.png"', "@src/"])
+@pytest.mark.parametrize("named", ["@shot.png", '@"my pics/red.png"'])
 async def test_a_message_that_brings_an_attachment_waits_for_its_turn(chat, named):
     for path in ("shot.png", "my pics/red.png", "src/a.py"):
         (chat.talk.cwd / path).parent.mkdir(exist_ok=True)
@@ -543,17 +543,6 @@ async def test_own_shell_commands_go_with_the_next_message(chat):
     assert note.source == "attachment"
     assert "$ echo hi; exit 2\nhi" in note.text
     assert chat.talk.asked == []
-
-
-async def test_a_named_folder_goes_along_as_a_list(chat, tmp_path):
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src/app.py").write_text("x")
-
-    text = await chat.type("what is in @src/ ?")
-
-    assert "list of files of 1 folder" in text
-    assert '<folder path="src/">\napp.py\n</folder>' in [a.text for a in chat.talk.attachments]
-    assert chat.talk.asked == ["what is in @src/ ?"]
 
 
 async def test_a_picture_too_large_is_shrunk_and_announced(chat, tmp_path):

@@ -4,24 +4,24 @@ from io import StringIO
 
 from kode.cli.prompt.editor import STYLE
 from kode.cli.screen.markdown import TerminalMarkdown
-from kode.cli.screen.screen import SGR, Screen
+from kode.cli.screen.screen import STYLES, Screen
 from tests.tables import for_each
 
-RED, GREEN, MAGENTA, BRIGHT_BLUE = 31, 32, 35, 94
+RED, GREEN, MAGENTA, BRIGHT_BLUE = "red", "green", "magenta", "bright_blue"
 BACKGROUNDS = {"VS Code dark": "1e1e1e", "xterm dark": "000000", "Solarized dark": "002b36"} | {
     "VS Code light": "ffffff",
     "xterm light": "ffffff",
     "Solarized light": "fdf6e3",
 }
 SHOWN = {
-    "VS Code dark": {31: "cd3131", 32: "0dbc79", 35: "bc3fbc", 94: "3b8eea"},
-    "xterm dark": {31: "cd0000", 32: "00cd00", 35: "cd00cd", 94: "5c5cff"},
-    "Solarized dark": {31: "dc322f", 32: "859900", 35: "d33682", 94: "839496"},
-    "VS Code light": {31: "cd3131", 32: "107c10", 35: "bc05bc", 94: "0451a5"},
-    "xterm light": {31: "cd0000", 32: "00cd00", 35: "cd00cd", 94: "5c5cff"},
-    "Solarized light": {31: "dc322f", 32: "859900", 35: "d33682", 94: "839496"},
+    "VS Code dark": {RED: "cd3131", GREEN: "0dbc79", MAGENTA: "bc3fbc", BRIGHT_BLUE: "3b8eea"},
+    "xterm dark": {RED: "cd0000", GREEN: "00cd00", MAGENTA: "cd00cd", BRIGHT_BLUE: "5c5cff"},
+    "Solarized dark": {RED: "dc322f", GREEN: "859900", MAGENTA: "d33682", BRIGHT_BLUE: "839496"},
+    "VS Code light": {RED: "cd3131", GREEN: "107c10", MAGENTA: "bc05bc", BRIGHT_BLUE: "0451a5"},
+    "xterm light": {RED: "cd0000", GREEN: "00cd00", MAGENTA: "cd00cd", BRIGHT_BLUE: "5c5cff"},
+    "Solarized light": {RED: "dc322f", GREEN: "859900", MAGENTA: "d33682", BRIGHT_BLUE: "839496"},
 }
-"""What each terminal shows for the colours of `SGR`."""
+"""What each terminal shows for the colours of `STYLES`."""
 
 # What only repeats a sign or the word beside it, or is a piece of code, may be weaker than the 4.5
 # that text needs: no colour has 4.5 on both white and #1e1e1e.
@@ -41,12 +41,12 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def colours_of(codes: str) -> set[int]:
-    return {int(code) for code in codes.split(";")} - {1, 2, 4}
+def colours_of(looks: str) -> set[str]:
+    return {*looks.split()} - {"bold", "dim", "underline"}
 
 
 def test_only_colours_that_both_backgrounds_show_are_used():
-    used = set().union(*map(colours_of, SGR.values()))
+    used = set().union(*map(colours_of, STYLES.values()))
 
     assert used == LEAST.keys()
 
@@ -61,7 +61,7 @@ def test_each_colour_has_its_least_contrast(terminal):
 def test_words_of_kode_are_in_the_terminals_own_colour():
     words = {"title", "warning", "bold", "dim", "changed_part", "comment"}
 
-    assert {name for name in words if colours_of(SGR[name])} == set()
+    assert {name for name in words if colours_of(STYLES[name])} == set()
 
 
 def test_the_prompt_has_no_colour_but_for_danger():
