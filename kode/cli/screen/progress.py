@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASKING = "Waiting for the model"
 THINKING = "Thinking"
-THOUGHT_CHARS = 400
-"""Kept of the end of what the model thinks."""
+MAX_THOUGHT_CHARS = 100_000
+"""Limit of what is shown of one thought."""
 MIN_THOUGHT_COLUMNS = 16
 """In less room its last words say nothing."""
 OUTPUT_LINES = 5
@@ -66,36 +66,42 @@ class Progress:
     since: float | None = None
     """When the turn started; None between turns."""
     thought: str = ""
-    """The end of what the model is thinking."""
-    _what: str = ""
+    """What the model is thinking."""
+    doing: str = ""
     """The activity when no call runs: `Thinking`."""
-    _what_since: float = 0.0
+    doing_since: float = 0.0
     _again_at: float = 0.0
     """When the failed request is sent again."""
 
     @property
     def idle(self) -> bool:
-        return self.since is None and not self._what
+        return self.since is None and not self.doing
+
+    @property
+    def is_thinking(self) -> bool:
+        """Whether the last that came of the model was a thought."""
+        return self.doing == THINKING
 
     def take(self, event: Event, now: float) -> None:
+        """Notes what an event says of what is happening."""
         match event:
             case TurnStarted():
                 self.since = now
-                self._begin("", now)
+                self.begin("", now)
             case StepStarted():
-                self._begin(ASKING, now)
+                self.begin(ASKING, now)
             case Replied() | ContextReduced():
-                self._begin("", now)
+                self.begin("", now)
             case ThinkingDelta():
-                self._begin(THINKING, now)
-                self.thought = (self.thought + event.text)[-THOUGHT_CHARS:]
+                self.begin(THINKING, now)
+                self.thought = (self.thought + event.text)[-MAX_THOUGHT_CHARS:]
             case TextDelta():
-                self._begin("Answering", now)
+                self.begin("Answering", now)
             case RetryScheduled():
                 self._again_at = now + event.delay_s
-                self._begin(ASKING, self._again_at)
+                self.begin(ASKING, self._again_at)
             case Working():
-                self._begin(event.what, now)
+                self.begin(event.what, now)
             case ToolStarted():
                 self.running[event.call_id] = RunningCall(event, now)
             case ToolOutput():
@@ -117,12 +123,12 @@ class Progress:
         """Clears the state: nothing is running any more."""
         self.running.clear()
         self.agents.clear()
-        self.since, self._what, self._again_at, self.thought = None, "", 0.0, ""
+        self.since, self.doing, self._again_at, self.thought = None, "", 0.0, ""
 
     def line(self, now: float, width: int, stop: str = "Ctrl-C stops") -> str:
         """The spinner, the activity, its duration, how to stop it, and the last words of what the
         model thinks."""
-        what, since = self._what or "Working", self._what_since if self._what else self.since
+        what, since = self.doing or "Working", self.doing_since if self.doing else self.since
         if self.running:
             *others, last = self.running.values()
             more = f" (+{len(others)})" if others else ""
@@ -131,8 +137,9 @@ class Progress:
         elif now < self._again_at:
             what, since = f"Retrying in {math.ceil(self._again_at - now)}s", self.since
         line = spinner_line(what, now, since, width, stop)
-        is_thinking = self._what == THINKING and not self.running
-        thought = last_words(self.thought, width - len(line) - 3) if is_thinking else ""
+        if not self.is_thinking or self.running:
+            return line
+        thought = last_words(self.thought[-width:], width - len(line) - 3)
         return f"{line} · {thought}" if thought else line
 
     def commands_since(self) -> float | None:
@@ -153,9 +160,10 @@ class Progress:
         """One line per running subagent."""
         return [f"  {describe_agent(agent, width - 2).text}" for agent in self.agents.values()]
 
-    def _begin(self, what: str, now: float) -> None:
-        if what != self._what or what == ASKING:
-            self._what, self._what_since, self.thought = what, now, ""
+    def begin(self, what: str, now: float) -> None:
+        """Notes what is done now."""
+        if what != self.doing or what == ASKING:
+            self.doing, self.doing_since, self.thought = what, now, ""
 
     def _output(self, event: ToolOutput) -> None:
         if call := self.running.get(event.call_id):

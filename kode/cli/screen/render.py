@@ -64,8 +64,6 @@ MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
-MAX_THINKING_CHARS = 100_000
-"""Limit of what is shown of one thought."""
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -76,8 +74,6 @@ class Renderer:
 
     screen: Screen
     clock: Callable[[], float] = time.monotonic
-    replies: int = 0
-    """The number of replies shown: invalidates caches of what a reply changes."""
     details: Details = field(default_factory=Details)
     """What Ctrl-O shows."""
     progress: Progress = field(default_factory=Progress)
@@ -97,10 +93,6 @@ class Renderer:
     """Why the current request was last retried: shown once."""
     _streamed: bool = False
     """Whether text of the current step arrived as deltas."""
-    _thinking: str = ""
-    """What the model is thinking."""
-    _thinking_since: float | None = None
-    """When it began; None if it does not think."""
     _thought: bool = False
     """Whether thinking of the current step arrived as deltas."""
 
@@ -108,8 +100,8 @@ class Renderer:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
         try:
             self.details.take(event)
-            self.progress.take(event, self.clock())
             self._show(event)
+            self.progress.take(event, self.clock())
             self.screen.redraw()
         except Exception as error:  # the promise of `Emit`
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})", "dim")
@@ -139,15 +131,8 @@ class Renderer:
     def show_answer(self, text: str) -> None:
         """Shows an answer of an earlier process as it looked then."""
         self._last = "person"
-        splitter = self._open_splitter()
-        self._blocks([*splitter.feed(text), *splitter.finish()])
-
-    def _open_splitter(self) -> "BlockSplitter":
-        if self._splitter is None:
-            from kode.cli.screen.markdown import BlockSplitter
-
-            self._splitter = BlockSplitter()
-        return self._splitter
+        self._feed(text)
+        self._finish_text()
 
     def show_outcome(self, line: str) -> None:
         """Shows what a permission question came to, with the call that follows."""
@@ -159,7 +144,7 @@ class Renderer:
         too, or everything would move down by a line then."""
         if is_text and self._last == "text":
             return self._splitter is None or not self._splitter.joined
-        kind = "text" if is_text else "tool" if self._thinking_since is None else "line"
+        kind = "text" if is_text else "line" if self.progress.is_thinking else "tool"
         undecided = kind == "tool" and not self.progress.running
         return self._last == "person" if undecided else self._last not in (kind, "start")
 
@@ -178,11 +163,8 @@ class Renderer:
             case TextDelta():
                 self._settle_thinking()
                 self._streamed = True
-                self._blocks(self._open_splitter().feed(event.text))
+                self._feed(event.text)
             case ThinkingDelta():
-                if self._thinking_since is None:
-                    self._thinking_since = self.clock()
-                self._thinking = (self._thinking + event.text)[-MAX_THINKING_CHARS:]
                 self._thought = True
             case RetryScheduled():
                 self._retry(event)
@@ -235,6 +217,13 @@ class Renderer:
             rendered = self.screen.rendered(TerminalMarkdown(clean(block.text)))
             self.screen.print_painted(rendered)
 
+    def _feed(self, text: str) -> None:
+        if self._splitter is None:
+            from kode.cli.screen.markdown import BlockSplitter
+
+            self._splitter = BlockSplitter()
+        self._blocks(self._splitter.feed(text))
+
     def _finish_text(self) -> None:
         if self._splitter is not None:
             self._blocks(self._splitter.finish())
@@ -244,12 +233,14 @@ class Renderer:
             self._splitter.drop()
 
     def _settle_thinking(self) -> None:
-        """Prints what the model has thought: one line, or all of it. Of thinking that nothing is
+        """Prints what the model has thought, if it has just done so. Of thinking that nothing is
         shown of, only how long it took."""
-        text, since = self._thinking.strip(), self._thinking_since
-        self._thinking, self._thinking_since = "", None
-        seconds = self.clock() - since if since is not None else 0.0
-        took = f" for {duration(seconds)}" if seconds >= 1 else ""
+        if self.progress.is_thinking:
+            self._print_thought(self.progress.thought, self.clock() - self.progress.doing_since)
+            self.progress.begin("", self.clock())
+
+    def _print_thought(self, text: str, seconds: float = 0.0) -> None:
+        text, took = text.strip(), f" for {duration(seconds)}" if seconds >= 1 else ""
         if not text and not took:
             return
         self._gap("line")
@@ -261,26 +252,24 @@ class Renderer:
         self.screen.print(clip(line, self.screen.width), "dim")
 
     def _retry(self, event: RetryScheduled) -> None:
-        has_output = self._streamed or bool(self._thinking)
-        self._thinking, self._thinking_since = "", None
+        again = ""
         if event.discards_text:
+            if self._streamed or self.progress.is_thinking:
+                again = " The reply starts again."
             self._drop_text()
             self._streamed = False
-        again = " The reply starts again." if event.discards_text and has_output else ""
         is_repeated = event.reason == self._why_again
         self._describe(replace(event, reason="") if is_repeated else event, again)
         self._why_again = event.reason
 
     def _replied(self, event: Replied) -> None:
-        self.replies += 1
         self._settle_thinking()
         if not self._streamed:
             for part in event.message.parts:
-                if isinstance(part, Thinking) and part.text and not self._thought:
-                    self._thinking, self._thinking_since = part.text, self.clock()
-                    self._settle_thinking()
+                if isinstance(part, Thinking) and not self._thought:
+                    self._print_thought(part.text)
                 if isinstance(part, Text):
-                    self._blocks(self._open_splitter().feed(part.text))
+                    self._feed(part.text)
         if any(call.written for call in calls_of(event.message)):
             self._drop_text()  # what streamed was a call, which gets a line of its own
         self._finish_text()

@@ -18,7 +18,7 @@ HEAD = ("id", "first task", "when", "turns", "cost", "where")
 
 def table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
     """A header line, then one line per session. The id is complete on any screen."""
-    rows = [HEAD, *(_cells(summary, today) for summary in summaries)]
+    rows = [HEAD, *(_cells(summary, max(WIDEST_TASK, width // 3), today) for summary in summaries)]
     right = (HEAD.index("turns"), HEAD.index("cost"))
     return fit_table(rows, max(width, *(len(row[0]) + 1 for row in rows)), right)
 
@@ -50,7 +50,7 @@ def when(at: str, today: date | None = None) -> str:
     return f"{moment:%b %d %H:%M}" if moment.year == today.year else f"{moment:%Y-%m-%d}"
 
 
-def _cells(summary: Summary, today: date | None) -> tuple[str, ...]:
+def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str, ...]:
     task = one_line(summary.task)
     if summary.damaged:
         task = f"damaged: `kode session check {summary.id}` shows the damage"
@@ -58,7 +58,7 @@ def _cells(summary: Summary, today: date | None) -> tuple[str, ...]:
         task = f"(a subagent) {task}"
     return (
         summary.id,
-        clip(task, WIDEST_TASK) if not summary.damaged else task,
+        clip(task, widest_task) if not summary.damaged else task,
         when(summary.updated_at, today),
         str(summary.turns) if summary.turns else "-",
         money(summary.cost_usd) if summary.cost_usd else "-",
