@@ -1,6 +1,6 @@
 """Tab completion: commands at the start of a message, `@files` and `@folders/` anywhere.
 
-The project's files and folders are listed periodically, in a thread, and found by letters in order.
+The project's files and folders are found by letters in order.
 What the model may read is decided elsewhere.
 """
 
@@ -20,44 +20,28 @@ from kode.cli.prompt.attach import BEING_TYPED, list_files, query_of, write_ment
 from kode.cli.prompt.reports import extension_commands
 from kode.cli.prompt.state import PromptState
 
-LIST_TIMEOUT_S = 10.0  # in the background: the prompt does not wait
 FRESH_S = 10.0
-"""An older listing is renewed on completion; meanwhile the old one is used."""
+"""An older listing is renewed on completion."""
 
 
 @dataclass
 class FileIndex:
     """Relative paths of the files below `root`, and of the folders that contain some, with a
-    trailing `/`. Every method is thread-safe."""
+    trailing `/`."""
 
     root: Path
     _paths: Sequence[str] = ()
     _listed_at: float = float("-inf")
-    _listing: threading.Thread | None = None
-    _may_search: threading.Event = field(default_factory=threading.Event)
-    """Set once there is a listing, or nobody may wait for one."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, query: str, limit: int = 50) -> list[str]:
-        """The best matches of a fuzzy query, best first. Waits only for the very first listing, and
-        not after `close`; so do not call it on the event loop's thread."""
+        """The best matches of a fuzzy query, best first. Lists the files if the last listing is
+        old; so do not call it on the event loop's thread."""
         with self._lock:
-            is_listing = self._listing is not None and self._listing.is_alive()
-            if not is_listing and time.monotonic() - self._listed_at >= FRESH_S:
-                self._listing = threading.Thread(target=self._list, daemon=True)
-                self._listing.start()
-        self._may_search.wait(LIST_TIMEOUT_S)
+            if time.monotonic() - self._listed_at >= FRESH_S:
+                files = list_files(self.root)
+                self._paths, self._listed_at = [*folders_of(files), *files], time.monotonic()
         return best_matches(self._paths, query, limit)
-
-    def close(self) -> None:
-        """Releases everybody who waits for the first listing: exiting must not wait."""
-        self._may_search.set()
-
-    def _list(self) -> None:
-        files = list_files(self.root)
-        self._paths = [*folders_of(files), *files]
-        self._listed_at = time.monotonic()
-        self._may_search.set()
 
 
 def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:

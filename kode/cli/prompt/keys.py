@@ -2,11 +2,11 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition, is_searching, vi_mode, vi_navigation_mode
+from prompt_toolkit.filters import Condition, Filter, is_searching, vi_mode
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
@@ -14,6 +14,7 @@ from prompt_toolkit.keys import Keys
 
 from kode.cli.prompt.attach import clipboard_picture, pasted_pictures
 from kode.cli.prompt.editor import Editor
+from kode.cli.prompt.shell_line import move_to_background
 from kode.cli.prompt.submit import press, show_details
 from kode.errors import UserError
 from kode.images import Picture, check
@@ -40,146 +41,105 @@ _CODED_BREAK = re.compile(r"\x1b\[(?:1[03];\d|106;5)u")
 
 
 def bindings(editor: Editor) -> KeyBindings:
-    """kode's own key bindings; all other keys edit."""
-    keys = KeyBindings()
-    empty = Condition(lambda: not editor.buffer.text)
-    menu = Condition(lambda: editor.buffer.complete_state is not None)
+    """kode's own key bindings; all other keys edit. Of two that fit, the later counts."""
+    keys, state, buffer = KeyBindings(), editor.state, editor.buffer
+    empty = Condition(lambda: not buffer.text)
+    completing = Condition(lambda: buffer.complete_state is not None)
     asking = Condition(lambda: editor.asking)
     choosing = Condition(lambda: editor.menu is not None)
     has_keys = Condition(lambda: editor.menu is not None and editor.menu.has_keys)
-    in_turn = Condition(lambda: editor.state.in_turn)
+    in_turn = Condition(lambda: state.in_turn)
     alone = Condition(lambda: not get_app().key_processor.input_queue)
 
-    @keys.add("enter", filter=~is_searching)
-    def _send(event: KeyPressEvent) -> None:
+    # (key, when, what it does)
+    rows: tuple[tuple[str, Filter, Callable[[KeyPressEvent], object]], ...] = (
         # Nobody types on within one read: a paste, from a terminal that does not mark pastes.
-        editor.accept(is_pasted=bool(event.key_processor.input_queue))
-
-    @keys.add("escape", "enter", filter=in_turn & ~empty & ~asking)
-    def _send_later(event: KeyPressEvent) -> None:
-        editor.accept(later=True)
-
-    @keys.add("escape", "enter", filter=~in_turn | empty | asking)
-    @keys.add(NEW_LINE)
-    def _new_line(event: KeyPressEvent) -> None:
-        if editor.asking:
-            editor.accept()
-        else:
-            editor.buffer.insert_text("\n")
-
-    @keys.add("c-c", eager=True, filter=~is_searching)
-    @keys.add(Keys.SIGINT, eager=True)
-    def _interrupt(event: KeyPressEvent) -> None:
-        editor.interrupt()
-
-    @keys.add("c-d", filter=empty)
-    def _leave(event: KeyPressEvent) -> None:
-        if editor.asking:
-            editor.answer(None)
-            return
-        press(editor.state, "/quit")
-
-    @keys.add("c-z")
-    def _suspend(event: KeyPressEvent) -> None:
+        ("enter", ~is_searching, lambda e: editor.accept(is_pasted=not alone())),
+        ("escape enter", ~in_turn | empty | asking, lambda e: _break_line(editor)),
+        ("escape enter", in_turn & ~empty & ~asking, lambda e: editor.accept(later=True)),
+        (NEW_LINE, ~is_searching, lambda e: _break_line(editor)),
+        ("c-d", empty & asking, lambda e: editor.answer(None)),
+        ("c-d", empty & ~asking, lambda e: press(state, "/quit")),
         # While kode is suspended, running work is recorded when it resumes; commands, in their own
         # process groups, keep running.
-        event.app.suspend_to_background(suspend_group=False)
+        ("c-z", ~is_searching, lambda e: e.app.suspend_to_background(suspend_group=False)),
+        ("tab", ~asking, lambda e: _complete(editor)),
+        ("s-tab", ~asking, lambda e: state.next_mode()),
+        ("s-tab", completing, lambda e: buffer.complete_previous()),
+        ("up", empty & ~asking, lambda e: _recall(editor)),
+        # History is not for answers.
+        *((key, asking & ~choosing, lambda e: None) for key in ("up", "down", "tab", "s-tab")),
+        *((key, choosing, lambda e: _move(editor, e)) for key in ("up", "down", "tab", "s-tab")),
+        *((key, asking, lambda e: None) for key in ("c-r", "c-s")),
+        (Keys.Any, has_keys, lambda e: editor.press_choice(e.data)),
+        ("backspace", has_keys, lambda e: _close_list(editor)),
+        (Keys.BracketedPaste, ~is_searching, lambda e: _paste(editor, e.data)),
+        ("c-v", ~asking & ~vi_mode, lambda e: _paste_picture(editor)),
+        ("c-x c-e", ~asking, lambda e: _compose(editor)),
+        ("c-o", ~is_searching, lambda e: show_details(state)),
+        ("c-b", empty & ~asking, lambda e: move_to_background(state)),
+    )
+    for key, when, act in rows:
+        keys.add(*key.split(), filter=when)(act)
+    # Eager: it does not wait for a second key, unless that has come with it.
+    keys.add("escape", filter=(~vi_mode | has_keys) & ~is_searching, eager=alone)(
+        lambda event: editor.escape()
+    )
+    keys.add("c-c", filter=~is_searching, eager=True)(lambda event: editor.interrupt())
+    keys.add(Keys.SIGINT, eager=True)(lambda event: editor.interrupt())
+    return keys
 
-    @keys.add("tab", filter=~choosing)
-    def _complete(event: KeyPressEvent) -> None:
-        if editor.asking:
-            return
-        if editor.buffer.complete_state:
-            _take_or_next(editor)
-            return
-        editor.buffer.start_completion(insert_common_part=True)
 
-    @keys.add("s-tab", filter=menu)
-    def _previous(event: KeyPressEvent) -> None:
-        editor.buffer.complete_previous()
+def _break_line(editor: Editor) -> None:
+    if editor.asking:
+        editor.accept()
+    else:
+        editor.buffer.insert_text("\n")
 
-    @keys.add("up", filter=empty & ~asking)
-    def _take_back(event: KeyPressEvent) -> None:
-        if not editor.take_back_queued():
-            editor.buffer.auto_up()
 
-    @keys.add("up", filter=choosing)
-    @keys.add("down", filter=choosing)
-    @keys.add("tab", filter=choosing)
-    @keys.add("s-tab", filter=choosing)
-    def _move(event: KeyPressEvent) -> None:
-        menu, key = editor.menu, event.key_sequence[0].key
-        assert menu is not None
-        if key == Keys.BackTab and menu.back_tab and not menu.writing:
-            editor.answer(menu.back_tab)
-        elif key == Keys.ControlI and menu.takes_words:
-            menu.write(True)
-        else:
-            menu.move(editor.buffer.text, -1 if key in (Keys.Up, Keys.BackTab) else 1)
+def _recall(editor: Editor) -> None:
+    if not editor.take_back_queued():
+        editor.buffer.auto_up()
 
-    @keys.add("backspace", filter=has_keys)
-    def _close_list(event: KeyPressEvent) -> None:
-        assert editor.menu is not None
+
+def _close_list(editor: Editor) -> None:
+    if editor.menu is not None:
         editor.menu.write(False)
 
-    @keys.add(Keys.Any, filter=has_keys)
-    def _press_choice(event: KeyPressEvent) -> None:
-        editor.press_choice(event.data)
 
-    # Eager: it does not wait for a second key, unless that has come with it.
-    @keys.add("escape", filter=(~vi_mode | has_keys) & ~is_searching, eager=alone)
-    def _escape(event: KeyPressEvent) -> None:
-        editor.escape()
+def _complete(editor: Editor) -> None:
+    """Opens the completions; inserts a single one, moves on among several."""
+    completions = editor.buffer.complete_state
+    if completions is None:
+        editor.buffer.start_completion(insert_common_part=True)
+    elif len(completions.completions) == 1:
+        editor.buffer.apply_completion(completions.completions[0])
+    else:
+        editor.buffer.complete_next()
 
-    @keys.add("up", filter=asking & ~choosing)
-    @keys.add("down", filter=asking & ~choosing)
-    @keys.add("c-r", filter=asking)
-    @keys.add("c-s", filter=asking)
-    def _nothing(event: KeyPressEvent) -> None:
-        """Does nothing: history is not for answers."""
 
-    @keys.add("s-tab", filter=~menu & ~asking)
-    def _next_mode(event: KeyPressEvent) -> None:
-        editor.state.next_mode()
+def _move(editor: Editor, event: KeyPressEvent) -> None:
+    menu, key = editor.menu, event.key_sequence[0].key
+    assert menu is not None
+    if key == Keys.BackTab and menu.back_tab and not menu.writing:
+        editor.answer(menu.back_tab)
+    elif key == Keys.ControlI and menu.takes_words:
+        menu.write(True)
+    else:
+        menu.move(editor.buffer.text, -1 if key in (Keys.Up, Keys.BackTab) else 1)
 
-    @keys.add(Keys.BracketedPaste)
-    def _paste(event: KeyPressEvent) -> None:
-        text = _CODED_BREAK.sub("\n", event.data).replace("\r\n", "\n").replace("\r", "\n")
-        if editor.menu is not None and editor.menu.has_keys:
-            editor.put_back(editor.pastes.fold(text))  # a message, that no key of it answers
-            return
-        if editor.asking:
-            # A paste may end in a line feed, but never submits an answer.
-            editor.buffer.insert_text(" ".join(text.split()))
-            return
-        if pictures := pasted_pictures(text, editor.state.folder):
-            take_pictures(editor, pictures)
-            return
+
+def _paste(editor: Editor, data: str) -> None:
+    text = _CODED_BREAK.sub("\n", data).replace("\r\n", "\n").replace("\r", "\n")
+    if editor.menu is not None and editor.menu.has_keys:
+        editor.put_back(editor.pastes.fold(text))  # a message, that no key of it answers
+    elif editor.asking:
+        # A paste may end in a line feed, but never submits an answer.
+        editor.buffer.insert_text(" ".join(text.split()))
+    elif pictures := pasted_pictures(text, editor.state.folder):
+        take_pictures(editor, pictures)
+    else:
         editor.buffer.insert_text(editor.pastes.fold(text))
-
-    @keys.add("c-v", filter=~asking & ~vi_navigation_mode)
-    def _paste_picture(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_from_clipboard(editor))
-
-    @keys.add("c-x", "c-e", filter=~asking)
-    def _compose(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_compose_message(editor))
-
-    @keys.add("c-o")
-    def _details(event: KeyPressEvent) -> None:
-        show_details(editor.state)
-
-    @keys.add("c-b", filter=empty & ~asking)
-    def _to_background(event: KeyPressEvent) -> None:
-        from kode.cli.prompt.shell_line import move_to_background
-
-        move_to_background(editor.state)
-
-    @keys.add("c-l")
-    def _clear(event: KeyPressEvent) -> None:
-        get_app().renderer.clear()
-
-    return keys
 
 
 def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
@@ -199,13 +159,7 @@ def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
     editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
 
 
-async def _compose_message(editor: Editor) -> None:
-    text = await editor.edit_text(editor.pastes.unfold(editor.buffer.text))
-    editor.buffer.document = Document(text)
-    editor.redraw()
-
-
-async def _from_clipboard(editor: Editor) -> None:
+async def _paste_picture(editor: Editor) -> None:
     picture, why_not = await asyncio.to_thread(clipboard_picture)
     if picture is None:
         editor.state.hint(why_not)
@@ -213,10 +167,7 @@ async def _from_clipboard(editor: Editor) -> None:
         take_pictures(editor, [picture])
 
 
-def _take_or_next(editor: Editor) -> None:
-    """Tab in the menu: inserts a single choice, moves on among several."""
-    menu = editor.buffer.complete_state
-    if menu is not None and len(menu.completions) == 1:
-        editor.buffer.apply_completion(menu.completions[0])
-        return
-    editor.buffer.complete_next()
+async def _compose(editor: Editor) -> None:
+    text = await editor.edit_text(editor.pastes.unfold(editor.buffer.text))
+    editor.buffer.document = Document(text)
+    editor.redraw()

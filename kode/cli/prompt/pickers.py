@@ -15,9 +15,10 @@ from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.messages import first_of, plural
 from kode.plain_text import clean
-from kode.provider import EFFORTS, Effort, Provider, Request
+from kode.provider import EFFORTS, Effort
 
 if TYPE_CHECKING:
+    from kode.conversation import Conversation
     from kode.memory.contract import MemorySystem
 
 
@@ -215,34 +216,15 @@ async def use_effort(state: PromptState, argument: str) -> None:
         argument = await choose(state.screen, "How much the model thinks", levels)
     if argument:
         conversation.use_effort(_level(argument.lower()))
-    line = effort_line(conversation.agent.effort, conversation.agent.provider)
-    state.screen.print(one_line(f"Effort: {line}"))
+    state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))
 
 
-def effort_line(wish: Effort | None, provider: Provider) -> str:
-    """What is sent, and what the model accepts."""
-    model, levels = provider.model, provider.info.efforts
-    sent = _sent(wish, provider)
-    if sent is None and wish is not None:
-        return f"{wish} is set, but not sent: kode knows no such setting of {model}."
-    if sent is None:
-        what = f"{model} decides by itself"
-    elif wish is None:
-        what = f"{sent}, kode's default for {model}"
-    else:
-        what = wish if sent == wish else f"{wish}, sent as {sent}, the nearest of {model}"
-    return f"{what}. It accepts {', '.join(levels)}." if levels else f"{what}."
-
-
-def _sent(wish: Effort | None, provider: Provider) -> Effort | None:
-    """The level that a request carries; None for none."""
-    from kode.providers.provider import HttpProvider
-
-    if not isinstance(provider, HttpProvider):
-        return None
-    if provider.api == "chat" and not provider.row.dialect.switch:
-        return None
-    return provider.effort(Request(system="", messages=(), effort=wish))
+def effort_line(conversation: "Conversation") -> str:
+    """What is set, and what the model accepts."""
+    info, model = conversation.agent.provider.info, conversation.agent.provider.model
+    level = conversation.agent.effort or info.default_effort
+    accepted = f"{model} accepts {', '.join(info.efforts)}." if info.efforts else ""
+    return f"{level or f'{model} decides by itself'}. {accepted}".rstrip()
 
 
 def _level(word: str) -> Effort | None:

@@ -110,8 +110,8 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
     from kode.cli.prompt.editor import Editor
     from kode.cli.prompt.keys import bindings
 
-    files = FileIndex(state.folder)
-    editor = state.editor = Editor(state, PromptCompleter(state, files, FIRST), bindings)
+    completer = PromptCompleter(state, FileIndex(state.folder), FIRST)
+    editor = state.editor = Editor(state, completer, bindings)
     drawn = asyncio.Event()
 
     def ended(_: object) -> None:
@@ -130,7 +130,6 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
         if not drawn.is_set():
             drawing.cancel()
         await asyncio.wait([drawing])
-        files.close()
         state.screen.flush()
         state.screen.editor = None
 

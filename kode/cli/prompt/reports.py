@@ -46,7 +46,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         ("folder", str(conversation.place.cwd)),
         *(("", f"also {folder}") for folder in conversation.config.add_dirs),
         ("model", f"{provider.model} ({provider.name}{_address(conversation)})"),
-        ("effort", effort_line(conversation.agent.effort, provider)),
+        ("effort", effort_line(conversation)),
         ("mode", conversation.gate.mode),
         ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
         ("memory", await _memory(conversation)),

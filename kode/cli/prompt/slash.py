@@ -9,14 +9,12 @@ import os
 import shlex
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.pickers import resume, review_memory, rewind, use_effort, use_model
 from kode.cli.prompt.reports import (
-    extension_commands,
     show_context,
     show_cost,
     show_diff,
@@ -24,12 +22,11 @@ from kode.cli.prompt.reports import (
     show_status,
 )
 from kode.cli.prompt.shell_line import background, may_leave
-from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, SlashCommand
+from kode.cli.prompt.state import PromptState, SlashCommand
 from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.errors import UserError
-from kode.extensions.found_extensions import NONE
 from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
 from kode.programs import find_program
@@ -143,41 +140,11 @@ async def write_instructions(state: PromptState, argument: str) -> None:
 
 
 async def review(state: PromptState, argument: str) -> None:
-    """Runs a turn in which the model reviews the working tree, or the named branch.
-
-    Raises: UserError if there is nothing to review.
-    """
+    """Runs a turn in which the model reviews the working tree, or the named branch."""
     from kode.prompts import template
 
-    what = await asyncio.to_thread(_to_review, state.conversation.place.cwd, argument)
-    if not what:
-        state.screen.print(
-            "Nothing to review: no uncommitted changes. /review BRANCH reviews a branch.", "dim"
-        )
-        return
+    what = BRANCH.format(name=one_line(argument)) if argument else WORKING_TREE
     await run_turn(state, template("review").replace("{what}", what), f"/review {argument}".strip())
-
-
-def _to_review(cwd: Path, branch: str) -> str:
-    """What to review, in words for the model; "" for a clean working tree."""
-    from kode.errors import GitError
-    from kode.git import run_git
-
-    root = paths.repository_root(cwd)
-    if root is None:
-        raise UserError("This folder is not in a git repository: tell kode what to review instead.")
-    try:
-        if not branch:
-            return WORKING_TREE if run_git(root, ["status", "--porcelain"]).strip() else ""
-    except GitError as error:
-        raise UserError(f"git could not list the changes: {error}.") from error
-    try:
-        run_git(root, ["rev-parse", "--verify", "--end-of-options", f"{branch}^{{commit}}"])
-    except GitError as error:
-        raise UserError(
-            f"There is no branch or commit {one_line(branch)!r} here. `!git branch -a` lists them."
-        ) from error
-    return BRANCH.format(name=one_line(branch))
 
 
 KEYS = (
@@ -199,6 +166,8 @@ SIGNS = (
     ("@path", "attach a file, an image or a folder: @src/main.py, @src/"),
     ("!command", "run a shell command; its output goes with your next message"),
     ("#fact", "remember something (#env: ... for this project)"),
+    ("/help all", "every command, with what it takes"),
+    ("/help keys", "the keys, the modes, the documentation"),
 )
 
 FIRST = tuple(
@@ -209,44 +178,22 @@ FIRST = tuple(
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows the first commands and the signs on one small screen, with `keys` the keys, with `all`
-    every command; with a command's name, all about it. Raises: UserError for an unknown command."""
+    """Shows the first commands and the signs on one small screen, with `all` every command, with
+    `keys` the keys."""
     screen = state.screen
-    if argument not in ("", "all", "keys"):
-        _help_about(state, f"/{argument.split()[0].lstrip('/')}")
-        return
     names = [name for name in COMMANDS if name != "/remember"] if argument else FIRST  # see SIGNS
     commands = [(name, COMMANDS[name].summary) for name in names]
-    signs = [
-        *SIGNS,
-        ("/help all", "every command; /help NAME says more about one"),
-        ("/help keys", "the keys, the modes, the documentation"),
-    ]
     more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
     pages = {
-        "": (("Commands", commands), ("At the start of a message, @ anywhere", signs)),
-        "all": (("Commands", commands),),
+        "": (("Commands", commands), ("At the start of a message, @ anywhere", SIGNS)),
+        "all": (("Commands", [(f"{n} {COMMANDS[n].takes}", what) for n, what in commands]),),
         "keys": (("Keys", KEYS), ("More", more)),
     }
+    if argument not in pages:
+        raise UserError("/help takes all, keys or nothing.")
     for title, pairs in pages[argument]:
         screen.print(title, "bold")
         screen.print(explain(pairs, screen.width))
-
-
-def _help_about(state: PromptState, name: str) -> None:
-    name = PROMPT_ALIASES.get(name, name).partition(" ")[0]
-    if (command := COMMANDS.get(name)) is not None:
-        also = ", ".join(other for other, named in PROMPT_ALIASES.items() if named == name)
-        rows = [
-            (f"{name} {command.takes}".rstrip(), command.summary),
-            ("example", f"{name} {command.example}" if command.example else ""),
-            ("also", also),
-        ]
-    elif summary := extension_commands(state).get(name):
-        rows = [(name, summary)]
-    else:
-        raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")
-    state.screen.print(explain([row for row in rows if row[1]], state.screen.width))
 
 
 async def start_new(state: PromptState, argument: str) -> None:
@@ -351,47 +298,33 @@ async def leave(state: PromptState, argument: str) -> None:
 
 
 _ROWS = (
-    SlashCommand("/help", "commands and keys", show_help, "[all or NAME]", "undo", True),
+    SlashCommand("/help", "commands and keys", show_help, "[all or keys]", True),
     SlashCommand("/new", "start a new session", start_new),
-    SlashCommand("/resume", "resume another session", resume, "[NUMBER or ID]", "2"),
-    SlashCommand("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]", "gpt-5"),
-    SlashCommand("/effort", "set how much the model thinks", use_effort, "[LEVEL]", "high"),
+    SlashCommand("/resume", "resume another session", resume, "[NUMBER or ID]"),
+    SlashCommand("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]"),
+    SlashCommand("/effort", "set how much the model thinks", use_effort, "[LEVEL]"),
     SlashCommand(
         "/permissions",
         "show or set the mode; list, remove or restore your answers",
         permissions,
         f"[{'|'.join((*MODES, *CHANGES))} ...]",
-        "auto-edit",
         True,
     ),
-    SlashCommand("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]", "go"),
-    SlashCommand("/init", "write or improve AGENTS.md", write_instructions, "[WISH]", "be brief"),
-    SlashCommand("/review", "review uncommitted changes, or a branch", review, "[BRANCH]", "main"),
-    SlashCommand("/memory", "show, search, undo memory", memory, "[COMMAND]", "search tabs"),
-    SlashCommand("/remember", "remember a fact (or #FACT)", remember, "[env:] FACT", "use tabs"),
+    SlashCommand("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]"),
+    SlashCommand("/init", "write or improve AGENTS.md", write_instructions, "[WISH]"),
+    SlashCommand("/review", "review uncommitted changes, or a branch", review, "[BRANCH]"),
+    SlashCommand("/memory", "show, search, review or undo memory", memory, "[COMMAND]"),
+    SlashCommand("/remember", "remember a fact, as #FACT does", remember, "[env:] FACT"),
     SlashCommand("/status", "version, session, model, sandbox, memory, instructions", show_status),
-    SlashCommand("/cost", "tokens and money of turn, session, today", show_cost, while_busy=True),
+    SlashCommand("/cost", "tokens and money: turn, session, today", show_cost, while_busy=True),
     SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
     SlashCommand("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]"),
     SlashCommand("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
     SlashCommand("/redo", "redo the last /undo", redo),
-    SlashCommand("/rewind", "rewind to before a prompt", rewind, "[NUMBER or undo]", "3"),
-    SlashCommand("/diff", "show this session's changes", show_diff, "[FILE]", "src/main.py", True),
-    SlashCommand(
-        "/extensions",
-        "skills, commands, agents, hooks, MCP servers",
-        show_extensions,
-        f"[{'|'.join((*NONE, 'mcp'))}]",
-        "hooks",
-    ),
-    SlashCommand(
-        "/bg",
-        "background commands and subagents",
-        background,
-        "[read ID, kill ID]",
-        "read bg1",
-        True,
-    ),
+    SlashCommand("/rewind", "rewind files or conversation", rewind, "[NUMBER or undo]"),
+    SlashCommand("/diff", "show this session's changes", show_diff, "[FILE]", True),
+    SlashCommand("/extensions", "skills, commands, hooks, MCP servers", show_extensions, "[KIND]"),
+    SlashCommand("/bg", "what runs in the background", background, "[read ID, kill ID]", True),
     SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
     SlashCommand("/quit", "quit", leave, while_busy=True),
 )

@@ -55,15 +55,13 @@ PROMPT_ALIASES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class SlashCommand:
-    """A slash command, with all that `/help` says about it."""
+    """A slash command, with what `/help` says about it."""
 
     name: str
     summary: str
     run: Callable[["PromptState", str], Awaitable[None]]
     takes: str = ""
     """What may follow it; "" for nothing."""
-    example: str = ""
-    """Such a line, without the name."""
     while_busy: bool = False
     """Whether it runs beside a turn; the others wait for its end."""
 

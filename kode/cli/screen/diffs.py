@@ -81,9 +81,8 @@ class Line:
 def painted_diff(
     screen: Screen, diff: str, max_lines: int | None = None, *, headings: bool = False
 ) -> str:
-    """Numbered lines in colour, indented by two. Above `max_lines` each run of changed lines is
-    cut, so that both removals and additions stay visible; omitted lines are counted. File names are
-    shown if there are several files, or with `headings`."""
+    """Numbered lines in colour, indented by two; those above `max_lines` are counted. File names
+    are shown if there are several files, or with `headings`."""
     lines = _parse(clean(diff).rstrip("\n").expandtabs(4))
     headings = headings or sum(line.kind == "h" for line in lines) > 1
     lines = [line for line in lines if line.kind != "h" or headings]
@@ -94,8 +93,9 @@ def painted_diff(
         for line, (before, kind) in zip(lines, pairwise(kinds), strict=True)
         if (before, kind) != ("h", "@")
     ]
-    if max_lines is not None:
-        lines = _cut(lines, max_lines)
+    if max_lines is not None and len(lines) > max_lines:
+        omitted = plural(len(lines) - max_lines + 1, "more line")
+        lines[max_lines - 1 :] = [Line("…", f"… {omitted} (Ctrl-O)")]
     if screen.color:
         _colour(lines)
     numbers = max((len(str(line.number)) for line in lines), default=1)
@@ -104,29 +104,6 @@ def painted_diff(
     most = MAX_ROWS if max_lines is not None else None
     rows = (row for line in lines for row in _rows(line, screen.width - INDENT, numbers, most))
     return screen.rendered_lines(Text(" " * INDENT) + row for row in rows)
-
-
-def _cut(lines: list[Line], max_lines: int) -> list[Line]:
-    """At most about `max_lines`: shortens every run of changed lines, then drops the end."""
-    if len(lines) <= max_lines:
-        return lines
-    runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
-    changed = sum(run[0].kind in _SIGNS for run in runs)
-    context = sum(len(run) for run in runs if run[0].kind not in _SIGNS)
-    most = max((max_lines - context) // max(changed, 1), 3)
-    lines = [line for run in runs for line in _shorten(run, most)]
-    if len(lines) <= max_lines:
-        return lines
-    omitted = len(lines) - max_lines + 1
-    return [*lines[: max_lines - 1], Line("…", f"… {plural(omitted, 'more line')} (Ctrl-O)")]
-
-
-def _shorten(run: list[Line], most: int) -> list[Line]:
-    style = _SIGNS.get(run[0].kind)
-    if len(run) <= most or style is None:
-        return run
-    omitted = f"… {plural(len(run) - most + 1, 'more line')} {style} (Ctrl-O)"
-    return [*run[: most - 1], Line("…", omitted)]
 
 
 def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Text]:

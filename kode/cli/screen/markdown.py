@@ -41,7 +41,7 @@ MAX_LINE_CHARS = 8_000
 BETWEEN_COLUMNS = 2
 """What a table takes beside the text of each column."""
 
-_BOXES = {"[ ] ": "☐", "[x] ": "☑", "[X] ": "☑"}
+_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 # HTML is text here: a model that writes <div> means the letters, and rich would drop them.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
@@ -176,29 +176,13 @@ class FilledParagraph(Paragraph):
         yield from _fill(self.text, options.max_width)
 
 
-class BulletOrBox(ListItem):
-    """An item of a list, or of a list of tasks."""
-
-    bullet = "•"
-
-    @classmethod
-    def create(cls, markdown: Markdown, token: Token) -> "BulletOrBox":
-        """An item with the bullet that `_mark_tasks` has found."""
-        item = cls()
-        item.bullet = token.meta.get("bullet", cls.bullet)
-        return item
-
-    def render_bullet(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The item's lines, the first behind its bullet."""
-        for part in super().render_bullet(console, options):
-            if isinstance(part, Segment) and part.text == " • ":
-                part = Segment(f" {self.bullet} ", part.style)
-            yield part
+class DottedItem(ListItem):
+    """An item of a list, with a dot behind its number."""
 
     def render_number(
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
     ) -> RenderResult:
-        """The item's lines, the first behind its number and a dot."""
+        """The lines of the item."""
         for part in super().render_number(console, options, number, last_number):
             if isinstance(part, Segment) and part.text.strip() == str(number):
                 part = Segment(f"{number}. ".rjust(len(part.text)), part.style)
@@ -263,7 +247,7 @@ class TerminalMarkdown(Markdown):
         "fence": PlainCodeBlock,
         "code_block": PlainCodeBlock,
         "heading_open": PlainHeading,
-        "list_item_open": BulletOrBox,
+        "list_item_open": DottedItem,
         "paragraph_open": FilledParagraph,
         "table_open": FittingTable,
     }
@@ -279,14 +263,11 @@ class TerminalMarkdown(Markdown):
 
 
 def _mark_tasks(tokens: list[Token]) -> None:
-    """Gives items that begin with `[ ]` or `[x]` a box in place of their bullet."""
-    for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if (item.type, paragraph.type) != ("list_item_open", "paragraph_open"):
-            continue
-        text = inline.children[0] if inline.children else None
-        if text is not None and item.markup in "-*+" and text.content[:4] in _BOXES:
-            item.meta["bullet"] = _BOXES[text.content[:4]]
-            text.content = text.content[4:]
+    """Shows the `[ ]` or `[x]` at the beginning of an item as a box."""
+    for item, _, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if item.type == "list_item_open" and inline.children and item.markup in "-*+":
+            text = inline.children[0]
+            text.content = _BOXES.get(text.content[:4], text.content[:4]) + text.content[4:]
 
 
 def _with_addresses(tokens: list[Token]) -> Iterator[Token]:

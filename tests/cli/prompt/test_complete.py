@@ -1,6 +1,5 @@
 import os
 import subprocess
-import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from kode.cli.prompt import attach, complete
+from kode.cli.prompt import attach
 from kode.cli.prompt.attach import list_files
 from kode.cli.prompt.complete import FileIndex, PromptCompleter, best_matches
 from tests.needs import needs
@@ -88,22 +87,6 @@ def test_a_folder_without_git_is_walked_up_to_a_limit(project, monkeypatch):
     assert set(list_files(project)) == {".gitignore", "app.py", "two words.py", "sources/deep/a.py"}
     monkeypatch.setattr(attach, "MAX_WALKED", 2)
     assert len(list_files(project)) <= 2
-
-
-def test_a_search_waits_for_the_first_listing_unless_closed(project, monkeypatch):
-    listed = threading.Event()
-    monkeypatch.setattr(complete, "list_files", lambda root: listed.wait(30) and ["app.py"])
-    index, closed = FileIndex(project), FileIndex(project)
-    names = []
-    waiting = threading.Thread(target=lambda: names.append(index.find("app")))
-    waiting.start()
-
-    closed.close()
-    assert closed.find("app") == []
-    assert names == []
-    listed.set()
-    waiting.join(10)
-    assert names == [["app.py"]]
 
 
 @for_each(

@@ -467,14 +467,6 @@ async def test_help_fits_a_small_screen(tmp_path):
     assert max(map(len, text.splitlines())) <= 80
 
 
-async def test_help_says_more_about_one_command(chat):
-    text = await chat.type("/help rewind")
-
-    assert all(part in text for part in ("[NUMBER or undo]", "/rewind 3"))
-    assert "/clear" in await chat.type("/help new")
-    assert "Did you mean /rewind?" in await chat.type("/help rewnd")
-
-
 async def test_extensions_lists_each_kind_or_one(chat):
     text = await chat.type("/extensions")
     assert all(f"No {word} here" in text for word in ("skills", "commands", "agents", "hooks"))

@@ -100,17 +100,6 @@ def test_colour_changes_nothing_else():
     assert plain(painted_diff(screen(color=True), DIFF)) == painted_diff(screen(), DIFF)
 
 
-def test_a_rewritten_file_shows_both_its_versions():
-    diff = "@@ -1,90 +1,90 @@\n" + "-old\n" * 90 + "+new\n" * 90
-
-    rows = painted_diff(screen(), diff, 40).split("\n")
-
-    assert len(rows) <= 40
-    assert sum(row.endswith("- old") for row in rows) == 19
-    assert sum(row.endswith("+ new") for row in rows) == 19
-    assert sum("… 71 more lines" in row for row in rows) == 2
-
-
 def test_an_unlimited_diff_leaves_nothing_out():
     diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
 
