@@ -37,7 +37,7 @@ NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
     _settle_streams()
-    code = _answered([_in_utf8(argument) for argument in argv])
+    code = _answered(argv)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -85,14 +85,6 @@ def _settle_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A character missing from the terminal's encoding becomes a question mark, not an error.
         sys.stdout.reconfigure(errors="replace")
-
-
-def _in_utf8(argument: str) -> str:
-    """An argument as typed, if the locale is ASCII but the terminal is not. Bytes that are not
-    UTF-8 either stay: they may name a file."""
-    if argument.isascii():
-        return argument
-    return os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
 def _give_up(stream: TextIO) -> None:

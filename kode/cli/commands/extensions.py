@@ -38,6 +38,12 @@ COMMANDS = {
     "approve": "approve one item, or all that are pending",
     "revoke": "withdraw an approval",
 }
+TRUST = {
+    "list": "list approved, changed and new items",
+    "show": "show one item in full, or what changed in it",
+    "approve": COMMANDS["approve"],
+    "revoke": COMMANDS["revoke"],
+}
 LIST = "a list; --json: one JSON list"
 
 
@@ -152,43 +158,34 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
 
 def run_trust(argv: Sequence[str]) -> Answered:
     """Runs `kode extensions trust ...`. Raises: ConfigError, StorageError, BusyError."""
-    arguments = _trust_parser().parse(argv or ["list"])
+    command, parser, rest = Parser.of_group("extensions trust", TRUST, argv or ["list"])
+    add = parser.add_argument
+    if command == "list":
+        add("--json", action="store_true", help="one JSON list")
+    else:
+        add("name", metavar="ITEM", nargs="?" if command == "approve" else None)
+    if command == "approve":
+        add("--yes", action="store_true", help="do not ask for confirmation")
+        about = "servers may run without a sandbox where there is none, hooks do"
+        add("--outside", action="store_true", help=about)
+    arguments = parser.parse(rest)
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain([approvals.problem])
     items = review.find_items(home, cwd)
-    if arguments.command == "list":
+    if command == "list":
         return _list_items(items, approvals, as_json=arguments.json)
-    if arguments.command == "revoke":
+    if command == "revoke":
         return _revoke(arguments.name, approvals, home)
     matches = [item for item in items if arguments.name in (None, item.name)]
     if arguments.name and not matches:
         raise ConfigError(
             f"There is nothing called {arguments.name!r} here: see `kode extensions trust`."
         )
-    if arguments.command == "show":
+    if command == "show":
         shown = [public(review.shown(item, approvals, lines=sys.maxsize)) for item in matches]
         return Answer(lines=shown)
     return _approve(arguments, matches, approvals, home)
-
-
-def _trust_parser() -> Parser:
-    parser = Parser("kode extensions trust", "What you approved of this repository.")
-    below = parser.add_subparsers(dest="command", metavar="COMMAND")
-
-    def add(name: str, about: str) -> argparse.ArgumentParser:
-        return below.add_parser(name, help=about, description=about)
-
-    listed = add("list", "list approved, changed and new items; --json: one list")
-    listed.add_argument("--json", action="store_true", help="one JSON list")
-    add("show", "show one item in full, or what changed in it").add_argument("name", metavar="ITEM")
-    approve = add("approve", "approve one item, or all that are pending")
-    approve.add_argument("name", metavar="ITEM", nargs="?")
-    approve.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    about = "servers may run without a sandbox where there is none, hooks do"
-    approve.add_argument("--outside", action="store_true", help=about)
-    add("revoke", "withdraw an approval").add_argument("name", metavar="ITEM")
-    return parser
 
 
 def _list_items(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answer:

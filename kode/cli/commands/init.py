@@ -8,7 +8,6 @@ overwriting one without `--force`.
 import getpass
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kode import durable, paths
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import fold, one_line
+from kode.cli.screen.lines import one_line
+from kode.cli.screen.printer import on_screen
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import PROVIDERS, ProviderRow, provider_row
 
@@ -271,5 +271,4 @@ def _ask(
 
 def _say(text: str) -> None:
     """Prints text, wrapped between words on a narrow terminal."""
-    columns = shutil.get_terminal_size().columns
-    print(fold(text, columns) if sys.stdout.isatty() else text, flush=True)
+    print(on_screen(text), flush=True)

@@ -51,8 +51,6 @@ CASSETTE = "cassette"
 NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
-SLOW_S = 3.0
-"""How long memory may take at the end before a line says what is waited for."""
 ABOUT = (
     "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: a "
     "script that wants equal runs adds --no-memory."
@@ -311,18 +309,9 @@ async def take_turn(
 async def _close(conversation: "Conversation") -> None:
     """Ends the session. A program that reads the answer waits only so long for that."""
     if sys.stdout is not None and sys.stdout.isatty():
-        return await conversation.close()
-    wait_s = conversation.config.memory.exit_wait_s
-
-    def say() -> None:
-        text = f"{conversation.closing}; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
-        conversation.settings.emit(Notice(text=text, level="info"))
-
-    saying = asyncio.get_running_loop().call_later(SLOW_S, say)
-    try:
-        await conversation.close(wait_s=wait_s)
-    finally:
-        saying.cancel()
+        await conversation.close()
+    else:
+        await conversation.close(wait_s=conversation.config.memory.exit_wait_s)
 
 
 async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:

@@ -135,12 +135,13 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
 
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
+    """The arguments, behind an ID, and the session that this names. Raises: ConfigError,
+    SessionError."""
     arguments = parser.parse(argv)
     return arguments, index.find(paths.home(), arguments.id)
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> Answered:
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("--json", action="store_true", help="the document of `export`")
     arguments, session_id = _session_argument(parser, argv)
     transcript = Transcript.read(session_path(paths.home(), session_id))
@@ -150,14 +151,12 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answered:
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> str:
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     _, session_id = _session_argument(parser, argv)
     upkeep.delete(paths.home(), session_id)
     return f"deleted {session_id}"
 
 
 def _trim(parser: Parser, argv: Sequence[str]) -> str:
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments, session_id = _session_argument(parser, argv)
     count, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
@@ -176,7 +175,6 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
 
 
 def _fork(parser: Parser, argv: Sequence[str]) -> str:
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("--at", metavar="ENTRY", help="the last entry to copy")
     arguments, session_id = _session_argument(parser, argv)
     return upkeep.fork(paths.home(), session_id, arguments.at)
@@ -199,13 +197,13 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
                 complain([str(error)])
             continue
         taken += 1
-        state, faults = "there already", list[str]()
-        if transcript is not None:
-            state = plural(sum(turn.number > 0 for turn in transcript.turns), "turn")
-            faults = [f"    {fault}" for fault in transcript.faults]
-        print_answer(Answer(lines=[f"{session_id}  {state}  {path}", *faults]))
-    if skipped:
-        print(f"skipped: {plural(skipped, 'file')} without a session", file=sys.stderr)
+        if transcript is None:
+            answer = Answer(lines=[f"{session_id}  there already  {path}"])
+        else:
+            turns = plural(sum(turn.number > 0 for turn in transcript.turns), "turn")
+            answer = Answer(lines=[f"{session_id}  {turns}  {path}"], faults=transcript.faults)
+        print_answer(answer)
+    complain([f"skipped {plural(skipped, 'file')} without a session"] if skipped else ())
     return EXIT_OK if taken else EXIT_FAILED
 
 
@@ -251,4 +249,6 @@ def main(argv: Sequence[str]) -> Answered:
     about = {name: text for name, (_, text) in COMMANDS.items()}
     every = about | installed.subcommands("session")
     command, parser, rest = Parser.of_group("session", every, argv)
+    if command in ("show", "delete", "trim", "fork"):
+        parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     return COMMANDS[command][0](parser, rest)
