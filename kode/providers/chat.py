@@ -16,7 +16,6 @@ from kode.messages import (
     Image,
     Message,
     Own,
-    Part,
     ServerItem,
     Text,
     Thinking,
@@ -26,7 +25,7 @@ from kode.messages import (
     results_of,
 )
 from kode.provider import Effort, Request, ToolSpec
-from kode.providers.chat_stream import ReplyStream
+from kode.providers.chat_stream import ReplyStream, thinking_fields
 from kode.providers.draft import Draft
 from kode.providers.encoding import (
     WireForm,
@@ -298,19 +297,15 @@ def _fields(message: Message, form: WireForm) -> Object:
     for part in message.parts:
         match part:
             case Thinking() if not is_content_part(part.own):
-                fields |= part.own if part.own is not None else thinking_fields(part, form.dialect)
+                fields |= (
+                    part.own if part.own is not None else thinking_fields(part.text, form.dialect)
+                )
             case ServerItem() if form.dialect.search:
                 fields |= part.own
     if message.moved and form.drops_moved:
         for name in form.dialect.thinks_in:
             fields.pop(name, None)
     return fields
-
-
-def thinking_fields(part: Thinking, dialect: Dialect) -> Object:
-    """How thinking without an own form goes back: as the text that it was."""
-    names = [name for name in dialect.thinks_in if name != "reasoning_details"]
-    return {names[0]: part.text} if names and part.text else {}
 
 
 def _calls(message: Message, form: WireForm, *, is_own: bool) -> Iterator[Object]:
@@ -383,17 +378,6 @@ def mark_messages(pieces: Sequence[bytes], most: int) -> list[bytes]:
     return marked
 
 
-def _plain_part(part: Part, form: WireForm) -> Mapping[str, Any] | None:
-    match part:
-        case Thinking():
-            return thinking_fields(part, form.dialect) or None
-        case Text():
-            return {"type": "text", "text": part.text}
-        case ToolCall():
-            return plain_call(part, form.dialect)
-    return None
-
-
 def _reply_reader(
     draft: Draft, endpoint: Endpoint, target: Target, request: Request
 ) -> ReplyReader:
@@ -410,7 +394,6 @@ CHAT = Format(
     encode_request=encode_request,
     tool_object=_tool_object,
     reply_reader=_reply_reader,
-    plain_part=_plain_part,
     effort=_effort,
     joins_users=True,
 )

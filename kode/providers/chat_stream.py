@@ -153,9 +153,11 @@ class ReplyStream:
         for index, content in enumerate(self._parts, start=1):
             kind: Kind = "thinking" if content.get("type") == "thinking" else "text"
             if (part := self.draft.find(kind, index)) is not None:
-                part.own = join_all(content)
+                # What the plain form says, too, is not kept.
+                part.own = join_all(content) if tuple(content) != ("type", "text") else None
         if fields := self._fields_to_return():
-            self.draft.part("thinking", "thinking").own = fields
+            part = self.draft.part("thinking", "thinking")
+            part.own = fields if fields != thinking_fields(part.text, self.dialect) else None
         if self._annotations:
             item = self.draft.part("item", "annotations")
             item.own = {"annotations": join_all(self._annotations)}
@@ -178,6 +180,12 @@ class ReplyStream:
         elif details:
             del returned["reasoning_details"]
         return returned
+
+
+def thinking_fields(text: str, dialect: Dialect) -> dict[str, Any]:
+    """How thinking without an own form goes back: as the text that it was."""
+    names = [name for name in dialect.thinks_in if name != "reasoning_details"]
+    return {names[0]: text} if names and text else {}
 
 
 def _citation(annotation: Any) -> str:
@@ -299,8 +307,9 @@ class CallSorter:
             own = join_all(call.own or {})
             whole = {"name": call.name, "arguments": join_surrogates(call.text)}
             function = {**whole, **mapping_of(own.get("function"))}
+            is_kept = own not in ({}, {"function": {}}) and is_whole_object(call.text)
             own = {"id": call.id, "type": "function", **own, "function": function}
-            call.own = own if is_whole_object(call.text) else None
+            call.own = own if is_kept else None
 
     def _call_of(
         self, fragment: Mapping[str, Any], name: str, arguments: Any, touched: list[DraftPart]

@@ -100,6 +100,14 @@ KINDS: Mapping[str, Kind] = {
 }
 """Types of blocks that kode has words for; others are items, which go back unread."""
 
+PLAIN_FORMS = {
+    ("type", "text"),
+    ("type", "thinking", "signature"),
+    ("type", "data"),
+    ("type", "id", "name", "input"),
+}
+"""The fields of blocks that say no more than the plain form does: sessions stay small."""
+
 SIGNS = {"signature": "signature", "data": "redacted"}
 """Fields of a block of thinking → what `Draft` calls them."""
 
@@ -593,7 +601,8 @@ def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
                 is_whole = is_whole and (own.get("id"), own.get("name")) == (part.id, part.name)
             else:
                 part.pieces = [_search_text(own)]
-    part.own = own if is_whole else None
+    is_plain = coming.kind != "item" and tuple(own) in PLAIN_FORMS
+    part.own = own if is_whole and not is_plain else None
 
 
 def _search_text(block: Mapping[str, Any]) -> str:
@@ -642,10 +651,6 @@ def _reply_reader(
     return ReplyReader(partial(read_event, draft=draft, blocks={}, endpoint=endpoint))
 
 
-def _plain_part(part: Part, form: WireForm) -> Mapping[str, Any] | None:
-    return None if isinstance(part, ServerItem) else _plain_form(part)
-
-
 MESSAGES = Format(
     api="messages",
     path="/v1/messages",
@@ -655,7 +660,6 @@ MESSAGES = Format(
     encode_request=encode_request,
     tool_object=_tool_object,
     reply_reader=_reply_reader,
-    plain_part=_plain_part,
     headers=_headers,
 )
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
-from kode.messages import Message, Part, Text, Thinking, ToolCall
+from kode.messages import Message
 from kode.provider import Api, Effort, Request, ToolSpec
 from kode.providers.clients import open_client, sdk_of
 from kode.providers.draft import Draft
@@ -61,9 +61,6 @@ class Format:
     """The body, from the encoded messages and the list of tools as JSON."""
     tool_object: Callable[[ToolSpec, Target], Mapping[str, Any]]
     reply_reader: Callable[[Draft, Endpoint, Target, Request], ReplyReader]
-    plain_part: Callable[[Part, WireForm], Mapping[str, Any] | None]
-    """How a part of this model's own reply without an own form is sent back; None if its own form
-    cannot be derived."""
     effort: Callable[[Request, Target], Effort | None] = lambda request, target: target.effort(
         request
     )
@@ -189,8 +186,6 @@ class HttpProvider:
                 self.omitted, note = repair
                 emit(Notice(text=note))
         message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
-        parts = tuple(map(self.drop_redundant_form, message.parts))
-        message = replace(message, parts=parts)
         if self.is_official:
             return message
         from kode.providers.written_calls import read_written_calls
@@ -270,15 +265,6 @@ class HttpProvider:
             )
             await read_reply(stream.response, draft, reader.read_event, deadline)
         reader.finish()
-
-    def drop_redundant_form(self, part: Part) -> Part:
-        """A part without its own form, if its plain form is the same bytes: sessions stay small."""
-        if not isinstance(part, Text | Thinking | ToolCall) or part.own is None:
-            return part
-        without = replace(part, own=None)
-        plain = self._format.plain_part(without, self._form)
-        is_same = plain is not None and encode_json(plain) == encode_json(part.own)
-        return without if is_same else part
 
     async def aclose(self) -> None:
         """Closes the connections."""

@@ -494,7 +494,6 @@ RESPONSES = Format(
     encode_request=encode_request,
     tool_object=_tool_object,
     reply_reader=_reply_reader,
-    plain_part=lambda part, form: None,
     if_missing='Where only Chat Completions is spoken, set `providers.{name}.api` to "chat" in the '
     "config; else check the base URL, which mostly ends in /v1.",
 )
