@@ -49,9 +49,6 @@ BRIDGE = encode_json({"role": "assistant", "content": "I have the results."})
 """Stands between a result and a user message where the server wants one there."""
 
 
-# ── the request ──────────────────────────────────────────────────────────────────────────────
-
-
 def form_of(target: Target) -> WireForm:
     """The form of messages, by what is known of the model and what its server has refused."""
     dialect = target.row.dialect
@@ -195,9 +192,6 @@ def _is_strict(schema: Any) -> bool:
     return not isinstance(schema, list) or all(map(_is_strict, schema))
 
 
-# ── messages ─────────────────────────────────────────────────────────────────────────────────
-
-
 def message_bytes(message: Message, form: WireForm) -> bytes:
     """The objects of one message, joined by commas: a tool message has one object per result. The
     same in every request: nothing depends on what stands around it."""
@@ -250,9 +244,6 @@ def _image(image: Image, form: WireForm) -> Object:
 
 def _part(text: str) -> Object:
     return {"type": "text", "text": text}
-
-
-# ── replies ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _assistant(message: Message, form: WireForm) -> list[Object]:
@@ -342,8 +333,6 @@ def wire_id(call_id: str, dialect: Dialect) -> str:
         case "short":
             return sendable_id(call_id, strict=False)
 
-
-# ── around messages ──────────────────────────────────────────────────────────────────────────
 
 _USER, _TOOL = b'{"role":"user"', b'{"role":"tool"'
 

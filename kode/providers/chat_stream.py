@@ -33,8 +33,6 @@ class ReplyStream:
         """Content that came as a list of parts, pieces joined."""
         self._annotations: list[Any] = []
 
-    # ── what arrives ─────────────────────────────────────────────────────────────────────────
-
     def read_event(self, event: Event) -> None:
         """Adds one event to the draft.
 
@@ -145,8 +143,6 @@ class ReplyStream:
             if thought > 0:
                 self.draft.count_usage(output_tokens=output, thinking_tokens=thought)
 
-    # ── what is complete ─────────────────────────────────────────────────────────────────────
-
     def finish(self) -> None:
         """Gives the draft's parts the form in which they came."""
         self.calls.finish()
@@ -193,8 +189,6 @@ def _citation(annotation: Any) -> str:
     page = mapping_of(pick(annotation, "url_citation"))
     return " ".join(str(page[name]) for name in ("title", "url") if page.get(name))
 
-
-# ── pieces ───────────────────────────────────────────────────────────────────────────────────
 
 _STREAMED = ("text", "summary", "data")
 """Strings that come in pieces."""
@@ -267,9 +261,6 @@ def join_all(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {join_surrogates(str(name)): join_all(each) for name, each in value.items()}
     return [join_all(each) for each in value] if isinstance(value, list) else value
-
-
-# ── calls ────────────────────────────────────────────────────────────────────────────────────
 
 
 class CallSorter:

@@ -119,8 +119,6 @@ class Draft:
         self._half_pairs: dict[tuple[Kind, Hashable], str] = {}
         self._repetition = Repetition()
 
-    # ── what arrives ─────────────────────────────────────────────────────────────────────────
-
     def find(self, kind: Kind, key: Hashable) -> DraftPart | None:
         """What has arrived of a kind under a key."""
         return self.parts.get((kind, key))
@@ -231,8 +229,6 @@ class Draft:
     def complete(self) -> bool:
         """Whether the reply may end here: a stop reason with nothing after it."""
         return bool(self.stop) and not self.continues_after_stop
-
-    # ── what becomes of it ───────────────────────────────────────────────────────────────────
 
     def finish(self, model: str, used_ids: Collection[str]) -> Message:
         """The complete message. `used_ids` are the call ids of the session so far.
@@ -345,8 +341,6 @@ def _no_constant(name: str) -> None:
     raise ValueError(name)
 
 
-# ── thoughts ─────────────────────────────────────────────────────────────────────────────────
-
 _FINAL = "<|channel|>final<|message|>"
 _BEGINNINGS = {
     "<think>": "</think>",
@@ -395,9 +389,6 @@ class ThoughtSplitter:
                 self.held = text.removeprefix(begun) if self._has_begun else self.held
                 self.end = _BEGINNINGS.get(begun, "")
                 self._is_answer = not self.end
-
-
-# ── loops ────────────────────────────────────────────────────────────────────────────────────
 
 
 class Repetition:

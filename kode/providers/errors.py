@@ -71,8 +71,6 @@ class Endpoint:
         return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
 
 
-# ── what servers say when they refuse a request ──────────────────────────────────────────────
-
 UNBOUND = ("signatures", "thoughts")
 """What a server wants back with the replies in a conversation."""
 
@@ -147,8 +145,6 @@ def names_fault(words: str, means: str) -> bool:
     """Whether words mean a fault, whatever the status."""
     return any(rule.means == means and rule.search(words) for rule in read_table().rules)
 
-
-# ── errors ───────────────────────────────────────────────────────────────────────────────────
 
 _SIZE = re.compile(
     r"\bn_ctx\W{1,3}(\d{1,8})|context (?:length|size|window)(?: is| of| only){0,2}\W{1,2}(\d{3,8})",
@@ -406,9 +402,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     except (TypeError, ValueError):
         return None
     return max(0.0, until.timestamp() - time.time())
-
-
-# ── reading what was said ────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,6 @@ PLAIN_FORMS = {
 SIGNS = {"signature": "signature", "data": "redacted"}
 """Fields of a block of thinking → what `Draft` calls them."""
 
-# ── the request ──────────────────────────────────────────────────────────────────────────────
-
 
 def form_of(target: Target) -> WireForm:
     """A model that thinks by budget binds its thinking to nothing, and wants it back amid its calls
@@ -205,9 +203,6 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
         "description": tool.description,
         "input_schema": dict(tool.parameters),
     }
-
-
-# ── one message ──────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -373,9 +368,6 @@ def _block(form: dict[str, Any] | None, kind: Literal["", "kode", "thinking"] = 
     return Block(encode_json(form), kind, holds_mark=kind != "thinking")
 
 
-# ── all of them ──────────────────────────────────────────────────────────────────────────────
-
-
 Turn = list[Blocks]
 """Neighbouring messages of one role."""
 
@@ -457,9 +449,6 @@ def _wires(blocks: Sequence[Block], mark: bytes | None) -> list[bytes]:
 
 def _turn(role: str, blocks: Sequence[bytes]) -> bytes:
     return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
-
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass

@@ -57,9 +57,6 @@ Fields = Mapping[str, Any]
 _PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
 
 
-# ── what is asked ────────────────────────────────────────────────────────────────────────────
-
-
 def info_of(
     model: str,
     overrides: Mapping[str, Fields] | None = None,
@@ -178,9 +175,6 @@ def pricing(
     return lambda model, usage: cost_usd(info_of(model, overrides), usage)
 
 
-# ── the table ────────────────────────────────────────────────────────────────────────────────
-
-
 @functools.cache
 def _read(name: str) -> Mapping[str, Any]:
     data: Mapping[str, Any] = json.loads(
@@ -221,8 +215,6 @@ def _info(fields: Fields, known: bool = True) -> ModelInfo:
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     return ModelInfo(**{**fields, **lists}, known=known)
 
-
-# ── finding a row ────────────────────────────────────────────────────────────────────────────
 
 _EDITION = re.compile(r"(?::[\w.-]+|@[\w.-]+|-v\d+|-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest))$")
 """What follows the name of a model where one edition, or one form of it, is meant."""

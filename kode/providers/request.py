@@ -206,9 +206,6 @@ def explain_images(refused: RefusedError, request: Request) -> RefusedError:
     )
 
 
-# ── limits and levels ────────────────────────────────────────────────────────────────────────
-
-
 def default_max_tokens(info: ModelInfo) -> int:
     """The output limit of a request that sets none: without one, a model that repeats itself never
     ends. Servers refuse a request whose input and limit together exceed the window, so the model's
@@ -224,9 +221,6 @@ def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort 
     return min(
         accepted, key=lambda level: (abs(EFFORTS.index(level) - position), EFFORTS.index(level))
     )
-
-
-# ── small models ─────────────────────────────────────────────────────────────────────────────
 
 
 def split_context_message(messages: Sequence[Message]) -> list[Message]:

@@ -61,8 +61,6 @@ WEB_SEARCH = encode_json({"type": "web_search"})
 
 CUSTOM_CALL = "custom_tool_call"
 
-# ── the request ──────────────────────────────────────────────────────────────────────────────
-
 
 def form_of(target: Target) -> WireForm:
     """Thinking goes back until the server refuses it once: it is not bound to what stands before
@@ -139,9 +137,6 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
         grammar = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
         return {"type": "custom", **about, "format": grammar}
     return {"type": "function", **about, "parameters": dict(tool.parameters), "strict": False}
-
-
-# ── messages ─────────────────────────────────────────────────────────────────────────────────
 
 
 def message_bytes(message: Message, *, form: WireForm, custom: set[str]) -> bytes:
@@ -282,8 +277,6 @@ def _text(text: str) -> dict[str, Any]:
 def _message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
-
-# ── the reply ────────────────────────────────────────────────────────────────────────────────
 
 _WAIT = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
 

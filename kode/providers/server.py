@@ -89,8 +89,6 @@ def is_near(url: str) -> bool:
         return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
 
 
-# ── what an entry in a list says of its model ────────────────────────────────────────────────
-
 _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
 """Keys for the window in lists: of vLLM; Together, Fireworks, Moonshot; Groq; Mistral."""
 _LOADED_WINDOWS = ("loaded_context_length", "context_length")
@@ -228,9 +226,6 @@ def check_facts(facts: Mapping[str, Any]) -> Facts:
     """The facts whose values are possible; lists become tuples."""
     checked = {key: _CHECKS[key](value) for key, value in facts.items() if key in _CHECKS}
     return {key: value for key, value in checked.items() if value is not None}
-
-
-# ── asking for the facts of a model ──────────────────────────────────────────────────────────
 
 
 class LoadingError(Exception):
@@ -454,9 +449,6 @@ def _running_window(answer: Any, model: str) -> int | None:
     return None
 
 
-# ── the kept answers ─────────────────────────────────────────────────────────────────────────
-
-
 def _key(endpoint: Endpoint) -> str:
     """One host may serve several lists."""
     return f"{endpoint.shown_url} {endpoint.model}"
@@ -484,9 +476,6 @@ def _read_fresh(file: Path, now: datetime) -> dict[str, Any]:
                 if is_whole and timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH):
                     fresh[key] = entry
     return fresh
-
-
-# ── whether it answers ───────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -562,9 +551,6 @@ def _model_names(body: bytes) -> tuple[str, ...] | None:
         return tuple(str(model["id"]).removeprefix("models/") for model in entries or ())
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-# ── what all configured providers offer ──────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,9 +164,6 @@ def _without_notation(text: str) -> str:
     return _NOTATION.sub("", _LINE_NUMBER.sub("", unescape(text)))
 
 
-# ── a text that consists of calls ────────────────────────────────────────────────────────────
-
-
 class _Reader:
     """Parses a text that consists of calls from start to end."""
 
@@ -292,9 +289,6 @@ def _parse_python(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[_Call]:
                 arguments = values[0]
             named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
             yield _fit(tools[name], arguments | named)
-
-
-# ── a JSON value that consists of calls ──────────────────────────────────────────────────────
 
 
 def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
