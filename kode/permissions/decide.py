@@ -79,10 +79,8 @@ class Call:
         self, among: Iterable[Rule], matches: Matches, *, loosely: bool = False
     ) -> Rule | None:
         """The first rule about this tool that matches."""
-        for rule in among:
-            if grammar.names_tool(rule, self.tool) and matches(rule, loosely):
-                return rule
-        return None
+        about = (rule for rule in among if grammar.names_tool(rule, self.tool))
+        return next((rule for rule in about if matches(rule, loosely)), None)
 
     def matches_path(self, path: str) -> Matches:
         project, user_home = self.place.project, self.place.user_home
@@ -187,13 +185,17 @@ def _matcher(call: Call) -> Matches:
             url = str(call.arguments.get("url"))
             return lambda rule, _: grammar.matches_url(rule, url)
         case "mcp":
-            target = call.tool.target(call.arguments) if call.tool.target else ""
+            target = _target(call)
             # As shown to the person: a server may call its tool `delete.all`, the model never can.
             name = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
             return lambda rule, loosely: (
                 grammar.matches_mcp(rule, target) or (loosely and grammar.matches_mcp(rule, name))
             )
     return lambda rule, _: True
+
+
+def _target(call: Call) -> str:
+    return call.tool.target(call.arguments) if call.tool.target else ""
 
 
 def _by_rule(call: Call, matches: Matches) -> Decision | None:
@@ -219,21 +221,19 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
         return allow(_MODE_ALLOWS)
     if call.find_rule(call.rules.approved, matches):
         return allow(_ALLOWED_BEFORE)
-    rule: str = effect
     if effect == "delegate":
         reason = "Starts subagents; they have the same permissions."
-    elif effect == "mcp":
-        target = call.tool.target(call.arguments) if call.tool.target else ""
+        return ask(reason, "--allow 'delegate'", "delegate")
+    if effect == "mcp":
+        target = _target(call)
         server, _, name = target.partition(":")
-        rule = f"mcp({target})"
         reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
-    else:
-        host = grammar.host_of(str(call.arguments.get("url")))
-        reason = f"Fetches a page from {host or 'another machine'}."
-        rule = f"fetch({host})" if host else rule
-        if "*" in rule or not host:  # it would be about other hosts
-            return ask(reason, f"--allow '{rule}'")
-    return ask(reason, f"--allow '{rule}'", rule)
+        return ask(reason, f"--allow 'mcp({target})'", f"mcp({target})")
+    host = grammar.host_of(str(call.arguments.get("url")))
+    rule = f"fetch({host})" if host else "fetch"
+    is_wide = not host or "*" in host  # it would be about other hosts
+    reason = f"Fetches a page from {host or 'another machine'}."
+    return ask(reason, f"--allow '{rule}'", *[rule][is_wide:])
 
 
 def _decide_memory(call: Call, *, writes: bool) -> Decision:
@@ -366,10 +366,7 @@ def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     line = _judge(call)
     what = ", ".join(attempt.words for attempt in blocked)
     failure = f"It failed in the sandbox, where it {what}."
-    folders = [
-        attempt.where if attempt.what == "hidden" else git_folder_above(attempt.where)
-        for attempt in blocked
-    ]
+    folders = [it.where if it.what == "hidden" else git_folder_above(it.where) for it in blocked]
     reason = f"{failure} Run it outside?"
     question = _ask_for(line.parts, reason, "--permission-mode full", decisive=failure)
     if folders and all(folders):

@@ -21,27 +21,11 @@ from kode.paths import real_path
 from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import StandingRule
-from kode.permissions.decide import (
-    Call,
-    ask,
-    ask_outside,
-    decide_call,
-    deny,
-    path_of,
-)
+from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny, path_of
 from kode.permissions.modes import PermissionMode
 from kode.permissions.question import Ask, Question
 from kode.permissions.rules import Rule, Rules, parse_all
-from kode.tool import (
-    Action,
-    Blocked,
-    Consent,
-    Decision,
-    FileChange,
-    Tool,
-    ToolContext,
-    group_changes,
-)
+from kode.tool import Action, Blocked, Decision, FileChange, Tool, ToolContext, group_changes
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -224,12 +208,10 @@ class Gate:
         call = replace(self._call(Action(call_id="", tool=edit, arguments={})), where=where)
         # To delete brings in nothing that could run. But a command that moves packages would lose
         # them if it became real without the rest.
-        installs = any(
-            change.kind == "dependency" and change.change != "deleted" for change in changes
-        )
+        installs = any(it.kind == "dependency" and it.change != "deleted" for it in changes)
         refused: dict[str, Decision] = {}
         decided = []
-        for change in sorted(changes, key=lambda file_change: file_change.path):
+        for change in sorted(changes, key=lambda it: it.path):
             is_gone = change.change == "deleted"
             above = refused.get(os.path.dirname(change.path)) if is_gone else None
             decision = above or _decide_change(call, change, installs)
@@ -343,7 +325,7 @@ class Gate:
         answer = await self.ask(question)
         if answer.choice == "no":
             refusal = deny(answer.message.strip(), by="person")
-            return replace(refusal, consent=Consent(decisive=consent.decisive))
+            return replace(refusal, consent=replace(refusal.consent, decisive=consent.decisive))
         self.state.mode = answer.mode or self.mode
         rules = consent.narrow_rules if answer.narrow else consent.rules
         if answer.choice == "session":

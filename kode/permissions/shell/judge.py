@@ -213,8 +213,7 @@ class _Walk:
                 continue
             if not self._change_folder(item, is_plain=is_plain):
                 self._judge_command(item.text, item.words, is_plain=is_plain, depth=depth)
-            if "&" in (item.before, item.behind):
-                self.is_closed = False
+            self.is_closed = self.is_closed and "&" not in (item.before, item.behind)
         if not is_plain and all(part.argv or part.risk == "safe" for part in self.parts):
             self.parts.append(_unknown(text, _NOT_FOLLOWED))
 
@@ -225,10 +224,9 @@ class _Walk:
         if self.words_left < 0:
             raise TooLong
         if not words or words[0].kind != "literal" or not words[0].text:
-            self.is_known = False
-            reason = "runs a program whose name is computed"
-            if not words and "=" in text:
-                reason = "sets variables for what runs after it"
+            self.is_known, is_assignment = False, not words and "=" in text
+            computed = "runs a program whose name is computed"
+            reason = "sets variables for what runs after it" if is_assignment else computed
             self.parts.append(_unknown(text, reason))
             return
         argv = tuple(word.text for word in words)
@@ -250,9 +248,13 @@ class _Walk:
 
     def _judge_reader(self, part: Part, reading: programs.Reading) -> Part:
         """A command that only reads and prints."""
-        effect = _merge(self._read(word) for word in reading.files if word != "-")
+
+        def read(word: str) -> Part:
+            return _read(self._locate(Word(word)), self.where)
+
+        effect = _merge(read(word) for word in reading.files if word != "-")
         risk, reason = effect.risk, effect.reason or "only reads"
-        if risk == "safe" and any(self._read(word).risk != "safe" for word in reading.suspected):
+        if risk == "safe" and any(read(word).risk != "safe" for word in reading.suspected):
             risk, reason = "unknown", "reads, with an option whose value may be a file"
         return replace(effect, text=part.text, argv=part.argv, risk=risk, reason=reason)
 
@@ -309,15 +311,12 @@ class _Walk:
         return replace(effect, risk=risk, reason=reason)
 
     def _touch_operands(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Part:
-        kind = rule.operands.removeprefix("text ") if rule else ""
+        kind, operands = rule.operands if rule else "", programs.operands_of(words, rule)
         if not kind and (rule is None or rule.risk in ("unknown", "network")):
-            operands = programs.operands_of(words, rule)
-            names = [Word(word.text.lstrip("@"), word.kind) for word in operands]
-            literal = [word for word in names if word.kind != "open"]
-            return self._touch([word for word in literal if _PATH.fullmatch(word.text)], "reads")
-        if kind in ("", "none"):
-            return Part()
-        return self._touch(programs.operands_of(words, rule), kind)
+            names = [Word(it.text.lstrip("@"), it.kind) for it in operands if it.kind != "open"]
+            return self._touch([word for word in names if _PATH.fullmatch(word.text)], "reads")
+        is_none = kind in ("", "none")
+        return Part() if is_none else self._touch(operands, kind.removeprefix("text "))
 
     def _touch(self, words: Sequence[Word], kind: str) -> Part:
         """The effect on the files that words name: `last` writes the last and reads the others."""
@@ -336,10 +335,9 @@ class _Walk:
         to_descriptor = operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text)
         if to_descriptor or target.text in _STREAMS:
             return
-        path = self._locate(target)
-        effect = (_read if operator == "<" else _write)(path, self.where)
-        part = replace(effect, text=_clip(item.text))
-        part = replace(part, reason=part.reason or f"reads {target.text}")
+        effect = (_read if operator == "<" else _write)(self._locate(target), self.where)
+        reason = effect.reason or f"reads {target.text}"
+        part = replace(effect, text=_clip(item.text), reason=reason)
         if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
             reason = "opens a connection to another machine"
             leaves = _stay_on_loopback("host", target.text.replace("/", " "))
@@ -356,9 +354,8 @@ class _Walk:
             return False
         path = self._locate(item.words[1]) if len(item.words) == 2 else None
         self.cwd, self.has_moved = None, True
-        if not is_plain or name != "cd" or path is None or item.words[1].text.startswith("-"):
-            return False
-        if ".." in path.split("/"):
+        is_clear = is_plain and name == "cd" and not item.words[-1].text.startswith("-")
+        if path is None or not is_clear or ".." in path.split("/"):
             return False
         if item.before in ("", ";", "&&") and item.behind == "&&":
             self.cwd = path
@@ -367,9 +364,6 @@ class _Walk:
         argv = tuple(word.text for word in item.words)
         self.parts.append(Part(text=_clip(item.text), argv=argv, reason="changes the folder"))
         return True
-
-    def _read(self, word: str) -> Part:
-        return _read(self._locate(Word(word)), self.where)
 
     def _locate(self, word: Word) -> str | None:
         """The absolute path of a word, with its `..`, because a link may precede it. None if
@@ -437,10 +431,8 @@ def _write(path: str | None, where: PathRules) -> Part:
     else:
         risk = "write"
     leaves = "kode" if place == "protected" else "keys" if is_secret else leaves
-    is_outside = place != "root"
-    return Part(
-        risk=risk, reason=what, undo=undo, writes=(path,), outside=is_outside, leaves=leaves
-    )
+    effect = Part(risk=risk, reason=what, undo=undo, writes=(path,), leaves=leaves)
+    return replace(effect, outside=place != "root")
 
 
 def _merge(effects: Iterable[Part]) -> Part:

@@ -16,7 +16,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -141,19 +141,13 @@ def parse_plain(text: str) -> tuple[Item, ...] | None:
         first = tokens[0]["word"]
         if not first or first in (*KEYWORDS, "{}", "]") or "=" in first:
             return None
-        items.append(
-            Command(
-                text=text[tokens[0].start() : tokens[-1].end()],
-                words=tuple(Word(_unquote(it["word"])) for it in tokens if it["word"]),
-                before=operators[at],
-                behind="".join(operators[at + 1 : at + 2]),
-            )
-        )
-        items += [
-            Redirect(text=it["redirect"], operator=it["way"], target=Word(_unquote(it["target"])))
-            for it in tokens
-            if it["redirect"]
-        ]
+        source = text[tokens[0].start() : tokens[-1].end()]
+        words = tuple(Word(_unquote(it["word"])) for it in tokens if it["word"])
+        before, behind = operators[at], "".join(operators[at + 1 : at + 2])
+        items.append(Command(text=source, words=words, before=before, behind=behind))
+        for it in filter(lambda token: token["redirect"], tokens):
+            target = Word(_unquote(it["target"]))
+            items.append(Redirect(text=it["redirect"], operator=it["way"], target=target))
     return tuple(items)
 
 
@@ -241,18 +235,12 @@ def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[N
     )
     for number, pipeline in enumerate(pipelines):
         is_simple = [_is_simple(element, text) for element in pipeline]
+        count = len(pipeline) if is_watched and number not in in_background else 0
         for at, element in enumerate(pipeline):
-            yield (
-                element,
-                CheckPart(
-                    command=_source_of(element, text).removeprefix("time "),
-                    alone=is_alone,
-                    at=at,
-                    of=len(pipeline) if is_watched and number not in in_background else 0,
-                    behind=sum(is_simple[at + 1 :]),
-                    forks=is_simple.count(False),
-                ),
-            )
+            command = _source_of(element, text).removeprefix("time ")
+            part = CheckPart(command=command, alone=is_alone, at=at, of=count)
+            behind, forks = sum(is_simple[at + 1 :]), is_simple.count(False)
+            yield element, replace(part, behind=behind, forks=forks)
 
 
 def _flatten(node: "Node") -> "Iterator[Node]":
@@ -290,9 +278,8 @@ def _redirect(node: "Node", operator: str, target: "Node | None", text: str) -> 
 def _is_in_brackets(node: "Node", text: str) -> bool:
     """Whether it stands in `[ ... ]`: there, `$n > 3` compares nothing, it writes to a file `3`."""
     test = node.parent
-    return (
-        test is not None and test.type == "test_command" and text.startswith("[ ", test.start_byte)
-    )
+    is_test = test is not None and test.type == "test_command"
+    return test is not None and is_test and text.startswith("[ ", test.start_byte)
 
 
 def _source_of(node: "Node", text: str) -> str:
