@@ -89,13 +89,11 @@ def change_named(
     *,
     remove: str = "",
     restore: str = "",
-    give: str = "",
     source: Literal["session", "project"] = "project",
 ) -> Approvals:
-    """The approvals after a rule was given, and those removed and restored that have this id or
-    rule. Raises: ConfigError where there is none, or for a bad rule."""
-    rules = [parse(give)] if give else []
-    rules += [_find(approvals, restore, removed=True).rule] if restore else []
+    """The approvals after those that have this id or rule were removed, or restored. Raises:
+    ConfigError where there is none."""
+    rules = [_find(approvals, restore, removed=True).rule] if restore else []
     gone = _find(approvals, remove, removed=False) if remove else None
     left = tuple(replace(it, removed=True) if it == gone else it for it in approvals)
     return add_rules(left, rules, source)
@@ -113,11 +111,9 @@ def _find(approvals: Approvals, name: str, *, removed: bool) -> StandingRule:
 
 def standing(rules: Rules) -> tuple[StandingRule, ...]:
     """The rules of the settings."""
-    return (
-        *(StandingRule(rule=rule, effect="deny", source="settings") for rule in rules.deny),
-        *(StandingRule(rule=rule, effect="ask", source="settings") for rule in rules.ask),
-        *(StandingRule(rule=rule, effect="allow", source="settings") for rule in rules.allow),
-    )
+    effects: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
+    pairs = [(effect, rule) for effect in effects for rule in getattr(rules, effect)]
+    return tuple(StandingRule(rule=it, effect=effect, source="settings") for effect, it in pairs)
 
 
 def read_approvals(
@@ -137,13 +133,10 @@ def read_approvals(
     except (ValueError, TypeError, KeyError, AttributeError, ConfigError, RecursionError) as error:
         damage = error
     try:
-        aside = durable.set_aside(path)
+        aside = f"It is saved as {durable.set_aside(path).name}"
     except StorageError as problem:
-        return (), f"{path} is damaged ({damage}), so {without}. {problem}"
-    return (), (
-        f"{path} was damaged ({damage}). It is saved as {aside.name}; {without} until you "
-        "approve again."
-    )
+        aside = str(problem)
+    return (), f"{path} was damaged ({damage}). {aside}; {without} until you approve again."
 
 
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:

@@ -95,13 +95,11 @@ class Gate:
         """Every rule that counts, and the approvals that were removed."""
         return (*approvals.standing(self.rules), *self.state.approved, *self._saved())
 
-    def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
+    def change_approvals(self, *, remove: str = "", restore: str = "") -> None:
         """Changes answers, those of the session first; see `approvals.change_named`. Raises:
         what that and `approvals.change` raise."""
         session, name = self.state.approved, remove or restore
-        update = functools.partial(
-            approvals.change_named, remove=remove, restore=restore, give=give
-        )
+        update = functools.partial(approvals.change_named, remove=remove, restore=restore)
         if any(name in (approval.id, str(approval.rule)) for approval in session):
             self.state.approved = update(session, source="session")
         else:
@@ -172,10 +170,7 @@ class Gate:
                     kind="keep",
                     of="changes",
                 )
-            return [
-                (change, settled if decision.outcome == "ask" else decision)
-                for change, decision in decided
-            ]
+            return [(it, settled if made.outcome == "ask" else made) for it, made in decided]
 
     async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
         """Decides whether a command that failed in the sandbox because of what was blocked there
@@ -222,12 +217,10 @@ class Gate:
 
     def _name_changes(self, pending: Sequence[tuple[FileChange, Decision]]) -> str:
         """The changes that a question is about, a line each; those of git's records are one."""
-        listed = [
-            change
-            for change, decision in pending
-            if change.kind != "git" or not decision.consent.only_mode_asks
-        ]
-        names = []
+        listed, names = [], []
+        for change, decision in pending:
+            if change.kind != "git" or not decision.consent.only_mode_asks:
+                listed.append(change)
         for group in group_changes(listed):
             files = f" ({plural(group.files, 'file')})" if group.is_folder else ""
             names.append(f"{group.change} {os.path.relpath(group.path, self.place.cwd)}{files}")
@@ -304,25 +297,21 @@ class Gate:
         assert self.ask is not None
         tool, consent = action.tool, decision.consent
         risk = decision.line.risk if decision.line is not None else ""
-        fields = {
-            "title": _TITLES.get(tool.effect, f"Use {tool.name}"),
-            "preview": _preview_of(action),
-            "reason": decision.reason,
-            "kind": f"{tool.effect} {risk}".strip(),
-            **fields,
-        }
         question = Question(
             tool=tool.name,
             subject=action.subject,
+            title=_TITLES.get(tool.effect, f"Use {tool.name}"),
+            preview=_preview_of(action),
+            reason=decision.reason,
+            kind=f"{tool.effect} {risk}".strip(),
             dangers=consent.dangers,
             may_always=bool(consent.rules),
             rules=consent.rules,
             narrow=consent.narrow_rules,
             passes_in="auto-edit" if consent.only_mode_asks else None,
             arguments=action.arguments,
-            **fields,
         )
-        answer = await self.ask(question)
+        answer = await self.ask(replace(question, **fields))
         if answer.choice == "no":
             refusal = deny(answer.message.strip(), by="person")
             return replace(refusal, consent=replace(refusal.consent, decisive=consent.decisive))
@@ -414,8 +403,6 @@ def _preview_of(action: Action) -> str:
     """What a call without a preview is about: its subject, or all arguments, in full."""
     if action.tool.effect in ("run", "fetch", "read"):
         return action.subject
-    return "\n".join(
-        f"{name}: {value if isinstance(value, str) else repr(value)}"
-        for name, value in action.arguments.items()
-        if value is not None
-    )
+    given = {name: value for name, value in action.arguments.items() if value is not None}
+    lines = (f"{name}: {it if isinstance(it, str) else repr(it)}" for name, it in given.items())
+    return "\n".join(lines)

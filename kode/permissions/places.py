@@ -122,10 +122,8 @@ def is_log(path: str, where: PathRules) -> bool:
     """Whether it is a readable file of kode, not one in a readable folder: it holds text of earlier
     sessions, possibly from outside."""
     folder, name = os.path.split(real(path))
-    return any(
-        folder == os.path.dirname(pattern) and fnmatch.fnmatchcase(name, os.path.basename(pattern))
-        for pattern in where.readable
-    )
+    patterns = [os.path.split(pattern) for pattern in where.readable]
+    return any(folder == it and fnmatch.fnmatchcase(name, pattern) for it, pattern in patterns)
 
 
 def is_secret(path: str, where: PathRules) -> bool:
@@ -199,22 +197,17 @@ def runs_later(path: str, git: Sequence[GitFolder] = ()) -> bool:
 def is_named(path: str, where: PathRules, *, as_link: bool = False) -> bool:
     """Whether a setting of the project names the path, or a folder that it is in, for a program to
     run. `as_link`: or something in it, which a link in its place would replace."""
-    programs = where.named()
-    spellings = {fold_path(path), fold_path(real(path))} if programs else set()
-    return any(
-        below(spelling, program) or (as_link and below(program, spelling))
-        for program in map(fold_path, programs)
-        for spelling in spellings
-    )
+    programs = [*map(fold_path, where.named())]
+    spellings = [fold_path(path), fold_path(real(path))] if programs else []
+    pairs = [(spelling, program) for spelling in spellings for program in programs]
+    return any(below(it, program) or (as_link and below(program, it)) for it, program in pairs)
 
 
 def may_hold_what_runs(path: str) -> bool:
     """Whether a folder of this name may hold what runs later or steers agents: with a link in its
     place, that may lie anywhere."""
-    return (
-        _pattern(("runs_later", "steers_agents"), part="folders").search(fold_path(path))
-        is not None
-    )
+    folders = _pattern(("runs_later", "steers_agents"), part="folders")
+    return folders.search(fold_path(path)) is not None
 
 
 def steers_agents(path: str) -> bool:
@@ -229,12 +222,10 @@ def is_rebuildable(path: str, where: PathRules) -> bool:
     resolved = real(path)
     if find_place(path, where) == "temp":
         return resolved not in where.temp
-    root = next((it for it in where.roots if resolved != it and below(resolved, it)), None)
-    return root is not None and any(
-        fnmatch.fnmatchcase(step, pattern)
-        for step in resolved[len(root) :].strip("/").split("/")
-        for pattern in (*names("filled_by_builds"), *names("made_by_builds"))
-    )
+    root = next((it for it in where.roots if resolved != it and below(resolved, it)), resolved)
+    steps = resolved[len(root) :].strip("/").split("/")
+    patterns = (*names("filled_by_builds"), *names("made_by_builds"))
+    return any(fnmatch.fnmatchcase(step, pattern) for step in steps for pattern in patterns)
 
 
 def real(path: str | Path) -> str:
@@ -246,9 +237,8 @@ def real(path: str | Path) -> str:
 
 
 def _spellings(folders: Iterable[Path]) -> tuple[str, ...]:
-    return tuple(
-        dict.fromkeys(it for folder in folders for it in (os.path.abspath(folder), real(folder)))
-    )
+    spellings = (it for folder in folders for it in (os.path.abspath(folder), real(folder)))
+    return tuple(dict.fromkeys(spellings))
 
 
 def _is_any(path: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
@@ -293,10 +283,6 @@ def _undo_copy(path: str) -> str:
 
 def _reaches_secret(name: str) -> bool:
     """Whether a glob matches a secret. `*` alone excludes dot files, and does not count."""
-    literal = re.sub(r"[*?\[\]]", "", name)
-    if not name.startswith(".") and len(literal) < 2:
-        return False
-    samples = (
-        entry.rpartition("/")[2].replace("*", "x").casefold() for entry in names("key_files")
-    )
-    return any(fnmatch.fnmatchcase(sample, name) for sample in samples)
+    is_telling = name.startswith(".") or len(re.sub(r"[*?\[\]]", "", name)) > 1
+    samples = [os.path.basename(it).replace("*", "x").casefold() for it in names("key_files")]
+    return is_telling and any(fnmatch.fnmatchcase(sample, name) for sample in samples)
