@@ -83,10 +83,7 @@ class Call:
         return next((rule for rule in about if matches(rule, loosely)), None)
 
     def matches_path(self, path: str) -> Matches:
-        project, user_home = self.place.project, self.place.user_home
-        return lambda rule, loosely: grammar.matches_path(
-            rule, path, project=project, user_home=user_home, loosely=loosely
-        )
+        return lambda rule, loosely: grammar.matches_path(rule, path, self.place, loosely=loosely)
 
 
 def decide_call(call: Call) -> Decision:
@@ -165,11 +162,8 @@ def _deny_by(rule: Rule) -> Decision:
 
 
 def _deny_in_plan(what: str) -> Decision:
-    return deny(
-        f"{what} is not allowed in mode `plan`, where nothing may change. "
-        "Describe what you would do instead.",
-        by="mode",
-    )
+    text = f"{what} is not allowed in mode `plan`, where nothing may change."
+    return deny(f"{text} Describe what you would do instead.", by="mode")
 
 
 def _is_bare(rule: Rule, loosely: bool) -> bool:
@@ -304,11 +298,10 @@ def _decide_edit(call: Call) -> Decision:
         return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
-    if (
-        places.runs_later(path, call.where.git)
-        or places.is_named(path, call.where, as_link=makes_link)
-        or (makes_link and places.may_hold_what_runs(path))
-    ):
+    runs = places.runs_later(path, call.where.git) or (
+        makes_link and places.may_hold_what_runs(path)
+    )
+    if runs or places.is_named(path, call.where, as_link=makes_link):
         reason = f"{name} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=is_full)
     if (call.taint or change is not None) and places.steers_agents(path):
@@ -323,14 +316,10 @@ def _decide_edit(call: Call) -> Decision:
         return allow(_ALLOWED_BEFORE)
     if place != "root":
         return ask(f"{name} is outside the working folders.", hint, *_lasting(path, rule))
-    is_wide = in_ignored or around.startswith("./")
-    return ask(
-        "Mode `ask` asks before every edit.",
-        "--permission-mode auto-edit",
-        *_lasting(path, wide if is_wide else rule),
-        narrow_rules=_lasting(path, rule),
-        only_mode_asks=True,
-    )
+    offer = _lasting(path, wide if in_ignored or around.startswith("./") else rule)
+    more = {"narrow_rules": _lasting(path, rule), "only_mode_asks": True}
+    reason, flag = "Mode `ask` asks before every edit.", "--permission-mode auto-edit"
+    return ask(reason, flag, *offer, **more)
 
 
 def _file_rule(call: Call, real: str, name: str = "edit") -> Rule:
@@ -428,11 +417,8 @@ def _decide_line(call: Call, line: "Line") -> Decision:
         reason = "A deny rule might match it: not all of its words are known."
         return ask(reason, "a line of plain words")
     lasting = (*call.rules.allow, *call.rules.approved)
-    permitted = [
-        part
-        for part in line.parts
-        if _line_rule(call, call.rules.allow if part.is_grave else lasting, part)
-    ]
+    by_risk = {True: call.rules.allow, False: lasting}
+    permitted = [it for it in line.parts if _line_rule(call, by_risk[it.is_grave], it)]
     rest = [part for part in line.parts if part not in permitted]
     risky = [part for part in rest if part.risk != "safe"]
     if any(_asks_at_once(call, part) for part in rest):
@@ -459,11 +445,11 @@ def _try_in_sandbox(call: Call, line: "Line") -> Decision:
     if line.only_reads:
         return allow("It only reads.")
     if call.sandbox == "unknown":  # which is no reason to offer more
-        return deny(
+        text = (
             "The sandbox's self-test ran out of time, because the machine is busy. Whether there "
-            "is a sandbox is not known yet: run the same command again in a while.",
-            by="sandbox",
         )
+        again = "is a sandbox is not known yet: run the same command again in a while."
+        return deny(text + again, by="sandbox")
     if call.mode == "plan":
         return _deny_in_plan("Without a sandbox, a command that is not known to only read")
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
@@ -483,13 +469,12 @@ def _line_rule(
     call: Call, among: Iterable[Rule], part: "Part", *, loosely: bool = False
 ) -> Rule | None:
     """The first rule about the words of a part, or (`loosely`) about a file that it names."""
+    named = {"read": part.reads, "edit": part.writes} if loosely else {}
     for rule in among:
-        if grammar.matches_argv(rule, part.argv, loosely=loosely):
+        paths = named.get(rule.name, ()) if rule.pattern else ()
+        is_about_file = any(call.matches_path(path)(rule, True) for path in paths)
+        if is_about_file or grammar.matches_argv(rule, part.argv, loosely=loosely):
             return rule
-        if loosely and rule.name in ("read", "edit") and rule.pattern:
-            paths = part.reads if rule.name == "read" else part.writes
-            if any(call.matches_path(path)(rule, True) for path in paths):
-                return rule
     return None
 
 
@@ -506,15 +491,11 @@ def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
             instead = f"{instead} The rest of the line can run without it."
     sentences = {part: f"`{part.text}` {part.reason}. {part.undo}".strip() for part in parts}
     reasons = dict.fromkeys(sentences[part] for part in parts if part not in grave)
-    return _ask_for(
-        parts,
-        "\n".join(reasons),
-        "an allow rule" if call.mode == "full" else "--permission-mode full",
-        dangers=tuple(dict.fromkeys(sentences[part] for part in grave)),
-        decisive=decisive,
-        instead=instead,
-        runs_unattended=call.mode == "full" and is_clear,
-    )
+    flag = "an allow rule" if call.mode == "full" else "--permission-mode full"
+    dangers = tuple(dict.fromkeys(sentences[part] for part in grave))
+    more = {"dangers": dangers, "decisive": decisive, "instead": instead}
+    is_unattended = call.mode == "full" and is_clear
+    return _ask_for(parts, "\n".join(reasons), flag, runs_unattended=is_unattended, **more)
 
 
 def _ask_for(parts: Sequence["Part"], reason: str, flag: str, **values: Any) -> Decision:

@@ -38,6 +38,9 @@ MAX_REASONS = 10
 """A refusal names at most so many reasons and flags."""
 
 
+Decided = list[tuple[FileChange, Decision]]
+
+
 @dataclass(kw_only=True)
 class GateState:
     """What changes while a session runs; a gate shares it with its copies."""
@@ -144,7 +147,7 @@ class Gate:
 
     async def judge_changes(
         self, action: Action, changes: Sequence[FileChange], diff: str, *, may_ask: bool
-    ) -> list[tuple[FileChange, Decision]]:
+    ) -> Decided:
         """Decides which changes of a sandboxed command to apply, each like a tool's edit of that
         file, with one question for all that need one. `diff` is for a person."""
         if self.mode == "plan":
@@ -160,16 +163,11 @@ class Gate:
                 settled = _refuse_alone(joined)
             else:
                 first_line = shorten(action.subject.strip().partition("\n")[0], MAX_NAMED_CHARS)
-                settled = await self._ask_person(
-                    action,
-                    joined,
-                    title=f"Keep what `{first_line}` changed",
-                    reason=_COPIED if joined.consent.only_mode_asks else joined.reason,
-                    preview="\n\n".join(filter(None, (self._name_changes(pending), diff))),
-                    diff=diff,
-                    kind="keep",
-                    of="changes",
-                )
+                shown = {"title": f"Keep what `{first_line}` changed", "diff": diff}
+                shown["preview"] = "\n\n".join(filter(None, (self._name_changes(pending), diff)))
+                shown["reason"] = _COPIED if joined.consent.only_mode_asks else joined.reason
+                shown |= {"kind": "keep", "of": "changes"}
+                settled = await self._ask_person(action, joined, **shown)
             return [(it, settled if made.outcome == "ask" else made) for it, made in decided]
 
     async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
@@ -193,9 +191,7 @@ class Gate:
         async with self.state.turn:
             return (await self.ask(question)).choice != "no"
 
-    def _decide_changes(
-        self, tool: Tool, changes: Sequence[FileChange]
-    ) -> list[tuple[FileChange, Decision]]:
+    def _decide_changes(self, tool: Tool, changes: Sequence[FileChange]) -> Decided:
         """Deleting a folder is one act: what is in one that has to stay, stays."""
         named = self._path_rules.named()  # looked up once, not for each of thousands
         where = replace(self._path_rules, named=lambda: named)
@@ -215,16 +211,14 @@ class Gate:
             decided.append((change, decision))
         return decided
 
-    def _name_changes(self, pending: Sequence[tuple[FileChange, Decision]]) -> str:
+    def _name_changes(self, pending: Decided) -> str:
         """The changes that a question is about, a line each; those of git's records are one."""
-        listed, names = [], []
-        for change, decision in pending:
-            if change.kind != "git" or not decision.consent.only_mode_asks:
-                listed.append(change)
-        for group in group_changes(listed):
+        records = [it for it, made in pending if it.kind == "git" and made.consent.only_mode_asks]
+        names = []
+        for group in group_changes([change for change, _ in pending if change not in records]):
             files = f" ({plural(group.files, 'file')})" if group.is_folder else ""
             names.append(f"{group.change} {os.path.relpath(group.path, self.place.cwd)}{files}")
-        return "\n".join(names + ["what git records (.git)"] * (len(listed) < len(pending)))
+        return "\n".join(names + ["what git records (.git)"] * bool(records))
 
     def decide(self, action: Action) -> Decision:
         """What rules, mode and words say of an action, without asking anybody. Judges a path both
@@ -372,9 +366,8 @@ def _refuse_alone(decision: Decision) -> Decision:
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
     """Whether a rule denies reading a path, for callers without words to judge by."""
     about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
-    where = {"project": place.project, "user_home": place.user_home}
     return lambda path: any(
-        grammar.matches_path(rule, path, **where, loosely=True) for rule in about_files
+        grammar.matches_path(it, path, place, loosely=True) for it in about_files
     )
 
 

@@ -16,14 +16,13 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from kode import registry
 from kode.errors import ConfigError
 from kode.permissions.places import real
 from kode.tool import Effect, Tool
-from kode.workplace import below_any
+from kode.workplace import Workplace, below_any
 
 Kind = Literal["shell", "edit", "read", "fetch", "mcp", "memory", "delegate", "none"]
 
@@ -182,9 +181,7 @@ def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = Fals
     return any(form[: len(wanted) if prefix else None] == wanted for form in forms)
 
 
-def matches_path(
-    rule: Rule, path: str, *, project: Path, user_home: Path, loosely: bool = False
-) -> bool:
+def matches_path(rule: Rule, path: str, place: Workplace, *, loosely: bool = False) -> bool:
     """Whether an edit or read rule matches an absolute path.
 
     An allow rule must match the path with its symlinks resolved; a deny or ask rule (`loosely`)
@@ -194,9 +191,9 @@ def matches_path(
     if not pattern:
         return True
     if pattern == "~" or pattern.startswith("~/"):
-        pattern = str(user_home) + pattern[1:]
+        pattern = str(place.user_home) + pattern[1:]
     forms = {real(path)} | ({os.path.normpath(path)} if loosely else set())
-    projects = {str(project), real(project)}
+    projects = {str(place.project), real(place.project)}
     if "/" not in pattern:
         inside = [form for form in forms if loosely or below_any(form, projects)]
         return any(_glob(pattern).fullmatch(os.path.basename(form)) for form in inside)

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,14 @@ from kode.permissions.rules import (
     shell_rule,
 )
 from tests.tables import for_each
+from tests.workplaces import workplace
 
 HOME = Path("/home/user")
 
 
 def path_matches(rule: str, path: Path, project: Path, *, loosely: bool = False) -> bool:
-    return matches_path(parse(rule), str(path), project=project, user_home=HOME, loosely=loosely)
+    place = replace(workplace(project), user_home=HOME)
+    return matches_path(parse(rule), str(path), place, loosely=loosely)
 
 
 @for_each(
