@@ -15,6 +15,7 @@ from kode.errors import ConfigError, StorageError
 from kode.permissions.rules import Rule, Rules, parse
 
 Item = TypeVar("Item")
+AnswerSource = Literal["session", "project"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) 
 
 
 def add_rules(
-    approvals: Approvals, rules: Iterable[Rule], source: Literal["session", "project"] = "project"
+    approvals: Approvals, rules: Iterable[Rule], source: AnswerSource = "project"
 ) -> Approvals:
     """The approvals after these rules were given, again if they were removed; new ones last."""
     by_rule = {approval.rule: approval for approval in approvals}
@@ -85,11 +86,7 @@ def add_rules(
 
 
 def change_named(
-    approvals: Approvals,
-    *,
-    remove: str = "",
-    restore: str = "",
-    source: Literal["session", "project"] = "project",
+    approvals: Approvals, *, remove: str = "", restore: str = "", source: AnswerSource = "project"
 ) -> Approvals:
     """The approvals after those that have this id or rule were removed, or restored. Raises:
     ConfigError where there is none."""

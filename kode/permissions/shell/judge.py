@@ -14,8 +14,8 @@ from typing import get_args
 from kode.permissions import places
 from kode.permissions.places import PathRules
 from kode.permissions.shell import parse, programs
-from kode.permissions.shell.parse import CheckPart, Command, Item, Redirect, TooLong, Word
-from kode.permissions.shell.programs import GRAVITY, Leaves, Risk
+from kode.permissions.shell.parse import CheckPart, Command, Item, Redirect, TooLong, Word, Words
+from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, Reading, Risk
 from kode.workplace import below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
@@ -142,18 +142,19 @@ def judge(command: str, where: PathRules) -> Line:
         for at in walk.run_input:
             reason, undo = "runs what another machine sends", "Its effect cannot be predicted."
             walk.parts[at] = replace(walk.parts[at], risk="destructive", reason=reason, undo=undo)
-    if not walk.is_closed and all(part.risk == "safe" for part in walk.parts):
+    is_safe = all(part.risk == "safe" for part in walk.parts)
+    if is_safe and not walk.is_closed:
         walk.parts.append(_unknown(command, _NOT_FOLLOWED))
     return Line(
         parts=tuple(walk.parts),
-        only_reads=walk.is_closed and all(part.risk == "safe" for part in walk.parts),
+        only_reads=is_safe and walk.is_closed,
         known=walk.is_known,
         checks=_find_checks(items or ()),
         exit_one_is_answer=programs.answers(last),
     )
 
 
-def _search(text: str) -> tuple[list[Item] | None, tuple[Word, ...]]:
+def _search(text: str) -> tuple[list[Item] | None, Words]:
     """What `parse.search` finds: nothing in a text with control characters, None in one that is too
     long."""
     if len(text) > MAX_CHARS:
@@ -171,11 +172,10 @@ def _find_checks(items: Sequence[Item]) -> tuple[CheckPart, ...]:
     is_unseen = any(command.words[0].text == "trap" for command in commands)  # it replaces ours
     checks: dict[str, CheckPart] = {}
     for command in commands:
-        if command.place is not None and programs.is_check(command.words):
-            check = replace(command.place, of=0) if is_unseen else command.place
+        if (check := command.place) is not None and programs.is_check(command.words):
             # The same words in two places: nothing tells which run is which.
             is_other = checks.setdefault(check.command, check) != check
-            checks[check.command] = replace(check, of=0) if is_other else check
+            checks[check.command] = replace(check, of=0) if is_unseen or is_other else check
     return tuple(checks.values())
 
 
@@ -183,13 +183,10 @@ class _Walk:
     """One pass over a command line."""
 
     def __init__(self, where: PathRules) -> None:
-        self.where = where
-        self.parts: list[Part] = []
-        self.is_closed = True
-        self.is_known = True
+        self.where, self.parts = where, list[Part]()
+        self.is_closed = self.is_known = True
         self.cwd: str | None = where.cwd
-        self.has_moved = False
-        self.words_left = MAX_WORDS
+        self.has_moved, self.words_left = False, MAX_WORDS
         self.run_input: list[int] = []
         """Parts that run what they read, or a text that is not literal."""
 
@@ -212,14 +209,12 @@ class _Walk:
                 self._judge_redirect(item, is_plain=is_plain)
                 continue
             if not self._change_folder(item, is_plain=is_plain):
-                self._judge_command(item.text, item.words, is_plain=is_plain, depth=depth)
+                self._judge_command(item.text, item.words, is_plain, depth)
             self.is_closed = self.is_closed and "&" not in (item.before, item.behind)
         if not is_plain and all(part.argv or part.risk == "safe" for part in self.parts):
             self.parts.append(_unknown(text, _NOT_FOLLOWED))
 
-    def _judge_command(
-        self, text: str, words: tuple[Word, ...], *, is_plain: bool, depth: int
-    ) -> None:
+    def _judge_command(self, text: str, words: Words, is_plain: bool, depth: int) -> None:
         self.words_left -= len(words)
         if self.words_left < 0:
             raise TooLong
@@ -236,7 +231,7 @@ class _Walk:
         if is_plain and is_literal and reading is not None:
             self.parts.append(self._judge_reader(part, reading))
         elif inner := programs.inner_of(words):
-            self._judge_wrapper(part, inner, is_plain=is_plain and is_literal, depth=depth)
+            self._judge_wrapper(part, inner, is_plain and is_literal, depth)
         else:
             if not is_literal or os.path.basename(argv[0]) in programs.names("hides"):
                 self.is_known = False
@@ -246,7 +241,7 @@ class _Walk:
                 self.run_input.append(len(self.parts))
             self.parts.append(part)
 
-    def _judge_reader(self, part: Part, reading: programs.Reading) -> Part:
+    def _judge_reader(self, part: Part, reading: Reading) -> Part:
         """A command that only reads and prints."""
 
         def read(word: str) -> Part:
@@ -258,32 +253,28 @@ class _Walk:
             risk, reason = "unknown", "reads, with an option whose value may be a file"
         return replace(effect, text=part.text, argv=part.argv, risk=risk, reason=reason)
 
-    def _judge_wrapper(
-        self, part: Part, inner: Sequence[programs.Inner], *, is_plain: bool, depth: int
-    ) -> None:
+    def _judge_wrapper(self, part: Part, inner: list[Inner], is_plain: bool, depth: int) -> None:
         """A command that runs others: judges itself, then those. Nothing behind it is safe: found
         on its way, the name may be another program."""
         self.is_closed = False
         is_transparent = is_plain and all(command.transparent for command in inner)
         self.is_known = self.is_known and is_transparent
+        risk: Risk = "safe" if is_transparent else "unknown"
+        part = replace(part, risk=risk, reason="runs another program")
         if system := next((command.system for command in inner if command.system), ""):
-            self.parts.append(replace(part, risk="system", reason=system, leaves="machine"))
-        else:
-            risk: Risk = "safe" if is_transparent else "unknown"
-            self.parts.append(replace(part, risk=risk, reason="runs another program"))
+            part = replace(part, risk="system", reason=system, leaves="machine")
+        self.parts.append(part)
         for command in inner:
             first = len(self.parts)
             if command.words:
-                self._judge_command(part.text, command.words, is_plain=False, depth=depth)
+                self._judge_command(part.text, command.words, False, depth)
             else:
                 folder = self.cwd, self.has_moved
                 self.judge_text(command.text, _search(command.text)[0], depth=depth + 1)
                 self.cwd, self.has_moved = folder
             self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 
-    def _judge_program(
-        self, part: Part, words: tuple[Word, ...], reading: programs.Reading | None
-    ) -> Part:
+    def _judge_program(self, part: Part, words: Words, reading: Reading | None) -> Part:
         """A command by the rule for its program, and by the files that it names."""
         rule = programs.find_rule(words)
         risk: Risk = "unknown"
@@ -310,13 +301,13 @@ class _Walk:
         effect = replace(effect, text=part.text, argv=part.argv, undo=undo, leaves=leaves)
         return replace(effect, risk=risk, reason=reason)
 
-    def _touch_operands(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Part:
-        kind, operands = rule.operands if rule else "", programs.operands_of(words, rule)
+    def _touch_operands(self, words: Words, rule: programs.Rule | None) -> Part:
+        kind = rule.operands.removeprefix("text ") if rule else ""
+        operands = programs.operands_of(words, rule)
         if not kind and (rule is None or rule.risk in ("unknown", "network")):
             names = [Word(it.text.lstrip("@"), it.kind) for it in operands if it.kind != "open"]
             return self._touch([word for word in names if _PATH.fullmatch(word.text)], "reads")
-        is_none = kind in ("", "none")
-        return Part() if is_none else self._touch(operands, kind.removeprefix("text "))
+        return Part() if kind in ("", "none") else self._touch(operands, kind)
 
     def _touch(self, words: Sequence[Word], kind: str) -> Part:
         """The effect on the files that words name: `last` writes the last and reads the others."""
@@ -457,7 +448,7 @@ def _relative(path: str, where: PathRules) -> str:
     return path
 
 
-def _runs_input(words: tuple[Word, ...]) -> bool:
+def _runs_input(words: Words) -> bool:
     """Whether a command runs a program that it reads from its input or downloads."""
     name = os.path.basename(words[0].text)
     if name in ("source", ".", "eval"):

@@ -41,6 +41,9 @@ class Word:
     """`pattern`: only globs and a leading `~` are expanded. `open`: anything."""
 
 
+Words = tuple[Word, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckPart:
     """A command, as one that checks the project, and its place in its pipeline."""
@@ -62,7 +65,7 @@ class CheckPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     text: str
-    words: tuple[Word, ...] = ()
+    words: Words = ()
     """Empty: an assignment."""
     before: str = ""
     """The operator before it in a plain text: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
@@ -165,20 +168,20 @@ def _unquote(word: str) -> str:
     return shlex.split(word)[0] if set(word) & {*"'\"\\"} else word
 
 
-def search(text: str) -> tuple[list[Item], tuple[Word, ...]]:
+def search(text: str) -> tuple[list[Item], Words]:
     """The commands and redirections of a text, nested ones included, in order of their beginning;
     and the words of the command whose exit status is that of the text, "test" for what
     only tests. Raises: TooLong."""
     items: list[Item] = []
     places: dict[int, CheckPart] = {}
-    last: tuple[Word, ...] = ()
+    last: Words = ()
     root = _parse_tree(text)
     stack = [(root, True)]
-    count = 0
-    while stack:
+    for _ in range(MAX_NODES):
+        if not stack:
+            return items, last
         node, is_watched = stack.pop()
-        count += 1
-        if count > MAX_NODES or node.child_count > MAX_CHILDREN:
+        if node.child_count > MAX_CHILDREN:
             raise TooLong
         place = places.get(node.id)
         is_watched = place.of > 0 if place else is_watched
@@ -205,7 +208,7 @@ def search(text: str) -> tuple[list[Item], tuple[Word, ...]]:
                     target = node.child_by_field_name("right")
                     items.append(_redirect(node, sign.type, target, text))
         stack.extend((child, is_watched) for child in reversed(node.named_children))
-    return items, last
+    raise TooLong
 
 
 def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[Node, CheckPart]]":
@@ -246,10 +249,7 @@ def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[N
 def _flatten(node: "Node") -> "Iterator[Node]":
     """The children of a node, with those of lists and pipelines in their place."""
     for child in node.children:
-        if child.type in _LISTS:
-            yield from _flatten(child)
-        else:
-            yield child
+        yield from _flatten(child) if child.type in _LISTS else [child]
 
 
 def _is_simple(node: "Node", text: str) -> bool:
@@ -257,7 +257,7 @@ def _is_simple(node: "Node", text: str) -> bool:
     return node.type in _SIMPLE or is_test
 
 
-def _words_of(node: "Node", text: str) -> tuple[Word, ...]:
+def _words_of(node: "Node", text: str) -> Words:
     """The name and arguments of a simple command; leading assignments and redirections are separate
     items."""
     others = ["file_redirect", "herestring_redirect"]

@@ -92,6 +92,9 @@ class Inner(NamedTuple):
     """What the wrapper itself does to the machine."""
 
 
+OptionsAndValue = tuple[list[str], str | None] | None
+
+
 def plain_reader(words: Sequence[str]) -> Reading | None:
     """What a command reads if it does nothing but read and print; None for any other, or if a word
     is not understood."""
@@ -140,7 +143,7 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
 
 def _take_option(
     word: str, left: list[str], options: Options, is_exact: bool = False
-) -> tuple[list[str], str | None] | None:
+) -> OptionsAndValue:
     """The options in a word, and the value of the last of them, which may be the word behind it,
     taken from `left`. `is_exact`: options are whole words, without clusters, `=` and `--`. None if
     the word is not understood."""
