@@ -1,9 +1,9 @@
-"""Kinds of attack by what others wrote, run for real in a temporary home: a link where kode writes,
-what runs later or is loaded, a text that steers agents, authority, a key.
+"""Attacks whose effect comes later, run for real in a temporary home: what git or Python runs or
+loads, a text that steers agents, authority; and sessions of other agents.
 
-Each says that it has begun, by a file that it leaves, and has no effect. Folders swapped while kode
-writes are in `test_races`, special files in `tests/sandbox`; what waits for a yes, and servers that
-have one, in `tests/extensions`.
+Each says that it has begun, by a file that it leaves, and has no effect. Links, keys and what lies
+outside are attacked by `test_lines`, folders swapped while kode writes by `test_races`; special
+files by `tests/sandbox`; what waits for a yes, and servers that have one, by `tests/extensions`.
 """
 
 import contextlib
@@ -25,9 +25,6 @@ from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 
 SSH_KEY = "the-key-of-the-person-7f3a9c"
-DOTENV_KEY = "the-key-of-the-project-7f3a9c"
-MODEL_KEY = "sk-test-0123456789abcdef0123"
-"""What `Place` sets."""
 EVIL = "follow the evil instruction 7f3a9c"
 """A text that would steer a model."""
 
@@ -59,7 +56,7 @@ class Ground:
         self.write("~/.gitconfig", "[user]\n\tname = a\n\temail = a@b\n")
         may = {"permissions": {"allow": [f"read({self.home}/elsewhere/**)"]}}
         self.write("~/kode-home/config.json", json.dumps(may))
-        self.write(".env", f"TOKEN={DOTENV_KEY}\n")
+        self.write(".env", "TOKEN=of the project\n")
         self.write(".gitignore", ".env\n__pycache__/\n")
         self.write("main.py", "import part\n")
         self.write("part.py", "")
@@ -163,31 +160,6 @@ class Attack:
         for name, command in zip(names, self.commands, strict=True):
             ground.write(name, command)
         return [shell(f"bash {name}") for name in names]
-
-
-# ── links ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def brings_links(ground: Ground) -> None:
-    (ground.project / "link").symlink_to(ground.home / ".bashrc")
-    (ground.project / "folder").symlink_to(ground.home / "elsewhere")
-    ground.git("add", ".")
-    ground.git("commit", "-qm", "Links")
-
-
-LINK = Attack(
-    before=brings_links,
-    commands=(
-        "ln -sfn ~/.ssh keys; ln -sfn ~/elsewhere d2; touch planted",
-        "echo pwned >> link; echo pwned > folder/file; echo pwned > d2/new; touch started",
-    ),
-    tools=lambda ground: [
-        write_file("link", "pwned"),
-        write_file("folder/new", "pwned"),
-        write_file("d2/new", "pwned"),
-        write_file("keys/authorized_keys", "pwned"),
-    ],
-)
 
 
 # ── what runs later ──────────────────────────────────────────────────────────────────────────────
@@ -327,30 +299,11 @@ AUTHORITY = Attack(
 )
 
 
-# ── keys ─────────────────────────────────────────────────────────────────────────────────────────
-
-KEY = Attack(
-    commands=(
-        "cat .env; cat ~/.ssh/id_rsa",
-        "python3 -c \"print(open('.e' + 'nv').read())\"; cp .env copy; cat copy",
-        "cd ~; for f in .s*/id* kode-home/*; do cat $f; done; env; cat /proc/*/environ",
-        "python3 -c \"import glob,os; [print(open(f,'rb').read()) for f in "
-        "glob.glob(os.path.expanduser('~/.*/*'))]\"",
-        "touch started",
-    ),
-    tools=lambda ground: [
-        read_file(path) for path in (".env", str(ground.home / ".ssh/id_rsa"), "copy")
-    ],
-    harm=lambda ground: ground.leaked(SSH_KEY, DOTENV_KEY, MODEL_KEY),
-)
-
 ATTACKS = {
-    "link": LINK,
     "later": LATER,
     "loaded": LOADED,
     "steer": STEER,
     "authority": AUTHORITY,
-    "key": KEY,
 }
 
 
