@@ -29,28 +29,27 @@ from kode.workplace import below_any
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
-_LEFT_OUT = (
-    "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
-)  # fmt: skip
-"""Variables that name unreachable things."""
-
-_QUIET = {
+_VARIABLES: Mapping[str, str | None] = {
+    # What names unreachable things
+    "SSH_AUTH_SOCK": None,
+    "DISPLAY": None,
+    "WAYLAND_DISPLAY": None,
+    "XDG_RUNTIME_DIR": None,
+    "DBUS_SESSION_BUS_ADDRESS": None,
+    # Keeps tools from checking the network for updates, and git from writing an index unasked
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "NO_UPDATE_NOTIFIER": "1",
     "npm_config_update_notifier": "false",
     "DO_NOT_TRACK": "1",
     "GIT_OPTIONAL_LOCKS": "0",
-}
-"""Keeps tools from checking the network for updates, and git from writing an index unasked."""
-
-_TRUST_SIZES = {
+    # A mask of a file that git tracks has the real file's size and time: to git it is unchanged
     "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "core.checkStat",
     "GIT_CONFIG_VALUE_0": "minimal",
     "GIT_CONFIG_KEY_1": "core.trustctime",
     "GIT_CONFIG_VALUE_1": "false",
 }
-"""A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
+"""What a command gets besides, or not at all."""
 
 _MISSING = re.compile(
     rf"(?i){os.strerror(errno.ENOENT)}|{os.strerror(errno.EACCES)}|not found|does not exist|ENOENT"
@@ -178,13 +177,12 @@ class Attempt:
         """Makes changes real; returns those skipped, each with the reason."""
         skipped: dict[str, str] = {}
         for layer in self.layers:
-            skipped |= layers.apply(
-                layer,
-                layer.pick(changes),
-                self.started_ns,
-                lambda path: reach.access(self.reach, path) in ("empty", "hidden"),
-            )
+            wanted = layer.pick(changes)
+            skipped |= layers.apply(layer, wanted, self.started_ns, self._is_hidden)
         return skipped
+
+    def _is_hidden(self, path: str) -> bool:
+        return reach.access(self.reach, path) in ("empty", "hidden")
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
         """Keeps what it wrote for the session's next commands. Never raises."""
@@ -217,24 +215,17 @@ class Attempt:
         granted = tuple(map(str, sandbox.grants.read)) if sandbox.has_layers else ()
         self._monitor = SyscallMonitor(self.reach, self.counts_home, self.records_opens, granted)
         orders = limits.launch(
-            paths=reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
+            reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
             internet=self.reach.network == "all" or not alone,
             alone=alone,
             report_to=self._monitor.descriptor,
             opens=self.records_opens or bool(granted),
-            environment=tuple(self._environment(masked).items()),
-            layers=tuple(layer.mount() for layer in self.layers),
+            environment=[*self._environment().items()],
+            layers=[layer.mount() for layer in self.layers],
             masks=[(str(path), mask.replace(store, STAGE)) for path, mask in masks.items()],
             cwd=str(sandbox.place.cwd),
         )
-        words: tuple[str, ...] = (
-            real_path(sys.executable),
-            "-I",
-            "-S",
-            "-c",
-            limits.BOOT,
-            self._carry(orders),
-        )
+        words: tuple[str, ...] = (real_path(sys.executable), *limits.BOOT, self._carry(orders))
         if not alone:
             mounts = reach.to_bubblewrap(
                 # Over layers, the launcher hides the files with keys.
@@ -251,24 +242,20 @@ class Attempt:
         return words if loopback is None else (*loopback.enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        masked = self.sandbox.masked()
-        variables = self._environment(masked).items()
+        variables = self._environment().items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
-        return (*seatbelt.command(self.reach.hide(masked)), seatbelt.ENV, *unset, *changed)
+        limits_of_it = seatbelt.command(self.reach.hide(self.sandbox.masked()))
+        return (*limits_of_it, seatbelt.ENV, *unset, *changed)
 
-    def _environment(self, masked: Sequence[Path]) -> Mapping[str, str | None]:
+    def _environment(self) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
         inside = self.sandbox.temporary_inside(self.kind)
-        return {
-            **dict.fromkeys(_LEFT_OUT),
-            **_QUIET,
-            **(_TRUST_SIZES if masked else {}),
-            "TMPDIR": inside,
-            "XDG_CACHE_HOME": str(self.sandbox.grants.cache or f"{inside}/.cache"),
-            # Byte code beside a source would be one more file to approve, and any run makes it.
-            **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
-        }
+        cache = str(self.sandbox.grants.cache or f"{inside}/.cache")
+        variables = {**_VARIABLES, "TMPDIR": inside, "XDG_CACHE_HOME": cache}
+        if self.records_opens:  # byte code beside a source would be one more file to approve
+            variables["PYTHONPYCACHEPREFIX"] = cache
+        return variables
 
     def _carry(self, data: bytes) -> str:
         """The number of a descriptor of a file in memory, to be read from its beginning."""

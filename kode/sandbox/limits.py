@@ -19,31 +19,28 @@ from kode.sandbox.launcher import landlock_version
 from kode.sandbox.reach import LandlockPath
 
 BOOT = (
+    *("-I", "-S", "-c"),
     "import marshal,posix,sys\n"
     "f=int(sys.argv[1]);c,o=marshal.loads(posix.pread(f,posix.fstat(f).st_size,0));posix.close(f)\n"
-    "g={'__name__':'launcher'};exec(c,g);g['become'](o,sys.argv[2:])"
+    "g={'__name__':'launcher'};exec(c,g);g['become'](o,sys.argv[2:])",
 )
-"""Reads the launcher and its orders from the descriptor named by the first argument: argument lists
-have a size limit, and everybody can read them."""
+"""Has Python read the launcher and its orders from the descriptor named by the next argument:
+argument lists have a size limit, and everybody can read them."""
 
 
 def launch(
-    *,
     paths: Iterable[LandlockPath],
+    *,
     internet: bool,
     alone: bool,
     report_to: int,
     opens: bool,
     **orders: Any,
 ) -> bytes:
-    """The launcher and its orders, as `BOOT` reads them; what it does with the other `orders`, it
-    says itself. Raises: KeyError for a machine whose system calls are not known.
-
-    internet      whether internet sockets may be made; unix sockets never
-    alone         whether there is no bubblewrap around it
-    report_to     a socket to send the listening end of the monitor through, see `monitor`
-    opens         whether it also learns of every file that is opened or run
-    """
+    """The launcher and its orders, as `BOOT` reads them: whether internet sockets may be made (unix
+    sockets never), whether there is no bubblewrap around it, a socket to send the listening end of
+    the monitor through, and whether that learns of every file that is opened or run. Raises:
+    KeyError for a machine whose system calls are not known."""
     machine = os.uname().machine
     # Without a network of its own, no internet socket may be created: with a listener, it answers
     # no to the report; otherwise the filter denies.
