@@ -142,7 +142,8 @@ class Attempt:
         monitor = self._monitor
         if monitor is None or not self.records_opens or not monitor.listens:
             return None
-        trees, paths = tuple(map(str, self.sandbox.trees)), tuple(monitor.opened)
+        paths, place = tuple(monitor.opened), self.sandbox.place
+        trees = [*map(str, reach.work_folders(place, with_git=False))]
         project = tuple(path for path in paths if below_any(path, trees))
         return Opens(
             project=project,

@@ -1,10 +1,9 @@
 """The last step into the sandbox: limits its own process, then becomes the command.
 
 It runs in a separate Python, inside bubblewrap or alone, and starts with every command. So it is
-small, arrives compiled together with its orders (`limits.launch` creates both, one descriptor
-carries them), and imports only built-in modules and the core of `ctypes`, whose other half takes 3
-ms to import. `sandbox` decides the limits; `limits` translates them for the kernel. Landlock limits
-files, seccomp system calls; both survive `exec` and cannot be lifted.
+small, arrives compiled together with its orders (see `limits.launch`), and imports only built-in
+modules and the core of `ctypes`, whose other half takes 3 ms to import. Landlock limits files,
+seccomp system calls; both survive `exec` and cannot be lifted.
 """
 
 import _ctypes
@@ -41,8 +40,7 @@ _DETACH, _NEW_USER = 2, 0x10000000  # MNT_DETACH and CLONE_NEWUSER of Linux
 _LISTENER, _PATIENT = 8, 32
 """A filter with a listener; a reported call that waits through signals."""
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24  # linux/prctl.h
-_ADOPTS_ORPHANS = 36
-"""PR_SET_CHILD_SUBREAPER of linux/prctl.h."""
+_ADOPTS_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 _HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15  # signal(7)
 
 
@@ -96,14 +94,9 @@ def _mount_layers(orders: dict[str, "Any"]) -> None:
     user, group = orders["ids"]
     if user or group:
         _check(_function("unshare")(_NEW_USER))
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} 0 1"),
-            ("gid_map", f"{group} 0 1"),
-        ):
-            descriptor = posix.open(f"/proc/self/{name}", posix.O_WRONLY)
-            posix.write(descriptor, text.encode())
-            posix.close(descriptor)
+        texts = {"setgroups": "deny", "uid_map": f"{user} 0 1", "gid_map": f"{group} 0 1"}
+        for name, text in texts.items():
+            posix.write(posix.open(f"/proc/self/{name}", posix.O_WRONLY), text.encode())
 
 
 def _name(path: str) -> bytes:
@@ -149,9 +142,8 @@ def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> No
         if found == path:
             rule = _number(access, 8) + _number(descriptor, 4)
             _check(syscall(_ADD_RULE, ruleset, 1, rule, 0))
-        posix.close(descriptor)
+        posix.close(descriptor)  # a machine may show thousands of paths
     _check(syscall(_RESTRICT_SELF, ruleset, 0))
-    posix.close(ruleset)
 
 
 def _number(value: int, size: int) -> bytes:
@@ -182,10 +174,9 @@ def _watch_over_command() -> None:
     while ended != command:
         ended, status = posix.waitpid(-1, 0)
         code = posix.waitstatus_to_exitcode(status)
-    own = posix.getpid()
     try:
         while True:
-            with open(f"/proc/self/task/{own}/children") as file:
+            with open(f"/proc/self/task/{posix.getpid()}/children") as file:
                 for child in file.read().split():
                     posix.kill(int(child), _KILL)
             posix.waitpid(-1, 0)

@@ -152,6 +152,10 @@ def access(reach: Reach, path: str) -> Access:
     return next(around, "hidden")
 
 
+def is_visible(reach: Reach, path: str) -> bool:
+    return access(reach, path) in ("readable", "writable")
+
+
 def is_outside(reach: Reach, path: str) -> bool:
     """Whether a real path is hidden only because nothing shows it."""
     return [it.path for it in reach.places if below(path, str(it.path))] == [Path("/")]
@@ -378,7 +382,7 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[LandlockPath]:
             beside = _list_beside(path, inside) if inside else [(path, os.path.isdir(path))]
             allowed += [(path, "read", is_folder) for path, is_folder in beside]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
-    listed = [path for path in above if access(reach, path) in ("readable", "writable")]
+    listed = [path for path in above if is_visible(reach, path)]
     listed = [*(path for path in listed if not below_any(path, SYSTEM)), *map(str, reach.listed)]
     allowed += [(path, "list", True) for path in listed]
     allowed += [(f"/dev/{name}", "read", False) for name in _DEVICES]

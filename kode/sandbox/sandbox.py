@@ -24,9 +24,9 @@ from kode.sandbox.reach import (
     Kind,
     Network,
     Reach,
-    access,
     find_program,
     find_siblings,
+    is_visible,
     make_reach,
     resolve_workplace,
     tool_chains,
@@ -98,11 +98,6 @@ class Sandbox:
         return work_folders(self.place, with_git=not self.grants.project)
 
     @cached_property
-    def trees(self) -> tuple[Path, ...]:
-        """The working folders without git's."""
-        return work_folders(self.place, with_git=False)
-
-    @cached_property
     def siblings(self) -> tuple[Path, ...]:
         """What the project's manifests name outside of it. Looked for once: what a command writes
         there shows nothing more."""
@@ -110,8 +105,8 @@ class Sandbox:
         return tuple(it for it in siblings if not any(map(it.is_relative_to, self.folders)))
 
     @cached_property
-    def _tool_chains(self) -> tuple[Path, ...]:
-        return tool_chains()
+    def _shown(self) -> tuple[Path, ...]:
+        return (*tool_chains(), *self.siblings)
 
     @cached_property
     def _masks(self) -> "Masks":
@@ -120,7 +115,8 @@ class Sandbox:
         git = frozenset(folder.path for folder in self.place.git)
         # What the entry of a server names is meant with its keys.
         granted = self.grants.read if self.has_layers else ()
-        return Masks((*self.trees, *self.siblings, *granted), self.denied, git)
+        trees = work_folders(self.place, with_git=False)
+        return Masks((*trees, *self.siblings, *granted), self.denied, git)
 
     def masked(self) -> list[Path]:
         """The files and folders with keys in the working folders and in what else is shown of
@@ -135,18 +131,17 @@ class Sandbox:
             self.place,
             self.grants,
             kind=kind,
-            shown=(*self._tool_chains, *self.siblings),
+            shown=self._shown,
             temporary=self.temporary_folder(),
             network="all" if self.grants.network else network,
         )
 
     def hidden_paths(self, path: str) -> list[str]:
         """What a command would not find of an existing path: the path, and where its links lead."""
-        reach = self.reach("plain")
-        spellings = dict.fromkeys((os.path.abspath(path), real_path(path)))
-        visible = ("readable", "writable")
-        hidden = [spelling for spelling in spellings if access(reach, spelling) not in visible]
-        return hidden if os.path.exists(path) else []
+        if not os.path.exists(path):
+            return []
+        spellings, reach = (os.path.abspath(path), real_path(path)), self.reach("plain")
+        return [it for it in dict.fromkeys(spellings) if not is_visible(reach, it)]
 
     def shows(self, path: str) -> bool:
         """Whether commands read an absolute path, and everything below it."""
@@ -154,8 +149,7 @@ class Sandbox:
             return False
         reach, real = self.reach(self.support().kind), real_path(path)
         hidden = map(str, reach.of("hidden", "empty", "private"))
-        is_readable = access(reach, real) in ("readable", "writable")
-        return is_readable and not any(below(place, real) for place in hidden)
+        return is_visible(reach, real) and not any(below(place, real) for place in hidden)
 
     # ── what this machine has ────────────────────────────────────────────────────────────────
 
@@ -320,7 +314,7 @@ def missing_protection() -> str:
     if sys.platform != "linux" or find_program("bwrap"):
         return ""
     return (
-        "bubblewrap is not installed: no copy of the project takes what commands write, other "
-        "processes are not hidden from them, and kode asks before each that writes. Install your "
-        "system's package `bubblewrap`; `kode doctor` says what this machine has."
+        "bubblewrap is not installed: commands have no copy of the project to write in, and kode "
+        "asks before each that writes. Install your system's package `bubblewrap`; `kode doctor` "
+        "says what this machine has."
     )
