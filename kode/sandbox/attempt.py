@@ -111,8 +111,6 @@ class Attempt:
         for layer in self.layers:
             remove_tree(layer.holder)
 
-    # ── what it hit ──────────────────────────────────────────────────────────────────────────
-
     def blocked(self, output: str = "") -> tuple[Blocked, ...]:
         """What the sandbox blocked. `output` is the command's output, where the kernel reports
         nothing else."""
@@ -155,8 +153,6 @@ class Attempt:
     def outside_text(self) -> str:
         """The first file that it opened and that a rule shows; "" if there is none."""
         return self._monitor.outside_text if self._monitor is not None else ""
-
-    # ── what it changed ──────────────────────────────────────────────────────────────────────
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: OSError, SandboxError."""
@@ -203,8 +199,6 @@ class Attempt:
                 for path in paths:
                     if path.is_relative_to(layer.root):
                         refresh_file(copy, layer.root, path)
-
-    # ── how it starts ────────────────────────────────────────────────────────────────────────
 
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""

@@ -77,9 +77,6 @@ def make_layer(
     return Layer(root=root, holder=holder, below=below, git=git)
 
 
-# ── what a command changed ───────────────────────────────────────────────────────────────────
-
-
 def changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; rewriting the same content is not a change. With
     files in a folder that git ignores comes what earlier commands left there.
@@ -226,9 +223,6 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
     )
 
 
-# ── what becomes real ────────────────────────────────────────────────────────────────────────
-
-
 def apply(
     layer: Layer,
     wanted: Iterable[FileChange],
@@ -324,9 +318,6 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
         os.rmdir(name, dir_fd=real)  # a folder whose content was deleted before
     beneath.move_in(new, name, real, name)
     return ""
-
-
-# ── what the next command finds ──────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,8 +66,6 @@ def code_of(name: str) -> CodeType:
     return code
 
 
-# ── Landlock ─────────────────────────────────────────────────────────────────────────────────
-
 SUFFICES_ALONE = 6
 """Older versions do not protect other processes from signals (6), or files from `truncate` (3)."""
 
@@ -97,8 +95,6 @@ def _landlock(
         for path, kind, is_folder in paths
     ]
 
-
-# ── seccomp ──────────────────────────────────────────────────────────────────────────────────
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """AUDIT_ARCH_* of linux/audit.h."""
@@ -223,8 +219,6 @@ def _judged(
         body = [(_LOAD, 0, 0, argument), *test, *body]
     return [(_EQUAL, 0, len(body), number), *body]
 
-
-# ── what is reported ─────────────────────────────────────────────────────────────────────────
 
 OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
 """O_WRONLY, O_RDWR, O_CREAT and O_TRUNC of asm-generic/fcntl.h."""

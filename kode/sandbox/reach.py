@@ -166,9 +166,6 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=SYSTEM_PATH)
 
 
-# ── what is shown ────────────────────────────────────────────────────────────────────────────
-
-
 def resolve_workplace(place: Workplace) -> Workplace:
     """The same place by real paths."""
     return replace(
@@ -299,9 +296,6 @@ def _keys_of_system(folders: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(path for path in hidden if not any(f.is_relative_to(path) for f in folders))
 
 
-# ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
-
-
 def to_bubblewrap(
     reach: Reach,
     cwd: Path,
@@ -358,9 +352,6 @@ def _mount(
     if place.path in masks:
         return ("--ro-bind-try", masks[place.path], path)
     return ("--ro-bind", "/dev/null", path) if place.path.is_file() else ()
-
-
-# ── Landlock ─────────────────────────────────────────────────────────────────────────────────
 
 
 LandlockPath = tuple[str, Literal["read", "write", "list"], bool]

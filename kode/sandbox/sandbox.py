@@ -90,8 +90,6 @@ class Sandbox:
     def __post_init__(self) -> None:
         self.place = resolve_workplace(self.place)
 
-    # ── what its commands reach ──────────────────────────────────────────────────────────────
-
     @cached_property
     def folders(self) -> tuple[Path, ...]:
         """The working folders and git's folders of them, none inside another."""
@@ -151,8 +149,6 @@ class Sandbox:
         hidden = map(str, reach.of("hidden", "empty", "private"))
         return is_visible(reach, real) and not any(below(place, real) for place in hidden)
 
-    # ── what this machine has ────────────────────────────────────────────────────────────────
-
     def support(self) -> "Support":
         """The supported sandbox, of kind `none` for none; tries (about 0.1 s) while it is not
         known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
@@ -189,8 +185,6 @@ class Sandbox:
         """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
         lacks = [self.lack(kind) for kind in KINDS.get(sys.platform, ())]
         return "" if "" in lacks else next(iter(lacks), "it needs Linux or macOS")
-
-    # ── its commands ─────────────────────────────────────────────────────────────────────────
 
     def begin(
         self, *, kind: Kind | None = None, records_opens: bool = False, counts_home: bool = False
@@ -247,8 +241,6 @@ class Sandbox:
         for carried in self.carried.values():
             shutil.rmtree(carried.holder, ignore_errors=True)
         self.carried = {}
-
-    # ── what they share ──────────────────────────────────────────────────────────────────────
 
     def private_tmp(self) -> Path | None:
         """The folder that its commands see as `/tmp`; None where they see the machine's or none.

@@ -108,8 +108,6 @@ def let_in(folder: Path) -> None:
         os.chmod(folder, mode | stat.S_IRWXU)
 
 
-# ── the network ──────────────────────────────────────────────────────────────────────────────
-
 TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 _OWNER = 0xB701
 """The call for the user namespace that owns a namespace (ioctl_ns(2))."""

@@ -89,9 +89,6 @@ def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> list
     return [trial for trial, has_succeeded in results if has_succeeded != trial.should_succeed]
 
 
-# ── what this machine has ────────────────────────────────────────────────────────────────────
-
-
 def find_support(sandbox: "Sandbox") -> Support:
     """The best kind whose self-test finds no leak. Raises: SandboxUnknownError."""
     why = ""
@@ -180,8 +177,6 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, opened: contextlib.ExitStack) -
         trials.append(Trial("network", "has a network", act))
     return trials
 
-
-# ── what a person can have proved ────────────────────────────────────────────────────────────
 
 REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as a vulnerability"
 PROMISES = {

@@ -65,9 +65,6 @@ def state(path: Path) -> tuple[object, ...]:
     )
 
 
-# ── files ────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_file_outside_is_not_changed_in_any_way(run: Run, theirs: Path) -> None:
     before = state(theirs)
     name = repr(str(theirs))
@@ -147,9 +144,6 @@ def test_the_project_itself_stays_as_it_is(run: Run) -> None:
     assert sorted(str(path) for path in (run.work / ".git").rglob("*")) == git
 
 
-# ── descriptors ──────────────────────────────────────────────────────────────────────────────
-
-
 def test_only_the_three_streams_are_inherited(run: Run) -> None:
     assert run("ls /proc/self/fd").out.split() == ["0", "1", "2", "3"]  # 3: the folder it lists
 
@@ -172,9 +166,6 @@ def test_the_layers_place_is_gone_when_the_command_starts(run_layered: Run) -> N
     done = run_layered("ls -la /dev/.kode; cat /proc/self/mountinfo; ls /proc/*/fd")
     assert "upper" not in done.out.replace("upperdir=upper", "")
     assert "/dev/.kode" not in done.out
-
-
-# ── processes ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_other_processes_are_neither_looked_into_nor_ended(
@@ -232,9 +223,6 @@ def test_resources_shared_between_processes_stay_unchanged(run: Run) -> None:
         assert f" {number} " in listed
     finally:
         subprocess.run(["ipcrm", "-m", number], check=False)
-
-
-# ── namespaces, mounts, powers ───────────────────────────────────────────────────────────────
 
 
 def test_the_command_has_no_power_in_any_set(run: Run) -> None:
@@ -355,9 +343,6 @@ def test_mounts_stay(run: Run) -> None:
     )
 
 
-# ── sockets ──────────────────────────────────────────────────────────────────────────────────
-
-
 def test_no_service_of_this_machine_is_reached(run: Run, place: Path) -> None:
     (place / "s").unlink(missing_ok=True)
     with (
@@ -421,9 +406,6 @@ def test_the_network_of_the_machine_is_reached_only_when_allowed(home: Path, wor
                     assert (run(run.python(connect)).out == "1\n") == network, kind
 
 
-# ── terminals ────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_command_cannot_type_into_a_terminal(made: Sandbox, work: Path) -> None:
     """A terminal as its standard input, as when kode is started in one, is not there at all; one of
     its own cannot be typed into either."""
@@ -446,9 +428,6 @@ def test_a_command_cannot_type_into_a_terminal(made: Sandbox, work: Path) -> Non
         assert b"DID" not in os.read(master, 10_000)
     os.close(master)
     os.close(slave)
-
-
-# ── temporary files, argument lists ──────────────────────────────────────────────────────────
 
 
 def test_temporary_files_of_others_are_not_seen(run: Run) -> None:
@@ -476,9 +455,6 @@ def test_paths_and_limits_are_in_no_argument_list(made: Sandbox) -> None:
         shown = "\n".join(wrapped.argv)
         assert str(made.place.home) not in shown
         assert ".ssh" not in shown
-
-
-# ── what is planted inside and would be used outside ─────────────────────────────────────────
 
 
 PLANTED = (

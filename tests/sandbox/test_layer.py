@@ -72,8 +72,6 @@ def _git(cwd: Path, *words: str) -> str:
     return done.stdout
 
 
-# ── any operations ───────────────────────────────────────────────────────────────────────────
-
 NAMES = ["a", "b b", "c\nd", "e,f:g", "[id].tsx", "*", "-n", "\udcff\udcfe", "é", "\\", "$x"]
 PATHS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(lambda parts: "/".join(parts))
 OPERATIONS = st.lists(
@@ -181,9 +179,6 @@ def _age(work: Path) -> None:
 def files(found: Tree) -> Tree:
     """Undo is for files and links; folders that become empty are nobody's."""
     return {path: one for path, one in found.items() if one != ("folder",)}
-
-
-# ── the cases that have gone wrong elsewhere ─────────────────────────────────────────────────
 
 
 @needs("git")
@@ -386,9 +381,6 @@ def test_a_tools_new_folder_is_one_change_of_many_files(made: Sandbox, work: Pat
     attempt.close()
 
 
-# ── somebody else, meanwhile ─────────────────────────────────────────────────────────────────
-
-
 def test_files_that_somebody_else_changed_meanwhile_are_theirs(made: Sandbox, work: Path) -> None:
     for name in ("a", "b", "c", "d"):
         (work / name).write_text("before")
@@ -441,9 +433,6 @@ def test_too_many_changes_or_folders_are_none(
     attempt.close()
     assert os.listdir(work) == [".git"]
     assert not any(one.holder.exists() for one in attempt.layers)
-
-
-# ── several folders of work ──────────────────────────────────────────────────────────────────
 
 
 def test_each_folder_of_work_has_its_copy(home: Path, work: Path, place: Path) -> None:
@@ -520,9 +509,6 @@ def memory() -> Iterator[Path]:
         lacking("/dev/shm", "a folder in memory")
     yield folder
     shutil.rmtree(folder)
-
-
-# ── from one command to the next ─────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -629,9 +615,6 @@ def test_a_key_file_is_masked_whatever_was_carried_over_there(
     (work / "conf.o").mkdir()
     (work / "conf.o" / ".env").write_text("KEY=canary-value")
     assert "canary" not in carried(building, "cat conf.o/.env; cat conf.o/x")
-
-
-# ── what a crash leaves, and others at the same time ─────────────────────────────────────────
 
 
 def test_leftovers_of_killed_processes_go_and_used_ones_stay(made: Sandbox, work: Path) -> None:

@@ -160,9 +160,6 @@ def test_paths_relative_to_descriptors_and_folders_are_understood(
     assert run(run.python(code)).blocked == (f"wrote to {place}/a", f"wrote to {place}/sub/b")
 
 
-# ── it never holds a command up ──────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_thousands_of_opens_by_forking_processes_arrive(
     context: ToolContext, made: Sandbox, kind: Kind

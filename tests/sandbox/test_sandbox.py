@@ -43,9 +43,6 @@ def any_kind(made: Sandbox) -> Sandbox:
     return made
 
 
-# ── what holds here ──────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_shows_its_log_alone_and_moved_parts_are_hidden(
     home: Path, work: Path, place: Path, kind: Kind
@@ -191,9 +188,6 @@ def test_paths_a_copy_would_hide_are_not_copied(home: Path, where: str) -> None:
     assert made.kind() != "layered"
 
 
-# ── every kind ───────────────────────────────────────────────────────────────────────────────
-
-
 def test_the_temporary_folder_is_writable_and_lasts_for_the_session(made: Sandbox) -> None:
     for kind in kinds_of(made):
         assert attempted_in(made, kind, 'cd "$TMPDIR"; echo y > t; cat t').out == "y\n"
@@ -256,9 +250,6 @@ def test_a_work_folder_turned_into_a_link_is_not_used(home: Path, place: Path) -
         assert os.listdir(home / ".ssh") == ["id_rsa"]
 
 
-# ── every jump of the filters ────────────────────────────────────────────────────────────────
-
-
 HEADERS = {
     "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
     "aarch64": Path("/usr/include/asm-generic/unistd.h"),
@@ -278,9 +269,6 @@ def test_system_calls_have_the_numbers_of_the_kernels_headers(machine: str) -> N
     assert {name: ours[name] for name in ours.keys() & known.keys()} == {
         name: known[name] for name in ours.keys() & known.keys()
     }
-
-
-# ── how it ends ──────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_shell_tool_runs_in_it(context: ToolContext, any_kind: Sandbox) -> None:

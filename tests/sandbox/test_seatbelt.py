@@ -218,9 +218,6 @@ def test_no_path_is_part_of_the_program_text(parts: list[str], access: Access) -
     assert f"P0={path}" in seatbelt.command(made)
 
 
-# ── how it is started ────────────────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine that says it is a Mac, whose `sandbox-exec` limits nothing."""
