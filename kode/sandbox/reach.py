@@ -1,8 +1,7 @@
 """What a command in the sandbox may reach: one value, `Reach`, that each kind of sandbox enforces.
 
-`to_bubblewrap` and `to_landlock` compile it for Linux, `seatbelt` for macOS, and `access` says what
-a path is to a command. Nothing is shown but what is listed: the system, the folders of work, tool
-chains, siblings that a manifest of the project names, and what the person adds.
+Nothing is shown but what is listed: the system, the folders of work, tool chains, siblings that a
+manifest of the project names, and what the person adds. `seatbelt` compiles it for macOS.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from glob import glob
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from kode import paths
 from kode.paths import real_path
@@ -43,34 +42,28 @@ SHOWN_IN_HOME = (
 """Tool chains in a home that commands need: programs and libraries. Never keys."""
 
 _TOOL_CHAINS = "VIRTUAL_ENV CONDA_PREFIX JAVA_HOME GOROOT RUSTUP_HOME NVM_DIR PYENV_ROOT".split()
-"""Variables that name the folder of a tool chain."""
 _MARKS_OF_PREFIX = ("pyvenv.cfg", "conda-meta", "VERSION", "release")
 """What lies beside the folder of programs where all around it is one tool chain."""
-
 _MANIFESTS = (
     "package.json pnpm-workspace.yaml Cargo.toml pyproject.toml requirements.txt go.mod go.work "
     "composer.json Gemfile pubspec.yaml Package.swift"
 ).split()
 _ELSEWHERE = re.compile(r"(?<![\w./])(?:\.\./)+[\w@.+-][\w@.+/-]*")
 """A path of a manifest that leads out of its folder."""
-
 _GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
 """Git's settings for commits; not shown if they contain a key."""
 _KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
 RUN_BY_GIT = ("hooks", "config", "config.worktree", "commondir")
 """What makes git run programs, outside of any sandbox."""
-
 MAX_BESIDE = 1000
 """Landlock can only allow, one path at a time. Of a folder with more entries beside hidden ones,
 nothing is shown: every path takes time for each command."""
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
 _PRIVATE = ("/dev", *TEMPORARY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
-"""With where macOS keeps temporary files."""
 _DEVICES = ("null", "zero", "full", "tty", "random", "urandom")
 """Of Landlock alone, only these: root could read whole disks there, and anybody their own
 terminals. The first four are writable."""
-
 SEATBELT = "/usr/bin/sandbox-exec"
 SYSTEM_PATH = (
     "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
@@ -119,8 +112,7 @@ class Grants:
 NO_GRANTS = Grants()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     path: Path
     access: Access
 
@@ -139,8 +131,7 @@ class Reach:
 
     def hide(self, hidden: Iterable[Path]) -> "Reach":
         """The same without some files and folders."""
-        more = (Place(path=path, access="hidden") for path in hidden)
-        return replace(self, places=(*self.places, *more))
+        return replace(self, places=(*self.places, *(Place(path, "hidden") for path in hidden)))
 
     def of(self, *accesses: Access) -> list[Path]:
         return [place.path for place in self.places if place.access in accesses]
@@ -153,6 +144,7 @@ def access(reach: Reach, path: str) -> Access:
 
 
 def is_visible(reach: Reach, path: str) -> bool:
+    """Whether a command can read a real absolute path."""
     return access(reach, path) in ("readable", "writable")
 
 
@@ -281,12 +273,12 @@ def make_reach(
         ("writable", [grants.cache] if grants.cache else ()),
         ("writable", [Path(temporary)] if alone else ()),
     ]
-    every = tuple([Place(path=path, access=each) for each, those in listed for path in those])
+    places = tuple([Place(path, each) for each, those in listed for path in those])
     listed_folders = tuple(path.parent for path in place.readable)
-    reach = Reach(places=every, temporary=temporary, network=network, listed=listed_folders)
+    reach = Reach(places=places, temporary=temporary, network=network, listed=listed_folders)
     launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
-    own = (p for p in launcher if access(reach, str(p)) != "readable")
-    return replace(reach, places=(*every, *(Place(path=p, access="readable") for p in own)))
+    own = (path for path in launcher if access(reach, str(path)) != "readable")
+    return replace(reach, places=(*places, *(Place(path, "readable") for path in own)))
 
 
 @cache
@@ -368,10 +360,8 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[LandlockPath]:
         return allowed
     hidden = frozenset(map(str, reach.of("hidden")))
     for path in map(str, reach.of("readable", "writable")):
-        inside = frozenset(other for other in hidden if other != path and below(other, path))
         if access(reach, path) != "hidden":
-            beside = _list_beside(path, inside) if inside else [(path, os.path.isdir(path))]
-            allowed += [(path, "read", is_folder) for path, is_folder in beside]
+            allowed += [(each, "read", is_folder) for each, is_folder in _list_beside(path, hidden)]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     listed = [path for path in above if is_visible(reach, path)]
     listed = [*(path for path in listed if not below_any(path, SYSTEM)), *map(str, reach.listed)]
@@ -381,17 +371,16 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[LandlockPath]:
 
 
 def _list_beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
-    """Everything except the hidden entries. Links are left out, because their targets would be
-    allowed with them."""
+    """A folder with nothing hidden in it, or its entries that are not hidden. Links are left out:
+    their targets would be allowed with them."""
+    inside = frozenset(path for path in hidden if path != folder and below(path, folder))
+    if not inside:
+        return [(folder, os.path.isdir(folder))]
     beside: list[tuple[str, bool]] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_symlink() or entry.path in hidden:
-                continue
-            if inside := frozenset(path for path in hidden if below(path, entry.path)):
+            if not entry.is_symlink() and entry.path not in inside:
                 beside += _list_beside(entry.path, inside)
-            else:
-                beside.append((entry.path, entry.is_dir(follow_symlinks=False)))
     return beside if len(beside) <= MAX_BESIDE else []
 
 

@@ -192,9 +192,10 @@ PROMISES = {
 
 @dataclass(frozen=True)
 class Proof:
+    """Whether a promise holds; `optional` where this kind of sandbox does not make it."""
+
     what: str
     state: Literal["ok", "missing", "optional"]
-    """Whether it holds; `optional` where this kind of sandbox does not promise it."""
     detail: str
     next_step: str = ""
 

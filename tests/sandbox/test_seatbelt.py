@@ -213,7 +213,7 @@ def test_the_last_place_decides_whatever_the_names(
 @given(st.lists(names, max_size=3), st.sampled_from(["readable", "writable", "hidden"]))
 def test_no_path_is_part_of_the_program_text(parts: list[str], access: Access) -> None:
     path = Path("/quokka", *parts, '") (allow default) ("')
-    made = Reach(places=(Place(path=path, access=access),), temporary="/quokka", network="none")
+    made = Reach(places=(Place(path, access),), temporary="/quokka", network="none")
     assert "quokka" not in seatbelt.profile(made)[0]
     assert f"P0={path}" in seatbelt.command(made)
 
