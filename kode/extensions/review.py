@@ -27,9 +27,9 @@ SHOWN_LINES = 60
 
 DOWNLOADS = (
     "It never ran here, and wants the network, as `npx` and `uvx` do to install a server. For "
-    "this one start in the sandbox it can use the network, read the project, and send "
-    "what it reads and the variables named here; it cannot change the project. Later starts "
-    "have no network."
+    "this one start in the sandbox it can use the network, and what listens on this machine and "
+    "beside it, read the project and what `read` names here, and send that and the variables named "
+    "here; it cannot change the project. Later starts have no network."
 )
 _OUTSIDE = (
     "Run it without a sandbox",
