@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import quote, urlsplit
 
 from kode import durable, paths
@@ -52,9 +52,6 @@ from kode.providers.encoding import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
 from kode.registry import COMPATIBLE, ProviderRow, provider_row
-
-if TYPE_CHECKING:
-    import httpx2
 
 PATIENCE_S = 1.0
 """How long a first request waits for what a server far away says."""
@@ -253,72 +250,78 @@ async def ask_facts(
         return {}
     if url.scheme not in ("http", "https") or host is None or host in SILENT_HOSTS:
         return {}
+    server = ModelServer(row, endpoint, "context_window" not in fixed, report_loading)
     if is_near(endpoint.base_url):
-        return await _ask_near(row, endpoint, "context_window" not in fixed, report_loading)
+        return await server.read_near()
     file = paths.server_facts_file(paths.home(), host, port)
     entry = _read_fresh(file, datetime.now(UTC)).get(_key(endpoint))
     if entry is not None:
         return check_facts(entry["facts"] or {})
-    task = asyncio.create_task(_ask_far(row, endpoint, file))
+    task = asyncio.create_task(_ask_far(server, file))
     _questions.add(task)
     task.add_done_callback(_questions.discard)
     done, _ = await asyncio.wait({task}, timeout=patience_s)
     return task.result() if done else {}
 
 
-async def _ask_near(
-    row: ProviderRow, endpoint: Endpoint, loads: bool, report_loading: Callable[[], object]
-) -> Facts:
-    # Clients have errors of many families; the first request will name the fault.
-    with contextlib.suppress(Exception):
-        await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
-        client = _open_client(row, endpoint.base_url, endpoint.api_key)
-        async with asyncio.timeout(MAX_LOADING_S), client:
-            server = ModelServer(client, row, endpoint, loads, report_loading)
-            for attempt in itertools.count():
-                with contextlib.suppress(LoadingError):
-                    return await server.read_facts()
-                if attempt == 0:
-                    report_loading()
-                await asyncio.sleep(LOADING_PAUSE_S)
-    return {}
-
-
-async def _ask_far(row: ProviderRow, endpoint: Endpoint, file: Path) -> Facts:
+async def _ask_far(server: "ModelServer", file: Path) -> Facts:
     """Asks, and keeps the answer; {} after a fault, which is kept too."""
     facts: Facts | None = None
     with contextlib.suppress(Exception):
-        client = _open_client(row, endpoint.base_url, endpoint.api_key)
-        async with asyncio.timeout(ASK_TIMEOUT_S), client:
-            facts = await ModelServer(client, row, endpoint).read_list()
-    await asyncio.to_thread(keep_facts, file, _key(endpoint), facts, datetime.now(UTC))
+        async with asyncio.timeout(ASK_TIMEOUT_S):
+            facts = await server.read_list()
+    await asyncio.to_thread(keep_facts, file, _key(server.endpoint), facts, datetime.now(UTC))
     return facts or {}
 
 
-def _open_client(
-    row: ProviderRow, url: str, key: str, headers: Mapping[str, str] = {}
-) -> "httpx2.AsyncClient":
-    """A client that asks with the key, and follows no redirect, which would carry it away. Each
-    question has a time limit of its own."""
+async def _fetch(
+    row: ProviderRow,
+    url: str,
+    key: str,
+    headers: Mapping[str, str] = {},
+    body: Mapping[str, Any] | None = None,
+) -> tuple[int, bytes]:
+    """The status and the body of an answer, cut where it is too long. Asks with the key, and
+    follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
 
-    headers = {**row.headers, **headers}
+    headers, data = {**row.headers, **headers}, b""
     if key and (key != LOCAL_KEY or row.key_header):
         headers[row.key_header or "authorization"] = key if row.key_header else f"Bearer {key}"
     # Reading the trusted certificates takes longer than a question to this machine.
-    return httpx2.AsyncClient(timeout=None, headers=headers, verify=url.startswith("https"))
+    client = httpx2.AsyncClient(timeout=None, headers=headers, verify=url.startswith("https"))
+    method = "GET" if body is None else "POST"
+    async with client, client.stream(method, url, json=body) as answer:
+        async for chunk in answer.aiter_bytes():
+            data += chunk
+            if len(data) > MAX_BYTES:
+                break
+    return answer.status_code, data
 
 
 @dataclass(frozen=True)
 class ModelServer:
     """One server, asked for the facts of one model."""
 
-    client: "httpx2.AsyncClient"
     row: ProviderRow
     endpoint: Endpoint
     loads: bool = False
     """Whether it may be made to load the model, which shows the window."""
     report_loading: Callable[[], object] = object
+
+    async def read_near(self) -> Facts:
+        """What a server on this machine or network says, once it has loaded its model; {} after a
+        fault, which the first request will name."""
+        with contextlib.suppress(Exception):
+            await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
+            async with asyncio.timeout(MAX_LOADING_S):
+                for attempt in itertools.count():
+                    with contextlib.suppress(LoadingError):
+                        return await self.read_facts()
+                    if attempt == 0:
+                        self.report_loading()
+                    await asyncio.sleep(LOADING_PAUSE_S)
+        return {}
 
     async def read_list(self) -> Facts:
         """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
@@ -410,24 +413,12 @@ class ModelServer:
         base = self.endpoint.base_url.rstrip("/")
         base = base.removesuffix("/v1") if at_root else base
         async with asyncio.timeout(timeout_s):
-            status, data = await _fetch(self.client, f"{base}{path}", body)
+            url = f"{base}{path}"
+            status, data = await _fetch(self.row, url, self.endpoint.api_key, body=body)
         if _is_loading(status, data):
             raise LoadingError
         # Ollama answers some questions in JSON lines, which are no object.
         return object_of(data) if status == 200 else None
-
-
-async def _fetch(
-    client: "httpx2.AsyncClient", url: str, body: Mapping[str, Any] | None = None
-) -> tuple[int, bytes]:
-    """The status and the body of an answer; without the end of a body that is too long."""
-    method, data = "GET" if body is None else "POST", b""
-    async with client.stream(method, url, json=body) as answer:
-        async for chunk in answer.aiter_bytes():
-            data += chunk
-            if len(data) > MAX_BYTES:
-                break
-    return answer.status_code, data
 
 
 def _is_loading(status: int, data: bytes) -> bool:
@@ -519,15 +510,14 @@ async def _reach(choice: ProviderChoice, timeout_s: float) -> ServerAnswer:
     answer = partial(ServerAnswer, url=url)
     address = f"{url.rstrip('/')}{row.models_path}"
     try:
-        client = _open_client(row, url, choice.api_key or "", choice.headers)
-        async with asyncio.timeout(timeout_s), client:
-            status, body = await _fetch(client, address)
+        ask = partial(_fetch, row, key=choice.api_key or "", headers=choice.headers)
+        async with asyncio.timeout(timeout_s):
+            status, body = await ask(address)
             if status == 200 and is_near(url):
                 # llama.cpp lists its model to anybody, and then wants a key for each request.
-                further = f"{address.removesuffix('/models')}/chat/completions"
-                status = next(
-                    filter(KEY_REFUSED.__contains__, [(await _fetch(client, further))[0]]), status
-                )
+                further = address.partition("?")[0].removesuffix("/models") + "/chat/completions"
+                asked, _ = await ask(further)
+                status = asked if asked in KEY_REFUSED else status
     except Exception as error:  # clients raise errors of many families, also about their arguments
         words = plain_reason(str(error).strip()) or type(error).__name__
         return answer(state="unreachable", detail=words.splitlines()[0][:200])

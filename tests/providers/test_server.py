@@ -254,7 +254,7 @@ async def test_openai_and_what_is_no_address_are_not_asked(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setattr(server, "_ask_far", None)
-    monkeypatch.setattr(server, "_ask_near", None)
+    monkeypatch.setattr(ModelServer, "read_near", None)
 
     assert await ask(url, "gpt-6.1-sol") == {}
 
