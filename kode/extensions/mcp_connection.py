@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp.client.client import Client
@@ -248,8 +249,19 @@ class _Listings:
     @asynccontextmanager
     async def read(self, transport: Transport) -> AsyncIterator[Streams]:
         """The streams of a transport, with each received message shown to `take` first."""
-        async with transport as (incoming, outgoing):
-            yield _Received(incoming, self), outgoing
+        received, checked = anyio.create_memory_object_stream[Any](0)
+
+        async def pass_on() -> None:
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async with received, incoming:
+                    async for message in incoming:
+                        self.take(message)
+                        await received.send(message)
+
+        async with transport as (incoming, outgoing), anyio.create_task_group() as group:
+            group.start_soon(pass_on)
+            yield checked, outgoing
+            group.cancel_scope.cancel()
 
     def take(self, received: object) -> None:
         """Moves the items out of a message with a listing."""
@@ -277,31 +289,6 @@ class _Listings:
             self.items[kind].append(item)
             name = item["name"] if kind == "tools" else kind
             yield {"name": name, "uri": "kode:listed", "inputSchema": {"type": "object"}}
-
-
-class _Received:
-    """A stream of received messages, as the SDK reads it."""
-
-    def __init__(self, stream: Any, listings: _Listings) -> None:
-        self._stream, self._listings = stream, listings
-
-    def __aiter__(self) -> "_Received":
-        return self
-
-    async def __anext__(self) -> Any:
-        received = await self._stream.__anext__()
-        self._listings.take(received)
-        return received
-
-    async def __aenter__(self) -> "_Received":
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: Any) -> Any:
-        return await self._stream.__aexit__(*error)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 def _text(item: Mapping[str, Any], key: str) -> str:

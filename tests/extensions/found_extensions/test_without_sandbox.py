@@ -54,43 +54,39 @@ def servers_of(talk: Conversation) -> dict[str, bool]:
     return {name: server.runs for name, server in talk.extensions.servers.items()}
 
 
+def late(self: Any, kind: str) -> str:
+    raise SandboxUnknownError("late")
+
+
+def full(self: Any, **given: Any) -> None:
+    raise OSError("no room")
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {},
+        {"trial.find_fault": late},
+        {"sandbox.Sandbox.support": lambda self: Support("plain"), "sandbox.Sandbox.begin": full},
+    ],
+    ids=["none", "unknown", "cannot be made"],
+)
 async def test_a_guard_that_cannot_judge_blocks_the_call(
-    world: World, opened: Open, events: list[Event]
+    world: World,
+    opened: Open,
+    events: list[Event],
+    monkeypatch: pytest.MonkeyPatch,
+    faults: dict[str, Any],
 ) -> None:
+    for name, fault in faults.items():
+        monkeypatch.setattr(f"kode.sandbox.{name}", fault)
     bring_hook(world)
     talk = await opened({"calls": [EDIT]}, DONE, mode="full")
     await talk.turn("write")
     assert not (world.project / "a.txt").exists()
-    assert [run.outcome for run in runs(talk)] == ["deny"]
-    assert finished(events)[0].is_error
-
-
-async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
-    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def begin(self: Any, **given: Any) -> None:
-        raise OSError("no room")
-
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.support", lambda self: Support("plain"))
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.begin", begin)
-    bring_hook(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
-    await talk.turn("write")
-    assert not (world.project / "a.txt").exists()
-
-
-async def test_no_hook_runs_outside_while_the_sandbox_is_unknown(
-    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def runs_out_of_time(self: Any, kind: str) -> str:
-        raise SandboxUnknownError("late")
-
-    monkeypatch.setattr("kode.sandbox.trial.find_fault", runs_out_of_time)
-    bring_hook(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
-    await talk.turn("write")
     assert not (world.user_home / "judged").exists()
     assert [run.outcome for run in runs(talk)] == ["deny"]
+    assert finished(events)[0].is_error
 
 
 async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
