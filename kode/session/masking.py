@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kode.credentials import redact, redact_values
+from kode.credentials import MIN_CHARS, redact, redact_values
 
 _NOT_MASKED = frozenset(
     "own type id at role stop name event outcome call_id signature redacted origin model kept_from "
@@ -20,12 +20,16 @@ _OPAQUE = frozenset(
 def mask(value: Any) -> Any:
     """The JSON value of an entry, or part of one, with credentials masked. Idempotent."""
     if isinstance(value, str):
-        return redact(value)
+        return redact(value) if len(value) >= MIN_CHARS else value
     if isinstance(value, list | tuple):
         return type(value)(map(mask, value))
     if not isinstance(value, dict):
         return value
-    masked = {key: item if key in _NOT_MASKED else mask(item) for key, item in value.items()}
+    texts = (str, list, tuple, dict)
+    masked = {
+        key: mask(item) if isinstance(item, texts) and key not in _NOT_MASKED else item
+        for key, item in value.items()
+    }
     kind, arguments, own = map(value.get, ("type", "arguments", "own"))
     if kind == "tool_call" and isinstance(arguments, str):
         masked["arguments"] = _mask_arguments(arguments)
@@ -42,7 +46,7 @@ def _is_clean(value: Any) -> bool:
     """Whether nothing in a provider's own form looks like a credential; what it encrypted or signed
     is not looked at."""
     if isinstance(value, str):
-        return len(value) < 8 or redact(value) == value
+        return len(value) < MIN_CHARS or redact(value) == value
     if isinstance(value, list | tuple):
         return all(map(_is_clean, value))
     if isinstance(value, dict):
