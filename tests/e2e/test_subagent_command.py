@@ -80,7 +80,6 @@ def test_a_reached_goal_has_its_result_as_the_last_line(
     [
         ((), "--goal or --task"),
         (("--goal", "g", "--task", "t.json"), "exactly one of"),
-        (("--goal", "g", "--from-parent"), "for kode's own use"),
         (("--goal", "g", "--gaol", "x"), "Did you mean --goal"),
         (("--task", "bad.json"), "Invalid JSON"),
         (("--task", "odd.json"), "goal"),

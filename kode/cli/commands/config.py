@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from kode import paths
 from kode.cli.flags import directory
@@ -22,7 +21,6 @@ COMMANDS = {
     "path": "show the config files of this directory",
     "check": "check the config files",
     "set": "set a key in your own config file: KEY VALUE",
-    "unset": "remove a key from your own config file",
 }
 FIRST_KEYS = tuple(
     "model provider effort base_url permissions.mode permissions.allow permissions.deny "
@@ -37,18 +35,15 @@ def main(argv: Sequence[str]) -> Answer:
     if command == "show":
         parser.add_argument("--all", action="store_true", help="every key")
         parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
-    if command in ("set", "unset"):
-        parser.add_argument(
-            "key", metavar="KEY", help="its dotted name, as `config show --all` lists it"
-        )
     if command == "set":
-        parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is")
+        about = "its dotted name, as `config show --all` lists it"
+        parser.add_argument("key", metavar="KEY", help=about)
+        about = "JSON, or a text as it is; null for none"
+        parser.add_argument("value", metavar="VALUE", help=about)
     arguments = parser.parse(rest)
     match command:
         case "set":
             return _set(arguments.key, arguments.value)
-        case "unset":
-            return _unset(arguments.key)
         case "path":
             return _path()
         case "check":
@@ -109,21 +104,6 @@ def _set(key: str, text: str) -> Answer:
     notes = [] if str(path) in origin else [f"note: here {origin} decides."]
     saved = json.dumps(display_value(key, value), ensure_ascii=False)
     return Answer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
-
-
-def _unset(key: str) -> Answer:
-    """Raises: ConfigError for a key that is not in the file."""
-    path = paths.config_file(paths.home())
-    document = read_document(path)
-    *sections, name = key.split(".")
-    section: Any = document
-    for part in sections:
-        section = section.get(part) if isinstance(section, dict) else None
-    if not isinstance(section, dict) or name not in section:
-        raise ConfigError(f"{path} does not set `{key}`. `kode config show` says what does.")
-    del section[name]
-    write_document(path, document)
-    return Answer(lines=[f"{key} is no longer set in {path}."])
 
 
 def _check() -> Answer:

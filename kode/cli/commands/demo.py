@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -99,7 +99,6 @@ class _Tour:
             "A two-minute tour: a fix with real tools, memory, resuming, undo. "
             "The model is a script; everything else is real."
         )
-        self.imports = asyncio.ensure_future(asyncio.to_thread(import_module, "kode.conversation"))
         await self.say(f"1 of 5 · A scratch project with a failing test ({self.project}).")
         async with self.open(None) as conversation:
             await self.ask(conversation, TASK)
@@ -139,7 +138,6 @@ class _Tour:
     @contextlib.asynccontextmanager
     async def open(self, session_id: str | None) -> AsyncIterator["Conversation"]:
         """Opens a new session, or the one named."""
-        await self.imports
         from kode.config.load import load_config
         from kode.conversation import Settings, open_conversation
 

@@ -64,25 +64,18 @@ def main(argv: Sequence[str]) -> int:
     return EXIT_FAILED if any(finding.state == "missing" for finding in findings) else EXIT_OK
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
-    what: str = ""
     state: State
     """`missing` is required and makes the exit code 1; `optional` is not."""
     detail: str
     next_step: str = ""
+    what: str = ""
 
 
-def ok(detail: str) -> Finding:
-    return Finding(state="ok", detail=detail)
-
-
-def missing(detail: str, next_step: str = "") -> Finding:
-    return Finding(state="missing", detail=detail, next_step=next_step)
-
-
-def optional(detail: str, next_step: str = "") -> Finding:
-    return Finding(state="optional", detail=detail, next_step=next_step)
+ok = functools.partial(Finding, "ok")
+missing = functools.partial(Finding, "missing")
+optional = functools.partial(Finding, "optional")
 
 
 class UntriedError(Exception):

@@ -91,8 +91,7 @@ def choose() -> Settings | None:
     _say("Looking for a model server on this machine ...")
     servers = find_local_servers()
     if not servers:
-        names = ", ".join(dict.fromkeys(row.shown for row, _ in local_places()))
-        _say(f"No local server found. kode looked for {names}.")
+        _say("No local server found.")
     ways: dict[str, Callable[[], Settings | None]] = {
         f"{row.shown} on this machine ({reached.url})": partial(_use_local, row, reached)
         for row, reached in servers

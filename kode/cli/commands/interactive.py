@@ -25,7 +25,7 @@ from kode.cli.flags import (
     working_directory,
 )
 from kode.cli.parser import COMMANDS, Parser
-from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError, StorageError, UserError
+from kode.errors import EXIT_NOT_STARTED, ConfigError, StorageError, UserError
 
 if TYPE_CHECKING:
     from kode.cli.commands.run import RunOptions
@@ -112,28 +112,17 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     if arguments.no_session:
         raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
     cwd, is_watched = working_directory(arguments), stdin_is_terminal()
-    session_id: str | None
-    try:
-        if prefix:
-            session_id = find(paths.home(), prefix)
-        elif prefix is None:
-            session_id = _newest(cwd)
-        elif not is_watched:
-            raise ConfigError(
-                "There is no terminal to pick a session in. Name one with `kode -r ID`; "
-                "`kode session list` lists them."
-            )
-        elif task is None:
+    if prefix == PICK:
+        if is_watched and task is None:
             return open_repl(arguments, "/resume", None)
-        else:
-            from kode.cli.prompt.pickers import pick_session
-            from kode.cli.screen.screen import open_screen
-
-            session_id = asyncio.run(pick_session(open_screen(), paths.home(), cwd))
+        raise ConfigError(
+            "A session is picked at a terminal, and without a task. Name one with `kode -r ID`; "
+            "`kode session list` lists them."
+        )
+    try:
+        session_id = find(paths.home(), prefix) if prefix else _newest(cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
-    if session_id is None:
-        return EXIT_OK
     if task is None and is_watched:
         return open_repl(arguments, None, session_id)
     from kode.cli.commands.run import run_task

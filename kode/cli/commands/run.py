@@ -280,7 +280,9 @@ async def _run(
         finally:
             if output.stream is not None:
                 output.stream.has_ended = True
-            closing = asyncio.ensure_future(_close(conversation))
+            # A program that reads the answer waits only so long for the end of the session.
+            wait_s = None if sys.stdout.isatty() else loaded.config.memory.exit_wait_s
+            closing = asyncio.ensure_future(conversation.close(wait_s=wait_s))
             with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
                 if output.prompt is not None:
                     from kode.cli.prompt.repl import show_closing
@@ -304,14 +306,6 @@ async def take_turn(
     with handle_signals(dict.fromkeys(SIGNALS, on_signal or task.cancel)):
         conclude(ended := await conversation.end_jobs(await task))
     return EXIT_CODES[ended.status]
-
-
-async def _close(conversation: "Conversation") -> None:
-    """Ends the session. A program that reads the answer waits only so long for that."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        await conversation.close()
-    else:
-        await conversation.close(wait_s=conversation.config.memory.exit_wait_s)
 
 
 async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:

@@ -74,14 +74,12 @@ class Line(BaseModel):
     @property
     def joined_text(self) -> str:
         """The text in either form."""
-        if self.message is None:
-            return self.text
-        return "\n\n".join(block.text for block in self.message.content if block.type == "text")
+        blocks = self.message.content if self.message else [Block(type="text", text=self.text)]
+        return "\n\n".join(block.text for block in blocks if block.type == "text")
 
     @property
     def pictures(self) -> list[Block]:
-        blocks = self.message.content if self.message is not None else []
-        return [block for block in blocks if block.type != "text"]
+        return [it for it in self.message.content if it.type != "text"] if self.message else []
 
 
 Turn = Callable[..., Coroutine[Any, Any, TurnEnded]]
@@ -170,7 +168,7 @@ class _Intake:
 
     async def next_turn(self) -> "asyncio.Future[TurnEnded] | None":
         """Waits for the next turn to start; None at the end of stdin."""
-        if self._waiting:  # too late for the one that has ended
+        if self._waiting and self.running is None:  # too late for the one that has ended
             waiting, self._waiting = self._waiting, []
             self.start(waiting)
         while self.running is None and not self._is_over:

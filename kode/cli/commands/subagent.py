@@ -122,8 +122,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):
         raise ConfigError("kode subagent: give --goal or --task, exactly one of them.")
-    if arguments.from_parent and arguments.task is None:
-        raise ConfigError("kode subagent: --from-parent is for kode's own use. Leave it out.")
     if arguments.context is not None and arguments.goal is None:
         raise ConfigError(
             "kode subagent: --context needs --goal; with --task, put it into the task file."
@@ -257,16 +255,12 @@ def _model_of(definition: AgentDefinition, config: Config) -> str | None:
     are another agent's, and the session's own model is better than none."""
     from kode.config.choice import resolve_model, resolve_provider
     from kode.providers.models import info_of
-    from kode.registry import owner_of
 
     if not definition.model:
         return None
     choice = resolve_provider(config, os.environ)
     provider, model = resolve_model(config, os.environ, choice.row, definition.model)
-    is_of_another = choice.base_url is None and choice.row.models and owner_of(model) != choice.row
-    if provider != choice.name or is_of_another or not info_of(model).known:
-        return None
-    return model
+    return model if provider == choice.name and info_of(model).known else None
 
 
 @dataclass

@@ -122,14 +122,8 @@ def test_set_shows_no_secret_and_names_a_stronger_layer(
     assert "KODE_MODEL" in said(capsys, "set", "model", "m")
 
 
-def test_unset_removes_only_a_key_that_is_set(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said(capsys, "set", "memory.dataDir", "/tmp/m")
-    with pytest.raises(ConfigError):
-        run(config, ("set", "memory.data_dir", "/tmp/n"))
-    said(capsys, "unset", "memory.dataDir")
+def test_null_takes_the_place_of_a_value(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "set", "max_budget_usd", "2")
+    said(capsys, "set", "max_budget_usd", "null")
 
-    assert written(home) == {"memory": {}}
-    with pytest.raises(ConfigError):
-        run(config, ("unset", "model"))
+    assert written(home) == {"max_budget_usd": None}
