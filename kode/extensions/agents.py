@@ -5,15 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError
-from kode.extensions.places import (
-    Document,
-    Place,
-    Surroundings,
-    files_below,
-    find_each,
-    read_document,
-    read_text,
-)
+from kode.extensions.places import Document, Place, files_below, read_document, read_text
 from kode.extensions.trust import Item
 from kode.messages import shorten
 from kode.permissions.modes import MODE_CALLED, PermissionMode
@@ -21,7 +13,6 @@ from kode.permissions.tool_names import tools_of
 from kode.provider import EFFORTS, Effort
 from kode.tool import Tool
 
-FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 400  # a hundred tokens of every request
 INHERIT = ("", "inherit")
 
@@ -76,12 +67,8 @@ def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
     )
 
 
-def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
-    """The available agents, nearest first, and a sentence for each unusable one."""
-    return find_each(around, "agents", FAMILIES, _below, read_agent)
-
-
-def _below(folder: Path) -> list[tuple[str, Path]]:
+def list_agents(folder: Path) -> list[tuple[str, Path]]:
+    """The files of agents in a folder; they name themselves."""
     return [("", path) for path in files_below(folder, ".md")]
 
 

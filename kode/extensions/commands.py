@@ -12,21 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError
-from kode.extensions.places import (
-    Document,
-    Place,
-    Surroundings,
-    files_below,
-    find_each,
-    read_document,
-    read_text,
-)
+from kode.extensions.places import Document, Place, files_below, read_document, read_text
 from kode.extensions.trust import Item
 from kode.messages import shorten
 from kode.permissions.rules import parse
 from kode.permissions.tool_names import rules_of
 
-FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 200  # a line or two of a menu
 MAX_FILES = 20
 """Limit of files that a command may include with `@`."""
@@ -59,12 +50,8 @@ class Piece:
     """Whether it is a command line, to be replaced by its output."""
 
 
-def find_commands(around: Surroundings) -> tuple[list[Command], list[str]]:
-    """The available commands, nearest first, and a sentence for each unusable one."""
-    return find_each(around, "commands", FAMILIES, _below, read_command)
-
-
-def _below(folder: Path) -> Iterator[tuple[str, Path]]:
+def list_commands(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files of commands in a folder, with their names."""
     for path in files_below(folder, ".md"):
         yield path.relative_to(folder).with_suffix("").as_posix().replace("/", ":"), path
 

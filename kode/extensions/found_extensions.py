@@ -2,7 +2,7 @@
 picks the nearest of each name; lists them for a person.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -11,13 +11,13 @@ from kode import paths
 from kode.credentials import redact
 from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
-from kode.extensions.agents import AgentDefinition, find_agents, read_agent
-from kode.extensions.commands import Command, find_commands, read_command
+from kode.extensions.agents import AgentDefinition, list_agents, read_agent
+from kode.extensions.commands import Command, list_commands, read_command
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
-from kode.extensions.places import Bundle, Surroundings, parts, read_each, surroundings
-from kode.extensions.skills import CHARS_PER_TOKEN, Skill, find_skills, read_skill
+from kode.extensions.places import Bundle, Surroundings, find_each, parts, read_each, surroundings
+from kode.extensions.skills import CHARS_PER_TOKEN, Skill, list_skills, read_skill
 from kode.extensions.trust import Approvals, Item
 from kode.messages import columns, shorten
 from kode.permissions.question import visible
@@ -71,10 +71,7 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
     of a repository takes no name away. Never raises."""
     problems: dict[Kind, list[str]] = {"skills": [*around.faults]}
 
-    def look(
-        kind: Kind, find_kind: Callable[[Surroundings], tuple[list[T], list[str]]]
-    ) -> tuple[Found[T], ...]:
-        things, faults = find_kind(around)
+    def look(kind: Kind, things: list[T], faults: list[str]) -> tuple[Found[T], ...]:
         problems.setdefault(kind, []).extend(faults)
         nearest: dict[str, Path] = {}
         extensions = []
@@ -91,10 +88,10 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
         return tuple(extensions)
 
     return FoundExtensions(
-        skills=look("skills", find_skills),
-        commands=look("commands", find_commands),
-        agents=look("agents", find_agents),
-        hooks=look("hooks", find_hooks),
+        skills=look("skills", *find_each(around, "skills", list_skills, read_skill)),
+        commands=look("commands", *find_each(around, "commands", list_commands, read_command)),
+        agents=look("agents", *find_each(around, "agents", list_agents, read_agent)),
+        hooks=look("hooks", *find_hooks(around)),
         problems=problems,
     )
 

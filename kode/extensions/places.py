@@ -7,7 +7,7 @@ The nearest folder comes first: it takes precedence over the same name further a
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -113,15 +113,13 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
 
 
 def find_each(
-    around: Surroundings, kind: str, families: Sequence[str], below: Below, read: Read[T]
+    around: Surroundings, kind: str, below: Below, read: Read[T]
 ) -> tuple[list[T], list[str]]:
     """What is read of `kind` ("skills"), nearest first and bundles last, and a sentence for each
     unusable one. Of a bundle's the person saw those when they approved it."""
     problems: list[str] = []
     files = [
-        (name, path, place)
-        for place in places(around, kind, families)
-        for name, path in below(place.folder)
+        (name, path, place) for place in places(around, kind) for name, path in below(place.folder)
     ]
     extensions = [*read_each(kind, files, read, problems)]
     return [*extensions, *read_each(kind, parts(around.bundles, kind), read, [])], problems
@@ -146,9 +144,10 @@ def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Pla
         yield from ((name, path, place) for name, path in getattr(bundle, kind).items())
 
 
-def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Place]:
-    """The folders for `kind` ("skills") of the families (".kode", ".claude"), nearest first: from
-    the working directory up to the repository's root, then the home."""
+def places(around: Surroundings, kind: str) -> list[Place]:
+    """The folders for `kind` ("skills"), nearest first: from the working directory up to the
+    repository's root, then the home."""
+    families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
     personal = [
         around.home / kind if family == ".kode" else around.user_home / family / kind
         for family in families

@@ -16,9 +16,7 @@ from kode.extensions.places import (
     MAX_DEPTH,
     SKIPPED,
     Place,
-    Surroundings,
     files_below,
-    find_each,
     read_document,
     read_text,
 )
@@ -28,7 +26,6 @@ from kode.messages import first_of, shorten
 from kode.paths import real_path
 from kode.tool import Tool, ToolContext, ToolOutput
 
-FAMILIES = (".kode", ".agents", ".claude")
 FILE = "SKILL.md"
 MAX_NAME_CHARS = 64
 """As agentskills.io specifies it."""
@@ -40,7 +37,9 @@ CATALOGUE_SHARE = 0.02
 """Share of the model's window for names and descriptions."""
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
-LEAST_DESCRIPTION_CHARS = 40  # fewer do not say when to use it
+LENGTHS = (MAX_DESCRIPTION_CHARS, 700, 500, 350, 250, 180, 130, 90, 60, 40)
+"""How many characters of each description are listed, at the first of these that fits; fewer would
+not say when to use it."""
 
 HEADING = """\
 # Skills
@@ -68,11 +67,6 @@ class Skill:
         files = ", ".join(first_of(self.files, MAX_LISTED_FILES))
         about = f" It has these files: {files}." if files else ""
         return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
-
-
-def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
-    """The available skills, nearest first, and a sentence for each unusable one."""
-    return find_each(around, "skills", FAMILIES, _list_skills, read_skill)
 
 
 def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
@@ -110,36 +104,25 @@ def catalogue(skills: Sequence[Skill], window: int) -> str:
     """The section of the system prompt: names and descriptions, in at most `CATALOGUE_SHARE` of a
     window in tokens. Cuts descriptions before omitting names. "" without skills."""
     offered = [skill for skill in skills if skill.for_model]
-    room = int(window * CATALOGUE_SHARE * CHARS_PER_TOKEN)
-    longest, shown = MAX_DESCRIPTION_CHARS, len(offered)
-    while shown:
-        section = _section(offered, shown, longest)
-        if len(section.encode()) <= room:
+    fewer = ((shown, LENGTHS[-1]) for shown in range(len(offered) - 1, 0, -1))
+    for shown, longest in (*((len(offered), longest) for longest in LENGTHS), *fewer):
+        lines = [f"- {it.item.name}: {shorten(it.description, longest)}" for it in offered[:shown]]
+        if shown < len(offered):
+            lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
+        section = HEADING + "\n".join(lines)
+        if offered and len(section.encode()) <= window * CATALOGUE_SHARE * CHARS_PER_TOKEN:
             return section
-        if longest > LEAST_DESCRIPTION_CHARS:
-            longest = max(longest * 3 // 4, LEAST_DESCRIPTION_CHARS)
-        else:
-            shown -= 1
     return ""
 
 
-def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
-    lines = [
-        f"- {skill.item.name}: {shorten(skill.description, longest)}" for skill in offered[:shown]
-    ]
-    if shown < len(offered):
-        lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
-    return HEADING + "\n".join(lines)
-
-
-def _list_skills(folder: Path, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Path]]:
+def list_skills(folder: Path, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Path]]:
     """Folders with a SKILL.md, sorted; anything inside one belongs to it."""
     with contextlib.suppress(OSError):
         for path in sorted(path for path in folder.iterdir() if path.is_dir()):
             if (path / FILE).exists():
                 yield "", path
             elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
-                yield from _list_skills(path, depth - 1)
+                yield from list_skills(path, depth - 1)
 
 
 # ── the tool ─────────────────────────────────────────────────────────────────────────────────
