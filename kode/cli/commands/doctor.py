@@ -23,7 +23,7 @@ from kode.cli.screen.printer import print_line, to_json
 from kode.config.files import guard_home
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
-from kode.installed import Installed, Plugin
+from kode.installed import Plugin
 from kode.plain_text import clean
 from kode.programs import find_program
 from kode.providers.server import ServerAnswer, reach_server, url_of
@@ -202,8 +202,7 @@ def config(case: Case) -> Finding:
         loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
     except KodeError as error:
         return missing(str(error), "fix it there; `kode config check` checks all of it again")
-    warnings = " ".join(loaded.warnings)
-    return ok(warnings or "no faults")
+    return ok(" ".join(loaded.warnings) or "no faults")
 
 
 def memory(case: Case) -> Finding:
@@ -407,29 +406,20 @@ def examine(cwd: Path) -> Iterator[Finding]:
 
 
 def _find_in_plugins() -> Iterator[Finding]:
-    """The fault of each plug-in that has one, or one finding about all that are not kode's own;
-    then those of the plug-ins' own checks. All that a plug-in names is imported."""
-    faults, working = list[Finding](), list[Installed]()
-    for plugin in installed.installed():
-        if fault := plugin.fault or (_fault_in(plugin.plugin) if plugin.plugin else ""):
-            faults.append(_broken("plug-ins", f"{plugin.name}: {fault}", plugin.name))
-        elif plugin.plugin is not None:
-            working.append(plugin)
+    """The fault of each plug-in that has one, and the findings of the others' own checks. All that
+    a plug-in names is imported."""
     for clash in installed.clashes():
-        step = "`kode plugin list` names both"
-        faults.append(Finding(what="plug-ins", state="missing", detail=clash, next_step=step))
-    yield from faults
-    names = ", ".join(plugin.name for plugin in working if not plugin.is_own)
-    if names and not faults:
-        yield Finding(what="plug-ins", state="ok", detail=names)
-    for added in (plugin.plugin for plugin in working):
-        if added is None or not added.checks:
-            continue
-        try:
-            yield from installed.load(added, added.checks)()
-        except Exception as error:
-            detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
-            yield _broken(added.name, detail, added.name)
+        yield missing(clash, "`kode plugin list` names both", "plug-ins")
+    for it in installed.installed():
+        step = f"update it, or `kode plugin disable {it.name}`"
+        if fault := it.fault or (_fault_in(it.plugin) if it.plugin else ""):
+            yield missing(f"{it.name}: {fault}", step, "plug-ins")
+        elif it.plugin is not None and it.plugin.checks:
+            try:
+                yield from installed.load(it.plugin, it.plugin.checks)()
+            except Exception as error:
+                detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
+                yield missing(detail, step, it.name)
 
 
 def _fault_in(plugin: Plugin) -> str:
@@ -440,8 +430,3 @@ def _fault_in(plugin: Plugin) -> str:
         except Exception as error:
             return f"{where}: {installed.describe_error(error)}"
     return ""
-
-
-def _broken(what: str, detail: str, name: str) -> Finding:
-    step = f"update it, or `kode plugin disable {name}`"
-    return Finding(what=what, state="missing", detail=detail, next_step=step)
