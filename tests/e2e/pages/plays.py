@@ -11,7 +11,7 @@ from typing import Any
 from kode import durable
 from tests.e2e.command import Place
 from tests.needs import skip_without
-from tests.postgres import SYSTEM, started
+from tests.plugins.team.postgres import SYSTEM, started
 
 Replies = Sequence[dict[str, Any]]
 

@@ -18,7 +18,7 @@ from kode.memory.statement import Statement, Who
 from kode.memory.system import Memory
 from kode.plugins.team.server import TeamLog, manage
 from tests.memory.sessions import START, Sessions
-from tests.postgres import PACKAGE, SYSTEM, Postgres, programs, started
+from tests.plugins.team.postgres import PACKAGE, SYSTEM, Postgres, programs, started
 
 ALONE = "alone"
 """In place of the name of a team: notes are the person's own."""

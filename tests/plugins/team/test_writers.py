@@ -9,7 +9,7 @@ import pytest
 
 from kode.errors import BusyError
 from tests.plugins.team.conftest import Team, exchange
-from tests.postgres import Postgres
+from tests.plugins.team.postgres import Postgres
 
 pytestmark = pytest.mark.slow
 
