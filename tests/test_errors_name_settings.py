@@ -21,7 +21,6 @@ from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.trust import Item
 from kode.tools.processes import ProgramRun
-from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
 KEY = "sk-old-0123456789abcdef"
@@ -44,66 +43,38 @@ class Case:
     reply: dict[str, Any] = field(default_factory=lambda: {"text": "Yes."})
 
 
-CASES = {
-    "a key of the config, which wins over the variable": Case(
-        "api_key", "OWN:2", {"api_key": KEY}, reply=REFUSED
-    ),
-    "a key of the provider's section": Case(
-        "providers.openai.api_key",
-        "OWN:4",
-        {"providers": {"openai": {"api_key": KEY}}},
-        reply=REFUSED,
-    ),
-    "a key of kode's own variable": Case(
-        "api_key", "KODE_API_KEY", environ={"KODE_API_KEY": KEY}, reply=REFUSED
-    ),
-    "a key of the vendor's variable": Case(
-        "providers.openai.api_key", "OPENAI_API_KEY", reply=REFUSED
-    ),
-    "a key without a right": Case("api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED),
-    "a model of a flag": Case("model", "--model", flags={"model": "gone"}, reply=UNKNOWN),
-    "a model of the project": Case("model", "PROJECT:2", project={"model": "gone"}, reply=UNKNOWN),
-    "a model of a variable": Case(
-        "model", "KODE_MODEL", environ={"KODE_MODEL": "gone"}, reply=UNKNOWN
-    ),
-    "an address that nobody answers at": Case("base_url", "--base-url", flags={"base_url": GONE}),
-    "an address of the config that is none": Case(
-        "providers.other.base_url",
-        "OWN:5",
-        {"provider": "other", "providers": {"other": {"base_url": "host"}}},
-    ),
-    "a budget for a model without a price": Case(
-        "max_budget_usd", "OWN:2", {"max_budget_usd": 1}, flags={"model": "unheard-of"}
-    ),
-    "a shared budget for a model without a price": Case(
-        "shared_budget",
-        "--shared-budget",
-        flags={"model": "unheard-of", "shared_budget": "budget.json"},
-    ),
-    "a value out of range": Case("max_steps", "OWN:2", {"max_steps": 0}),
-    "a value of the project out of range": Case("model", "PROJECT:2", project={"model": 3}),
-    "a variable that is no number": Case(
-        "max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}
-    ),
-    "a key that is none": Case("max_stepz", "OWN:2", {"max_stepz": 3}),
-    "a rule that is none": Case("permissions.deny", "OWN:3", {"permissions": {"deny": ["shell("]}}),
-    "a rule of a flag that is none": Case(
-        "permissions.allow", "--allow", flags={"permissions.allow": ("shell(",)}
-    ),
-    "a provider of the config that is none": Case("provider", "OWN:2", {"provider": "opnai"}),
-    "a provider of a flag that is none": Case("provider", "--provider", flags={"provider": "x"}),
-    "a memory system that is none": Case(
-        "memory.system", "KODE_MEMORY", environ={"KODE_MEMORY": "palace"}
-    ),
-    "a script that is not there": Case(
-        "script", "--script", flags={"provider": "scripted", "script": "/gone.json"}
-    ),
-    "a small model's provider without a key": Case(
-        "providers.anthropic.api_key",
-        "ANTHROPIC_API_KEY",
-        {"providers": {"anthropic": {}}, "small_model": "anthropic/claude-haiku-5-5"},
-    ),
-}
+CASES = [
+    # A key of the config wins over the variable.
+    Case("api_key", "OWN:2", {"api_key": KEY}, reply=REFUSED),
+    Case("providers.openai.api_key", "OWN:4", {"providers": {"openai": {"api_key": KEY}}},
+         reply=REFUSED),
+    Case("api_key", "KODE_API_KEY", environ={"KODE_API_KEY": KEY}, reply=REFUSED),
+    Case("providers.openai.api_key", "OPENAI_API_KEY", reply=REFUSED),
+    Case("api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED),
+    Case("model", "--model", flags={"model": "gone"}, reply=UNKNOWN),
+    Case("model", "PROJECT:2", project={"model": "gone"}, reply=UNKNOWN),
+    Case("model", "KODE_MODEL", environ={"KODE_MODEL": "gone"}, reply=UNKNOWN),
+    Case("base_url", "--base-url", flags={"base_url": GONE}),
+    Case("providers.other.base_url", "OWN:5",
+         {"provider": "other", "providers": {"other": {"base_url": "host"}}}),
+    # A budget for a model without a price.
+    Case("max_budget_usd", "OWN:2", {"max_budget_usd": 1}, flags={"model": "unheard-of"}),
+    Case("shared_budget", "--shared-budget",
+         flags={"model": "unheard-of", "shared_budget": "budget.json"}),
+    # Values and names that are none.
+    Case("max_steps", "OWN:2", {"max_steps": 0}),
+    Case("model", "PROJECT:2", project={"model": 3}),
+    Case("max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}),
+    Case("max_stepz", "OWN:2", {"max_stepz": 3}),
+    Case("permissions.deny", "OWN:3", {"permissions": {"deny": ["shell("]}}),
+    Case("permissions.allow", "--allow", flags={"permissions.allow": ("shell(",)}),
+    Case("provider", "OWN:2", {"provider": "opnai"}),
+    Case("provider", "--provider", flags={"provider": "x"}),
+    Case("memory.system", "KODE_MEMORY", environ={"KODE_MEMORY": "palace"}),
+    Case("script", "--script", flags={"provider": "scripted", "script": "/gone.json"}),
+    Case("providers.anthropic.api_key", "ANTHROPIC_API_KEY",
+         {"providers": {"anthropic": {}}, "small_model": "anthropic/claude-haiku-5-5"}),
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -112,11 +83,11 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key} {case.source}")
 async def test_an_error_has_the_setting_that_was_used(
-    name: str, tmp_path: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, home, project = CASES[name], tmp_path / "kode-home", tmp_path / "project"
+    home, project = tmp_path / "kode-home", tmp_path / "project"
     files = {"OWN": home / "config.json", "PROJECT": project / "kode.json"}
     for file, values in zip(files.values(), (case.own, case.project), strict=True):
         file.parent.mkdir()
@@ -143,28 +114,31 @@ async def test_an_error_has_the_setting_that_was_used(
     assert found == Setting(case.key, source)
 
 
-FLAGS = {
-    "a schema that is not there": (["--json-schema", "gone.json"], "json-schema"),
-    "a schema that is no JSON": (["--json-schema", "{"], "json-schema"),
-    "a file of servers that is not there": (["--mcp-config", "gone.json"], "mcp-config"),
-    "a file to read that is not there": (["--ctx", "gone.txt"], "ctx"),
-    "a script that is not there": (["--script", "gone.json"], "script"),
-}
-
-
-@pytest.mark.parametrize("name", FLAGS)
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("--json-schema", "gone.json"),
+        ("--json-schema", "{"),
+        ("--mcp-config", "gone.json"),
+        ("--ctx", "gone.txt"),
+        ("--script", "gone.json"),
+    ],
+)
 def test_a_flag_that_names_no_file_is_named(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    flag: str,
+    value: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    words, key = FLAGS[name]
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
     monkeypatch.chdir(tmp_path)
 
-    code = main(["run", "x", "--output-format", "json", *words])
+    code = main(["run", "x", "--output-format", "json", flag, value])
 
     result = json.loads(capsys.readouterr().out)
     assert code == EXIT_NOT_STARTED
-    assert result["setting"] == {"key": key, "source": words[0]}
+    assert result["setting"] == {"key": flag.removeprefix("--"), "source": flag}
 
 
 async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> None:
@@ -198,21 +172,3 @@ def test_a_setting_is_completed_from_the_origins() -> None:
     locate(error, {"max_steps": "KODE_MAX_STEPS"})
 
     assert error.setting == Setting("max_steps", "KODE_MAX_STEPS")
-
-
-# ── the installed command ────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def place(tmp_path: Path, server: ScriptedServer) -> Place:
-    return Place(tmp_path, server.openai_url)
-
-
-def test_a_line_of_the_stream_has_the_setting(place: Place) -> None:
-    done = place.run("run", "x", "--output-format", "stream-json", "--memory", "palace")
-
-    assert done.lines[-1]["setting"] == {"key": "memory.system", "source": "--memory"}
-
-
-def test_a_run_that_succeeds_has_no_setting(place: Place) -> None:
-    assert place.run("run", "x", "--output-format", "json").json["setting"] is None

@@ -13,9 +13,6 @@ from kode.messages import (
     Message,
     ServerItem,
     Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
     calls_of,
     text_of,
     user_message,
@@ -23,7 +20,7 @@ from kode.messages import (
 from kode.providers.encoding import encode_json
 from tests.effort import share
 from tests.providers.conftest import Connect
-from tests.providers.line import Line, Object, from_disk, kinds_in, results_of, traced
+from tests.providers.line import Line, Object, from_disk, kinds_in, results_of
 from tests.providers.test_replies import chat, chunk
 from tests.strict_server import chat_stream, message_stream, response_stream
 from tests.strict_server.replies import Part
@@ -115,28 +112,6 @@ async def test_a_message_of_chat_goes_back_as_it_came(reuse: Connect, reply: Obj
     await goes_back(line, chat_stream.events({}, whole, "vllm"), encode_json(reply))
 
 
-@for_each("name", ["openai_text_stream", "openai_tools_auto_stream", "openai_parallel_tools"])
-async def test_a_recorded_reply_goes_back_as_it_came(connect: Connect, name: str) -> None:
-    line, trace = connect("llamacpp"), traced(name)
-    message = from_disk(await line.reply(trace))
-    frames = "".join(trace["wire"]["frames"]).split("\n\n")
-    chunks = [json.loads(frame.removeprefix("data: ")) for frame in frames if "{" in frame]
-    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk.get("choices")]
-    calls: dict[int, Object] = {}
-    for piece in (piece for delta in deltas for piece in delta.get("tool_calls", ())):
-        first = {**piece, "function": {**piece["function"], "arguments": ""}}
-        function = calls.setdefault(piece["index"], first)["function"]
-        function["arguments"] += piece["function"].get("arguments", "")
-
-    sent = await line.sent(user_message("go"), message, results_of(message))
-
-    made = [{k: v for k, v in call.items() if k != "index"} for call in calls.values()]
-    text = "".join(delta.get("content") or "" for delta in deltas) or None
-    expected = {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
-    assert sent["messages"][1] == expected
-    assert all(call.own is None for call in calls_of(message))
-
-
 NAMES = (
     "content reasoning reasoning_content reasoning_details tool_calls annotations x_new "
     "function_call extra_content"
@@ -197,19 +172,6 @@ async def test_blocks_of_claude_go_back_as_they_came(reuse: Connect, content: li
 
 
 ORIGIN = "messages:anthropic/some-model"
-SEEN = (
-    st.builds(Thinking, text=TEXT, signature=SEALED)
-    | st.builds(Thinking, redacted=SEALED)
-    | st.builds(Text, text=TEXT)
-)
-REPLIES = st.builds(
-    lambda parts, origin, moved: Message(
-        role="assistant", parts=parts, stop="end", origin=origin, moved=moved
-    ),
-    st.lists(SEEN, max_size=5).map(tuple),
-    st.sampled_from((ORIGIN, "messages:anthropic/other", "")),
-    st.booleans(),
-)
 
 
 def blocks_of(body: Object) -> list[Object]:
@@ -218,29 +180,6 @@ def blocks_of(body: Object) -> list[Object]:
         for turn in body["messages"]
         for block in turn["content"]
     ]
-
-
-@shared_line
-@given(messages=st.lists(REPLIES | st.builds(user_message, SAID), max_size=8))
-async def test_thinking_is_sent_of_this_model_alone_whatever_follows(
-    reuse: Connect, messages: list[Message]
-) -> None:
-    line = reuse("anthropic")
-    expected = []
-    for message in messages:
-        if message.role == "assistant" and message.origin == ORIGIN and not message.moved:
-            said = [isinstance(p, Text) and bool(p.text.strip()) for p in message.parts]
-            last = max((at for at, is_said in enumerate(said) if is_said), default=0)
-            thought = [part for part in message.parts[:last] if isinstance(part, Thinking)]
-            expected += [part.signature or part.redacted for part in thought]
-
-    earlier = blocks_of(await line.sent(*messages, user_message("on")))
-    later = blocks_of(await line.sent(*messages, user_message("on"), user_message("more")))
-
-    thinking = [one.get("signature") or one.get("data") for one in later]
-    assert [each for each in thinking if each] == expected
-    assert all(one["text"].strip() for one in later if one["type"] == "text")
-    assert later[: len(earlier)] == earlier
 
 
 SEARCH: Object = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
@@ -291,19 +230,6 @@ async def test_searches_of_claude_go_on_where_they_paused(
     assert kinds_in(other["messages"][1]["content"]) == ["text"]
     assert "https://kode.example" in other["messages"][1]["content"][0]["text"]
     assert hidden["messages"][1]["content"] == [SO]
-
-
-async def test_a_result_follows_the_changed_id_of_its_call(connect: Connect) -> None:
-    own = {"type": "tool_use", "id": "functions.x:0", "name": "x", "input": {}, "new": 1}
-    call = ToolCall(id="functions.x:0", name="x", arguments="{}", own=own)
-    message = Message(role="assistant", parts=(call,), stop="tool_calls", origin=ORIGIN)
-    result = Message(role="tool", parts=(ToolResult(call_id=call.id, name="x", text="y"),))
-
-    _, made, answered = blocks_of(
-        await connect("anthropic").sent(user_message("a"), message, result)
-    )
-
-    assert made["id"] == answered["tool_use_id"]
 
 
 # ── Responses ────────────────────────────────────────────────────────────────────────────────
