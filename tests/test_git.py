@@ -146,35 +146,24 @@ FOLDERS = (
 @pytest.mark.parametrize(
     ("folder", "record", "runs"),
     [
-        (
-            "/m/.git",
-            "objects/ab/cd objects/pack/x.pack refs/heads/x refs/heads/x.lock refs/tags/v1 "
-            "packed-refs logs/refs/heads/x",
-            "HEAD index refs/stash refs/remotes/o/x config hooks/x objects/info/alternates "
-            "worktrees/other/index modules/x/index gc.log x/.git/objects/ab/cd",
-        ),
-        (
-            "/m/.git/worktrees/w",
-            "HEAD index index.lock logs/HEAD COMMIT_EDITMSG ORIG_HEAD MERGE_MSG",
-            "commondir gitdir config.worktree rebase-merge/git-rebase-todo modules/x/index",
-        ),
+        ("/m/.git", "objects/ab/cd objects/pack/x.pack refs/heads/x refs/heads/x.lock refs/tags/v1 "
+         "packed-refs logs/refs/heads/x",
+         "HEAD index refs/stash refs/remotes/o/x config hooks/x objects/info/alternates "
+         "worktrees/other/index modules/x/index gc.log x/.git/objects/ab/cd"),
+        ("/m/.git/worktrees/w", "HEAD index index.lock logs/HEAD COMMIT_EDITMSG ORIG_HEAD",
+         "commondir gitdir config.worktree rebase-merge/git-rebase-todo modules/x/index"),
         ("/records", "HEAD index objects/ab/cd", "config hooks/x modules/other/index anything"),
         ("/records/modules/a/b", "HEAD index objects/ab/cd", "config hooks/x modules/c/index"),
         ("/elsewhere/.GIT", "HEAD index objects/ab/cd", "config hooks/x modules/x/index"),
     ],
-)
+)  # fmt: skip
 def test_the_nearest_folder_says_what_is_a_record(folder: str, record: str, runs: str) -> None:
     for expected, names in (("record", record), ("runs", runs)):
         for name in names.split():
             assert git_record(FOLDERS, f"{folder}/{name}") == expected, name
     assert git_record(FOLDERS, folder) == "runs"
-
-
-@pytest.mark.parametrize(
-    "path", ["/w/a", "/s/HEAD", "/recordsx/config", "/m/.github/x", "/m/x.git"]
-)
-def test_other_files_are_not_of_git(path: str) -> None:
-    assert git_record(FOLDERS, path) == ""
+    for path in ("/w/a", "/s/HEAD", "/recordsx/config", "/m/.github/x", "/m/x.git"):
+        assert git_record(FOLDERS, path) == ""
 
 
 @pytest.mark.parametrize(

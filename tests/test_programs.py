@@ -40,39 +40,25 @@ def test_one_in_the_project_is_passed_over(project: Path, monkeypatch: pytest.Mo
     assert find_program("tool") == true
 
 
-def test_one_that_leads_into_the_project_is_passed_over(project: Path) -> None:
-    bin = project.parent / "bin"
+def test_other_folders_of_work_are_passed_over_and_named_ones_taken(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bin, other = project.parent / "bin", project.parent / "other" / "bin"
     bin.mkdir()
     (bin / "tool").symlink_to(program(project / "tools"))
+    found = program(other)
 
-    assert find_program("tool", path=str(bin)) is None
-
-
-def test_one_in_other_folders_of_work_is_passed_over(project: Path) -> None:
-    found = program(project.parent / "other" / "bin")
-
-    assert find_program("tool", path=os.path.dirname(found)) == found
-    assert find_program("tool", [project.parent / "other"], path=os.path.dirname(found)) is None
-
-
-def test_one_that_a_person_names_with_its_folder_is_taken(project: Path) -> None:
+    assert find_program("tool", path=str(bin)) is None  # it leads into the project
+    assert find_program("tool", path=str(other)) == found
+    assert find_program("tool", [other.parent], path=str(other)) is None
     assert find_program(program(project / "bin")) == str(project / "bin" / "tool")
     assert find_program(str(project / "bin" / "none")) is None
-
-
-def test_work_in_the_root_leaves_the_systems_programs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     monkeypatch.chdir("/")
     assert find_program("sh", path="/bin") == "/bin/sh"
 
 
-@pytest.mark.parametrize("value", ["", "-1", "many", "9999"])
-def test_a_depth_that_makes_no_sense_is_none(value: str) -> None:
-    assert depth({DEPTH: value}) == 0
-
-
 def test_a_started_program_is_one_level_deeper() -> None:
+    assert [depth({DEPTH: value}) for value in ("", "-1", "many", "9999")] == [0] * 4
     assert depth(one_deeper({})) == 1
     assert depth(one_deeper({DEPTH: "2"})) == 3
 

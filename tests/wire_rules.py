@@ -1,5 +1,5 @@
-"""What the two wire formats demand of a request, as strictly as the strictest servers: the faults
-found in a body, none for one that every server takes. It imports nothing of kode.
+"""What a request must be for every server: the rules of the strict server, and those of templates
+that take roles in turn. It imports nothing of kode.
 """
 
 import json
@@ -7,143 +7,81 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from tests.strict_server import chat, messages
+from tests.strict_server.faults import Refused
+from tests.strict_server.memory import Memory
+from tests.strict_server.models import Model
+
 Body = dict[str, Any]
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_ID_CHARS = 40
-MAX_BREAKPOINTS = 4
+ANY_MODEL = Model("any", "any", thinking=("adaptive", "enabled", "disabled"))
 
 
 def faults_of(path: str, data: bytes) -> list[str]:
-    """What is wrong with a request to `.../messages` or `.../chat/completions`."""
+    """What is wrong with a request to `.../messages` or `.../chat/completions`; nothing for one
+    that every server takes."""
     try:
         body = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
-    except ValueError as error:
-        return [f"the body: {error}"]
-    rules = _messages_faults if path.endswith("/messages") else _chat_faults
-    return list(rules(body))
+        if path.endswith("/messages"):
+            return [*_turn_faults(body), *_refusals_of_messages(body)]
+        chat.check(body, "any", ANY_MODEL, Memory())
+        return list(_chat_faults(body["messages"]))
+    except (ValueError, Refused) as error:
+        return [str(error)]
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-# ── Chat Completions ─────────────────────────────────────────────────────────────────────────
+def _refusals_of_messages(body: Body) -> Iterator[str]:
+    """Without thinking, whose signature no server knows here."""
+    kept = [
+        {**turn, "content": [b for b in turn["content"] if "thinking" not in b["type"]]}
+        for turn in body["messages"]
+    ]
+    try:
+        messages.check({**body, "messages": kept}, {}, ANY_MODEL, Memory())
+    except Refused as refused:
+        yield str(refused)
 
 
-def _chat_faults(body: Body) -> Iterator[str]:
-    messages = body["messages"]
-    waiting: list[str] = []
-    seen: set[str] = set()
-    before = ""
-    for at, message in enumerate(messages):
-        where = f"message {at} ({message.get('role')})"
-        if message.get("role") == before == "user":
+def _turn_faults(body: Body) -> Iterator[str]:
+    role = "assistant"
+    for at, turn in enumerate(body["messages"]):
+        if turn["role"] == role:
+            yield f"message {at}: the roles take turns"
+        role, blocks = turn["role"], turn["content"]
+        if role == "assistant" and not any(b["type"] in ("text", "tool_use") for b in blocks):
+            yield f"message {at}: thinking alone"
+        for block in blocks:
+            if block["type"] == "thinking" and not block.get("signature"):
+                yield f"message {at}: thinking without its signature"
+            if block["type"] == "tool_use" and not NAME.fullmatch(block["name"]):
+                yield f"message {at}: call {block}"
+
+
+def _chat_faults(turns: list[Body]) -> Iterator[str]:
+    before, seen = "", set[str]()
+    for at, message in enumerate(turns):
+        where, role, content = f"message {at}", message["role"], message.get("content")
+        if role == before == "user":
             yield f"{where}: a user after a user, which many templates refuse"
-        before = str(message.get("role"))
-        role, content = message.get("role"), message.get("content")
-        if role == "tool":
-            if message.get("tool_call_id") not in waiting:
-                yield f"{where}: answers {message.get('tool_call_id')!r}, which nobody asked"
-            else:
-                waiting.remove(message["tool_call_id"])
-            if not isinstance(content, str):
-                yield f"{where}: content is {content!r}"
-            continue
-        if waiting:
-            yield f"{where}: comes before the results of {waiting}"
-            waiting = []
-        if role not in ("system", "user", "assistant"):
-            yield f"{where}: unknown role"
         if (role == "system") != (at == 0):
             yield f"{where}: the system message is the first"
-        calls = message.get("tool_calls", [])
-        if "tool_calls" in message and not calls:
-            yield f"{where}: an empty list of calls"
-        if not calls and not (isinstance(content, str) and content):
+        before, calls = role, message.get("tool_calls", [])
+        if ("tool_calls" in message and not calls) or (not calls and not content):
             yield f"{where}: no content"
+        if content is not None and not isinstance(content, str):
+            yield f"{where}: content is {content!r}"
         for call in calls:
-            yield from (f"{where}: {fault}" for fault in _chat_call(call, seen))
-            waiting.append(call.get("id", ""))
-    if waiting:
-        yield f"no results of {waiting}"
-    if messages[-1].get("role") not in ("user", "tool"):
+            name, function = call["id"], call["function"]
+            if name in seen or not 0 < len(name) <= 40 or not NAME.fullmatch(function["name"]):
+                yield f"{where}: call {call}"
+            seen.add(name)
+            given = json.loads(function["arguments"], parse_constant=_no_constant)
+            if not isinstance(given, dict):
+                yield f"{where}: arguments {given!r} are no object"
+    if before not in ("user", "tool"):
         yield "the last message is nobody's turn to answer"
-
-
-def _chat_call(call: Body, seen: set[str]) -> Iterator[str]:
-    function = call.get("function", {})
-    yield from _id_faults(call.get("id"), seen)
-    if call.get("type") != "function" or not NAME.fullmatch(function.get("name", "")):
-        yield f"call {call}"
-    try:
-        given = json.loads(function["arguments"], parse_constant=_no_constant)
-    except (ValueError, KeyError, TypeError):
-        given = None
-    if not isinstance(given, dict):
-        yield f"arguments {function.get('arguments')!r} are no object"
-
-
-def _id_faults(given: Any, seen: set[str]) -> Iterator[str]:
-    if not isinstance(given, str) or not given or len(given) > MAX_ID_CHARS:
-        yield f"id {given!r}"
-        return
-    if given in seen:
-        yield f"id {given!r} twice"
-    seen.add(given)
-
-
-# ── Messages ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _messages_faults(body: Body) -> Iterator[str]:
-    if not isinstance(body.get("max_tokens"), int) or body["max_tokens"] < 1:
-        yield f"max_tokens is {body.get('max_tokens')!r}"
-    if json.dumps(body).count('"cache_control"') > MAX_BREAKPOINTS:
-        yield "too many breakpoints"
-    waiting: list[str] = []
-    seen: set[str] = set()
-    role = "assistant"
-    for at, message in enumerate(body["messages"]):
-        where = f"message {at} ({message.get('role')})"
-        if message.get("role") != ("assistant" if role == "user" else "user"):
-            yield f"{where}: the roles take turns"
-        role = message.get("role")
-        blocks = message.get("content")
-        if not isinstance(blocks, list) or not blocks:
-            yield f"{where}: no content"
-            continue
-        given = [b.get("tool_use_id") for b in blocks if b.get("type") == "tool_result"]
-        if given != waiting:
-            yield f"{where}: answers {given}, asked was {waiting}"
-        if any(b.get("type") != "tool_result" for b in blocks[: len(given)]):
-            yield f"{where}: results come first"
-        waiting = []
-        for block in blocks:
-            yield from (f"{where}: {fault}" for fault in _block_faults(block, role, seen))
-            if block.get("type") == "tool_use":
-                waiting.append(block.get("id"))
-        if role == "assistant" and not any(b.get("type") in ("text", "tool_use") for b in blocks):
-            yield f"{where}: thinking alone"
-    if waiting:
-        yield f"no results of {waiting}"
-    if role != "user":
-        yield "the last turn is the model's own"
-
-
-def _block_faults(block: Body, role: str, seen: set[str]) -> Iterator[str]:
-    kind = block.get("type")
-    allowed = {
-        "user": ("text", "tool_result"),
-        "assistant": ("text", "thinking", "redacted_thinking", "tool_use"),
-    }
-    if kind not in allowed[role]:
-        yield f"a block {kind!r}"
-    if kind == "text" and not str(block.get("text", "")).strip():
-        yield "a blank text"
-    if kind == "thinking" and not block.get("signature"):
-        yield "thinking without its signature"
-    if kind == "tool_use":
-        yield from _id_faults(block.get("id"), seen)
-        if not NAME.fullmatch(block.get("name", "")) or not isinstance(block.get("input"), dict):
-            yield f"call {block}"

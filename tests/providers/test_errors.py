@@ -283,11 +283,6 @@ def test_a_refusal_of_chat_has_kind_and_setting(case: Object) -> None:
     assert case.get("names", "") in str(refused)
 
 
-def test_every_closed_vendor_has_a_case() -> None:
-    closed = {"groq", "cerebras", "mistral", "gemini", "deepseek", "moonshot", "openai"}
-    assert closed <= {case["row"] for case in CHAT_CASES}
-
-
 def refusing(case: str) -> Object:
     """The reply of a server that refuses as in a case of the file."""
     found = next(each for each in CHAT_CASES if each["of"] == case)

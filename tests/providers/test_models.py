@@ -39,10 +39,7 @@ def prices_of(info: ModelInfo) -> tuple[float | None, ...]:
         ("anthropic", SONNET, 1_000_000, 128_000, (2.0, 10.0, 0.1, 2.5)),
         ("anthropic", HAIKU, 200_000, 64_000, (1.0, 5.0, 0.1, 1.25)),
         ("openai", "gpt-6.1-sol", 922_000, 128_000, (2.0, 10.0, 0.1, 2.5)),
-        ("openai", "gpt-5", 272_000, 128_000, (1.25, 10.0, 0.125, None)),
         ("gemini", "gemini-3.8-flash", 1_048_576, 65_536, (0.75, 3.75, 0.075, None)),
-        ("deepseek", "deepseek-v4-pro", 1_000_000, 393_216, (1.32, 3.96, 0.044, None)),
-        ("mistral", "mistral-medium-latest", 262_144, 65_536, (1.5, 7.5, 0.15, None)),
         ("groq", "openai/gpt-oss-120b", 131_072, 65_536, (0.15, 0.6, 0.075, None)),
         ("moonshot", "kimi-k3", 1_048_576, 128_000, (3.0, 15.0, 0.3, 3.0)),
     ],
@@ -60,12 +57,10 @@ def test_a_vendors_model_has_the_figures_of_the_source(
     ("model", "same"),
     [
         ("gpt-5-mini-2025-08-07", "gpt-5-mini"),
-        ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
         ("claude-opus-4-5@20251101", "claude-opus-4-5"),
         ("anthropic/claude-sonnet-5.5", SONNET),
         ("us.anthropic.claude-haiku-4-5-20251001-v1:0", HAIKU),
         ("Claude-Sonnet-5-5", SONNET),
-        ("models/gemini-2.5-pro", "gemini-2.5-pro"),
         ("openrouter/openai/gpt-6.1-sol:nitro", "gpt-6.1-sol"),
     ],
 )
@@ -157,18 +152,13 @@ def test_models_are_offered_newest_first_and_without_the_retired() -> None:
 @for_each(
     ("model", "newest"),
     [
-        ("claude-opus-5-7-20270101", "claude-opus-5-5"),
         ("claude-sonnet-6", SONNET),
         ("anthropic/claude-haiku-6.5", "claude-haiku-5-5"),
         ("gpt-6.3-sol", "gpt-6.1-sol"),
         ("gpt-7-luna", "gpt-6-luna"),
-        ("gpt-5.9", "gpt-5.6"),
         ("gpt-5.6-sol-fast", "gpt-5.6-sol"),
         ("gemini-3.7-pro", "gemini-3.1-pro-preview"),
-        ("gemini-3.9-flash", "gemini-3.8-flash"),
         ("grok-5", "grok-4.7"),
-        ("deepseek-v5-pro", "deepseek-v4-pro"),
-        ("kimi-k4", "kimi-k3"),
     ],
 )
 def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: str) -> None:
