@@ -13,7 +13,8 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +94,8 @@ async def connect(
             client = Client(
                 listings.read(transport),
                 client_info=types.Implementation(name="kode", version=__version__),
-                message_handler=_news_handler(news),
-                elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
+                message_handler=partial(_handle_news, news),
+                elicitation_callback=elicit and partial(_elicit, server.name, elicit),
             )
             await links.enter_async_context(client)
         listening = asyncio.ensure_future(_listen(client, news))
@@ -185,11 +186,11 @@ class Connection:
             result = await self.client.call_tool(
                 tool, dict(arguments), progress_callback=on_progress
             )
-        content, is_error = _content(result.content), bool(result.is_error)
+        content = replace(_content(result.content), is_error=bool(result.is_error))
         if not content.text and not content.pictures and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
-            return Content(text=text, is_error=is_error)
-        return Content(text=content.text, pictures=content.pictures, is_error=is_error)
+            return replace(content, text=text)
+        return content
 
     async def read(self, uri: str) -> Content:
         async with self._request():
@@ -343,19 +344,17 @@ def _content(blocks: Iterable[Any]) -> Content:
 # ── what servers say unasked ─────────────────────────────────────────────────────────────────
 
 
-def _news_handler(news: asyncio.Event) -> Any:
-    changes = (
-        types.ToolListChangedNotification,
-        types.PromptListChangedNotification,
-        types.ResourceListChangedNotification,
-    )
+_CHANGES = (
+    types.ToolListChangedNotification,
+    types.PromptListChangedNotification,
+    types.ResourceListChangedNotification,
+)
 
-    async def handle(message: IncomingMessage) -> None:
-        if isinstance(message, changes):
-            news.set()
-        await asyncio.sleep(0)
 
-    return handle
+async def _handle_news(news: asyncio.Event, message: IncomingMessage) -> None:
+    if isinstance(message, _CHANGES):
+        news.set()
+    await asyncio.sleep(0)
 
 
 async def _listen(client: Client, news: asyncio.Event) -> None:
@@ -369,17 +368,13 @@ async def _listen(client: Client, news: asyncio.Event) -> None:
                 news.set()
 
 
-def _elicitor(name: str, elicit: Elicit) -> Any:
-    async def ask(
-        context: ClientRequestContext, params: types.ElicitRequestParams
-    ) -> types.ElicitResult:
-        form = _form(name, params)
-        filled = await elicit(form)
-        if filled is None:
-            return types.ElicitResult(action="decline")
-        return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
-
-    return ask
+async def _elicit(
+    name: str, elicit: Elicit, context: ClientRequestContext, params: types.ElicitRequestParams
+) -> types.ElicitResult:
+    form = _form(name, params)
+    if (filled := await elicit(form)) is None:
+        return types.ElicitResult(action="decline")
+    return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
 
 
 def _form(server: str, params: types.ElicitRequestParams) -> ElicitForm:

@@ -101,30 +101,20 @@ async def run_process(
             process = await stack.enter_async_context(program)
         except (OSError, ValueError) as error:
             raise ServerError(f"{server.program} could not be started: {error}.") from error
-        received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
-        pump = _Pump(process, received, sent, closed)
+        pump = _Pump(process, closed)
         try:
-            yield incoming, outgoing
+            yield pump.incoming, pump.outgoing
         finally:
-            for stream in (incoming, outgoing, received, sent):
-                stream.close()
             await pump.end()
 
 
 class _Pump:
     """Carries messages between a process and the SDK."""
 
-    def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        received: Any,
-        sent: Any,
-        closed: "asyncio.Future[str]",
-    ) -> None:
-        self._process, self._received, self._sent = process, received, sent
-        self._closed = closed
-        self._errors = b""
+    def __init__(self, process: asyncio.subprocess.Process, closed: "asyncio.Future[str]") -> None:
+        self._process, self._closed, self._errors = process, closed, b""
+        self._received, self.incoming = anyio.create_memory_object_stream[Any](0)
+        self.outgoing, self._sent = anyio.create_memory_object_stream[SessionMessage](0)
         self._burst_bytes = self._burst_lines = 0
         self._warning = asyncio.ensure_future(self._warn())
         self._tasks = [self._warning, *map(asyncio.ensure_future, (self._read(), self._write()))]
@@ -136,7 +126,11 @@ class _Pump:
         assert stdout is not None
         try:
             while line := await stdout.readline():
-                self._count(line)
+                self._burst_bytes += len(line)
+                self._burst_lines += 1
+                if self._burst_bytes > MAX_BURST_BYTES or self._burst_lines > MAX_BURST_LINES:
+                    size = f"{self._burst_lines:,} lines, {self._burst_bytes >> 20} MB"
+                    raise ServerError(f"it sent {size}, since kode last wrote to it")
                 with contextlib.suppress(ValueError):
                     message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     await self._received.send(SessionMessage(message))
@@ -152,14 +146,6 @@ class _Pump:
             if not self._closed.done():
                 self._closed.set_result(fault or f"it ended{self._last_words()}")
             self._received.close()
-
-    def _count(self, line: bytes) -> None:
-        """Raises: ServerError for a flood."""
-        self._burst_bytes += len(line)
-        self._burst_lines += 1
-        if self._burst_bytes > MAX_BURST_BYTES or self._burst_lines > MAX_BURST_LINES:
-            size = f"{self._burst_lines:,} lines, {self._burst_bytes >> 20} MB"
-            raise ServerError(f"it sent {size}, since kode last wrote to it")
 
     async def _write(self) -> None:
         assert self._process.stdin is not None
@@ -183,6 +169,8 @@ class _Pump:
 
     async def end(self) -> None:
         """Lets it exit by itself for a moment."""
+        for stream in (self.incoming, self.outgoing, self._received, self._sent):
+            stream.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -248,10 +248,3 @@ async def test_outside_holds_once_a_person_has_approved_it(servers, entry, hidde
     changed = replace(wanted, values={**wanted.values, "args": ["more"]})
     with pytest.raises(ConfigError):
         await tools(servers, changed)
-
-
-async def test_a_required_sandbox_admits_nothing_outside(place, entry, hidden, home, project):
-    wanted = replace(entry(), values={"command": str(hidden), "outside": True})
-    trust.approve(home, project, [trust.outside(wanted.item)])
-    with pytest.raises(ConfigError):
-        await tools(opener(place, sandboxed=True, required=True), wanted)

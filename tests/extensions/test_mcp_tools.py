@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.errors import ServerError, ToolError, UserError
+from kode.errors import ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
 from kode.extensions import review, trust
@@ -235,18 +235,6 @@ async def test_a_server_nobody_approved_is_not_started_and_named(extensions, pro
     assert await one.open(100_000) == ()
     assert one.untrusted == ("MCP server s",)
     assert "kode extensions approve" in notices[0].text
-
-
-async def test_an_unset_variable_keeps_a_server_off_by_name(extensions, project):
-    bring(project, "s")
-
-    async def connect(entry):
-        raise ServerError("uses ${NOWHERE}, which is not set")
-
-    notices = []
-    one = extensions(connect, emit=notices.append)
-    assert [tool.name for tool in await one.open(100_000)] == ["mcp_search", "mcp_call"]
-    assert "NOWHERE" in notices[0].text
 
 
 async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, context, place):

@@ -34,26 +34,6 @@ def fail() -> str:
 
 
 @server.tool()
-def variable(name: str) -> str:
-    """An environment variable, or nothing."""
-    return os.environ.get(name, "(not set)")
-
-
-@server.tool()
-def write(path: str) -> str:
-    """Writes a file."""
-    with open(path, "w") as file:
-        file.write("written")
-    return "done"
-
-
-@server.tool()
-def long() -> str:
-    """A long answer."""
-    return "word " * 60_000 + "the end"
-
-
-@server.tool()
 def picture() -> Image:
     """A pixel."""
     return Image(data=PIXEL, format="png")
