@@ -181,38 +181,54 @@ def read_mentioned(text: str, cwd: Path) -> list[Picture]:
 
 
 CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text
-CLIPBOARDS = (
-    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
-    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
-    ("", ("pngpaste", "-")),
+_PASTE = (
+    ("WAYLAND_DISPLAY", "wl-paste --no-newline --type image/png"),
+    ("DISPLAY", "xclip -selection clipboard -target image/png -out"),
+    ("", "pngpaste -"),
 )
 """(variable that must be set, command that prints the clipboard's image)"""
 
 
-def clipboard_picture() -> tuple[Picture | None, str]:
-    """The image in the clipboard, or None with the reason. Slow: call it in a thread."""
-    for variable, (name, *arguments) in CLIPBOARDS:
+def use_clipboard(
+    commands: Sequence[tuple[str, str]], data: bytes | None = None
+) -> tuple[str, bytes | None]:
+    """Runs the first command that is there with `data` as its input; returns its program and what
+    it printed: "" if there is none, None if it failed. Slow: call it in a thread."""
+    for variable, command in commands:
+        name, *arguments = command.split()
         program = find_program(name)
         if program is None or (variable and not os.environ.get(variable)):
             continue
+        # The children of one that copies keep the selection alive, and would hold a pipe open.
+        output = subprocess.PIPE if data is None else subprocess.DEVNULL
         try:
             done = subprocess.run(
                 [program, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                input=data or b"",
+                stdout=output,
                 stderr=subprocess.DEVNULL,
                 timeout=CLIPBOARD_TIMEOUT_S,
                 check=False,
             )
         except (OSError, subprocess.SubprocessError):
-            return None, f"{name} did not answer. Try again, or name a file after @."
-        if looks_of(done.stdout) is None:
-            return None, "There is no image in the clipboard."
-        return Picture("clipboard.png", done.stdout), ""
-    return None, (
-        "kode cannot read images from the clipboard here. Install wl-paste, xclip or pngpaste; or "
-        "paste or drop the path of a file, or name it after @."
-    )
+            return name, None
+        return name, done.stdout or b"" if done.returncode == 0 else b""
+    return "", None
+
+
+def clipboard_picture() -> tuple[Picture | None, str]:
+    """The image in the clipboard, or None with the reason. Slow: call it in a thread."""
+    name, data = use_clipboard(_PASTE)
+    if not name:
+        return None, (
+            "kode cannot read images from the clipboard here. Install wl-paste, xclip or pngpaste; "
+            "or paste or drop the path of a file, or name it after @."
+        )
+    if data is None:
+        return None, f"{name} did not answer. Try again, or name a file after @."
+    if looks_of(data) is None:
+        return None, "There is no image in the clipboard."
+    return Picture("clipboard.png", data), ""
 
 
 async def attach(

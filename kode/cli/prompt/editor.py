@@ -52,28 +52,21 @@ SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
 MAX_INPUT_ROWS = 12  # half of a terminal with 24 rows
 
-LEAVING_S = 2.0
-"""Ctrl-C twice within this time, with nothing to stop, exits."""
-
-ALT_S = 0.05
-"""How long Esc waits for a key: a terminal sends Alt and a key as Esc and the key, at once."""
-
-ESC_AGAIN_S = 0.6
-"""A second Esc within this time edits the last message."""
-
+LEAVING_S = 2.0  # Ctrl-C twice within this time, with nothing to stop, exits
+ALT_S = 0.05  # how long Esc waits for a key: Alt and a key come as Esc and the key, at once
+ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
+_PLAIN = "noreverse bg:default fg:default"
 STYLE = Style.from_dict(
     {
-        "prompt": "bold",
-        "question": "bold",
         "dim": "dim",
         "queued": "italic dim",
         "toolbar": "dim",
         "danger": "bold ansired",
-        "completion-menu": "noreverse bg:default fg:default",
-        "completion-menu.completion": "bg:default fg:default",
+        "completion-menu": _PLAIN,
+        "completion-menu.completion": _PLAIN,
         "completion-menu.completion.current": "reverse",
-        "completion-menu.meta.completion": "bg:default fg:default dim",
-        "completion-menu.meta.completion.current": "bg:default fg:default dim",
+        "completion-menu.meta.completion": f"{_PLAIN} dim",
+        "completion-menu.meta.completion.current": f"{_PLAIN} dim",
     }
 )
 _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")
@@ -81,7 +74,7 @@ _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRA
 
 
 class SharedHistory(FileHistory):
-    """Typed messages, newest last, in one file for all sessions. Other processes append to it."""
+    """Typed messages, newest last, in one file to which all sessions append."""
 
     def append_string(self, string: str) -> None:
         """Stores one message, unless it begins with a space or repeats the last one."""
@@ -89,8 +82,7 @@ class SharedHistory(FileHistory):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """Appends one message, credentials masked, in one write; if the file cannot be written, the
-        message is not lost."""
+        """Appends one message, credentials masked, in one write."""
         from kode.credentials import redact
 
         lines = "".join(f"+{line}\n" for line in redact(string).split("\n"))
@@ -210,12 +202,10 @@ class Editor:
             return self.menu.lines(paint, self.buffer.text, columns, max(rows - 4, 4))
 
         def mark(line: int, wrapped: int) -> StyleAndTextTuples:
-            if self._question is None:
-                style, text = "class:prompt", "> "
-            else:
-                pressed = self.menu.pressed if self.menu is not None else ""
-                style, text = "class:question", self._question.label + pressed
-            return [(style, "  " if line or wrapped else text)]
+            text = "> "
+            if self._question is not None:
+                text = self._question.label + (self.menu.pressed if self.menu is not None else "")
+            return [("bold", "  " if line or wrapped else text)]
 
         def window(text: Callable[[], object]) -> Window:
             control = FormattedTextControl(text)  # type: ignore[arg-type]
@@ -297,23 +287,21 @@ class Editor:
         return self.app._running_in_terminal
 
     async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes the whole terminal, in a thread, and returns its result. Output
-        meanwhile is queued, and work continues."""
+        """Runs a program that takes the whole terminal, in a thread. Output meanwhile is queued."""
         try:
             return await run_in_terminal(program, in_executor=True)
         finally:
             self.redraw()
 
     async def edit_text(self, text: str) -> str:
-        """Lets the person edit a text in `$VISUAL`, `$EDITOR` or a common editor; returns what they
-        saved. The file that it is in has only one reader, and is deleted afterwards."""
+        """Lets the person edit a text in `$VISUAL`, `$EDITOR` or a common editor, in a private
+        file; returns what they saved."""
         buffer = Buffer(document=Document(text), tempfile_suffix=".md")
         await buffer.open_in_editor()
         return buffer.text
 
     def redraw(self) -> None:
-        """Requests a repaint of the prompt and what is around it: one in `REDRAW_S`. A key repaints
-        by itself, at once."""
+        """Requests a repaint of the prompt: one in `REDRAW_S`. A key repaints by itself."""
         if self._repaint is None:
             wait_s = max(0.0, self._repainted_at + REDRAW_S - time.monotonic())
             self._repaint = asyncio.get_running_loop().call_later(wait_s, self._redraw_now)
@@ -332,8 +320,8 @@ class Editor:
             await asyncio.sleep(left)
 
     async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
-        """Reads one line as an answer, or the value of a menu choice; None at end of input, or if
-        the menu was left. The draft is back afterwards, with words that were not sent."""
+        """Reads a line, or the value of a menu choice; None at end of input, or if the menu was
+        left. The draft is back afterwards, with words that were not sent."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
             question = _Question(label, loop.create_future(), self.buffer.document, menu)
@@ -382,8 +370,7 @@ class Editor:
             self.buffer.reset(document)
 
     def clear(self) -> None:
-        """Empties the line; vi keys return to insert mode, because an answer or a message
-        begins."""
+        """Empties the line; vi keys return to insert mode."""
         self.buffer.reset()
         self.app.vi_state.input_mode = InputMode.INSERT
 
@@ -399,8 +386,8 @@ class Editor:
         self.app.output.flush()
 
     def accept(self, *, later: bool = False, is_pasted: bool = False) -> None:
-        """Handles Enter: an answer, a new line after a trailing backslash or within pasted text, or
-        a message; `later` queues it until the running turn ends."""
+        """Handles Enter: an answer, a new line after a backslash or within pasted text, or a
+        message, which waits with `later` until the running turn ends."""
         text = self.buffer.text
         if self.asking:
             self._accept_answer(text)
@@ -436,8 +423,8 @@ class Editor:
             self.answer(choice.value)
 
     def escape(self) -> None:
-        """Handles Esc, at once: closes a menu, un-queues a message, stops the turn. Soon after
-        another that did not find a menu or a queue, it edits the last message."""
+        """Handles Esc: closes a menu, un-queues a message, stops the turn. Soon after another that
+        stopped it, edits the last message."""
         now = time.monotonic()
         if self.buffer.complete_state is not None:
             self.buffer.cancel_completion()
@@ -482,8 +469,7 @@ class Editor:
         self.buffer.reset()
 
     def _completes_file(self) -> bool:
-        """Completes an unfinished word with the highlighted completion, else the first. True if the
-        line must not be sent: a file name was inserted."""
+        """Completes an unfinished word; True if the line must not be sent: it was a file name."""
         menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
         if menu is None or not menu.completions:
             return False
@@ -500,8 +486,7 @@ class Editor:
         return not is_command
 
     def interrupt(self) -> None:
-        """Handles Ctrl-C, and SIGINT from elsewhere: stops what runs, clears the line; twice,
-        exits."""
+        """Handles Ctrl-C and SIGINT: stops what runs, clears the line; twice, exits."""
         if self.state.interrupt():
             return
         if self.asking:

@@ -4,15 +4,13 @@
 
 import asyncio
 import base64
-import contextlib
-import os
 import shlex
-import subprocess
 from collections.abc import Sequence
 
 from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
+from kode.cli.prompt.attach import use_clipboard
 from kode.cli.prompt.pickers import resume, review_memory, rewind, use_effort, use_model
 from kode.cli.prompt.reports import (
     show_context,
@@ -29,7 +27,6 @@ from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.errors import UserError
 from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
-from kode.programs import find_program
 
 PLAN_WORDS = ("show", "edit", "go", "drop")
 
@@ -60,55 +57,29 @@ async def plan(state: PromptState, argument: str) -> None:
         screen.print(str(plan.path), "dim")
 
 
-CLIPBOARD_TIMEOUT_S = 2.0  # a clipboard program that hangs must not hold the prompt
-
-
-CLIPBOARDS = (
-    ("WAYLAND_DISPLAY", ("wl-copy",)),
-    ("DISPLAY", ("xclip", "-selection", "clipboard")),
-    ("", ("pbcopy",)),
+_COPY = (
+    ("WAYLAND_DISPLAY", "wl-copy"),
+    ("DISPLAY", "xclip -selection clipboard"),
+    ("", "pbcopy"),
 )
 """(variable that must be set, command that fills the clipboard)"""
 
 
 async def copy(state: PromptState, argument: str) -> None:
     """Copies the last answer to the clipboard."""
-    answer = state.conversation.last_answer()
-    if not answer:
-        state.screen.print("There is no answer to copy yet.", "dim")
-        return
-    data = answer.encode("utf-8", "replace")
-    program = await asyncio.to_thread(_copy_with_program, data)
-    ways = [program] if program else []
+    data = state.conversation.last_answer().encode("utf-8", "replace")
+    if not data:
+        raise UserError("There is no answer to copy yet.")
+    program, output = await asyncio.to_thread(use_clipboard, _COPY, data)
+    ways = [program] if output is not None else []
     if state.screen.rich_terminal:
         # The terminal's own clipboard (OSC 52): works through ssh, if the terminal allows it.
         state.screen.control(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")
         ways.insert(0, "the terminal")
     if not ways:
-        state.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
-        return
-    size = plural(answer.count("\n") + 1, "line")
+        raise UserError("No clipboard was found. Install wl-copy, xclip or pbcopy.")
+    size = plural(data.count(b"\n") + 1, "line")
     state.screen.print(f"Copied {size} to the clipboard by {' and '.join(ways)}.", "dim")
-
-
-def _copy_with_program(data: bytes) -> str:
-    """Returns the program that copied the text; "" if there is none."""
-    for variable, (name, *arguments) in CLIPBOARDS:
-        program = find_program(name)
-        if program is None or (variable and not os.environ.get(variable)):
-            continue
-        # Their children keep the selection alive and would hold pipes open: use none.
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                [program, *arguments],
-                input=data,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=CLIPBOARD_TIMEOUT_S,
-                check=True,
-            )
-            return name
-    return ""
 
 
 async def undo(state: PromptState, argument: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.flags import MODES
 from kode.cli.screen.lines import clip, one_line
-from kode.cli.screen.progress import how_to_stop, spinner_line, status_line
+from kode.cli.screen.progress import STOP, spinner_line, status_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, ring_terminal
 from kode.errors import KodeError
@@ -265,7 +265,7 @@ class PromptState:
         if self.screen.asking or (lines and self.stopping_since is None):
             return lines + queued
         what, since = self.doing or "Working", self._job_since
-        stop = how_to_stop(now - since if self.unfinished is not None else 0.0, width)
+        stop = STOP
         if self.stopping_since is not None:
             what, since, stop = "Stopping", self.stopping_since, ""
         if self.opened is None and not queued and now - since < OPENING_IS_SHOWN_AFTER_S:

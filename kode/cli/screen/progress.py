@@ -4,12 +4,11 @@ status line.
 Built from events; keeps nothing settled. `render` and `editor` show it.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kode.cli.screen.describe import describe_agent, describe_call
-from kode.cli.screen.lines import cell_width, clip, count, head, money, one_line
+from kode.cli.screen.lines import clip, count, money, one_line
 from kode.events import (
     AgentFinished,
     AgentProgress,
@@ -37,15 +36,12 @@ ASKING = "Waiting for the model"
 THINKING = "Thinking"
 MAX_THOUGHT_CHARS = 100_000
 """Limit of what is shown of one thought."""
-MIN_THOUGHT_COLUMNS = 16
-"""In less room its last words say nothing."""
 OUTPUT_LINES = 5
 """Lines shown of a running tool's output."""
 MAX_OUTPUT_CHARS = 4000  # more than its lines show
-BACKGROUND_IS_OFFERED_AFTER_S = 5.0
-"""How long a shell command runs before the line offers the background."""
-ROOM_FOR_AN_OFFER = 70
-"""Columns."""
+STOP, STOP_COMMAND = "Ctrl-C stops", "Ctrl-C stops · Ctrl-B backgrounds"
+STOP_COMMAND_COLUMNS = 70
+"""From so many columns on, a running command shows both."""
 
 
 @dataclass
@@ -53,8 +49,7 @@ class RunningCall:
     started: ToolStarted
     since: float
     output: str = ""
-    partial: str = ""
-    """The unfinished line."""
+    """The end of what it has printed."""
 
 
 @dataclass
@@ -70,8 +65,6 @@ class Progress:
     doing: str = ""
     """The activity when no call runs: `Thinking`."""
     doing_since: float = 0.0
-    _again_at: float = 0.0
-    """When the failed request is sent again."""
 
     @property
     def idle(self) -> bool:
@@ -88,7 +81,7 @@ class Progress:
             case TurnStarted():
                 self.since = now
                 self.begin("", now)
-            case StepStarted():
+            case StepStarted() | RetryScheduled():
                 self.begin(ASKING, now)
             case Replied() | ContextReduced():
                 self.begin("", now)
@@ -97,15 +90,13 @@ class Progress:
                 self.thought = (self.thought + event.text)[-MAX_THOUGHT_CHARS:]
             case TextDelta():
                 self.begin("Answering", now)
-            case RetryScheduled():
-                self._again_at = now + event.delay_s
-                self.begin(ASKING, self._again_at)
             case Working():
                 self.begin(event.what, now)
             case ToolStarted():
                 self.running[event.call_id] = RunningCall(event, now)
-            case ToolOutput():
-                self._output(event)
+            case ToolOutput() if call := self.running.get(event.call_id):
+                whole = call.output.rpartition("\n")[0] + "\n" if call.output else ""
+                call.output = (whole + event.text + event.partial)[-MAX_OUTPUT_CHARS:]
             case ToolFinished():
                 self.running.pop(event.call_id, None)
                 if event.name == "delegate_tasks":  # those in the background are listed by /bg
@@ -116,43 +107,36 @@ class Progress:
                 self.agents.pop(event.index, None)
             case TurnEnded():
                 self.clear()
-            case _:
-                pass
+
+    def begin(self, what: str, now: float) -> None:
+        """Notes what is done now."""
+        if what != self.doing or what == ASKING:
+            self.doing, self.doing_since, self.thought = what, now, ""
 
     def clear(self) -> None:
         """Clears the state: nothing is running any more."""
         self.running.clear()
         self.agents.clear()
-        self.since, self.doing, self._again_at, self.thought = None, "", 0.0, ""
+        self.since, self.doing, self.thought = None, "", ""
 
-    def line(self, now: float, width: int, stop: str = "Ctrl-C stops") -> str:
-        """The spinner, the activity, its duration, how to stop it, and the last words of what the
-        model thinks."""
+    def line(self, now: float, width: int, stop: str = STOP) -> str:
+        """The spinner, the activity, its duration, and how to stop it."""
         what, since = self.doing or "Working", self.doing_since if self.doing else self.since
         if self.running:
             *others, last = self.running.values()
+            if last.started.name == "shell" and stop == STOP and width >= STOP_COMMAND_COLUMNS:
+                stop = STOP_COMMAND
             more = f" (+{len(others)})" if others else ""
             room = max(width - len(stop) - len(more) - 12, 10)
             what, since = describe_call(last.started, room).text + more, last.since
-        elif now < self._again_at:
-            what, since = f"Retrying in {math.ceil(self._again_at - now)}s", self.since
-        line = spinner_line(what, now, since, width, stop)
-        if not self.is_thinking or self.running:
-            return line
-        thought = last_words(self.thought[-width:], width - len(line) - 3)
-        return f"{line} · {thought}" if thought else line
-
-    def commands_since(self) -> float | None:
-        """When the last of the running shell commands started; None if none runs."""
-        times = [call.since for call in self.running.values() if call.started.name == "shell"]
-        return times[-1] if times else None
+        return spinner_line(what, now, since, width, stop)
 
     def output(self, width: int) -> list[str]:
         """The last output lines of running calls, of at most `width` columns."""
         lines = []
         for call in self.running.values():
-            text = clean(call.output + call.partial).expandtabs(4).rstrip("\n")
-            last = [line for line in text.split("\n") if line.strip()][-OUTPUT_LINES:]
+            text = clean(call.output).expandtabs(4).split("\n")
+            last = [line for line in text if line.strip()][-OUTPUT_LINES:]
             lines += [clip("  " + line, width) for line in last]
         return lines
 
@@ -160,39 +144,8 @@ class Progress:
         """One line per running subagent."""
         return [f"  {describe_agent(agent, width - 2).text}" for agent in self.agents.values()]
 
-    def begin(self, what: str, now: float) -> None:
-        """Notes what is done now."""
-        if what != self.doing or what == ASKING:
-            self.doing, self.doing_since, self.thought = what, now, ""
 
-    def _output(self, event: ToolOutput) -> None:
-        if call := self.running.get(event.call_id):
-            call.output = (call.output + event.text)[-MAX_OUTPUT_CHARS:]
-            call.partial = event.partial
-
-
-def last_words(text: str, width: int) -> str:
-    """The whole words at the end of a text that fit `width` columns; "" in too little room."""
-    line = one_line(text)
-    if width < MIN_THOUGHT_COLUMNS or not line:
-        return ""
-    if cell_width(line) <= width:
-        return line
-    tail = head(line[::-1], width - 1)[::-1]
-    _, space, whole = tail.partition(" ")
-    return f"…{whole if space and whole else tail}"
-
-
-def how_to_stop(command_runs_s: float, width: int) -> str:
-    """What the person can do about a shell command that takes long."""
-    if command_runs_s < BACKGROUND_IS_OFFERED_AFTER_S or width < ROOM_FOR_AN_OFFER:
-        return "Ctrl-C stops"
-    return "Ctrl-C stops · Ctrl-B backgrounds"
-
-
-def spinner_line(
-    what: str, now: float, since: float | None, width: int, stop: str = "Ctrl-C stops"
-) -> str:
+def spinner_line(what: str, now: float, since: float | None, width: int, stop: str = STOP) -> str:
     """`⠋ Thinking… 4s · Ctrl-C stops`; on a narrow screen the activity is cut."""
     frame = SPINNER[int(now * 10) % len(SPINNER)]
     end = f" {int(now - since)}s" if since is not None else ""

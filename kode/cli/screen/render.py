@@ -23,7 +23,7 @@ from kode.cli.screen.describe import (
 )
 from kode.cli.screen.details import Details
 from kode.cli.screen.lines import clip, duration, one_line, wrap_words
-from kode.cli.screen.progress import Progress, how_to_stop
+from kode.cli.screen.progress import STOP, Progress
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
 from kode.events import (
     FINISHED,
@@ -122,9 +122,7 @@ class Renderer:
         lines += [("dim", line) for line in progress.agent_lines(width)]
         if self.screen.asking:
             return lines[-max(height, 1) :]
-        now, since = self.clock(), progress.commands_since()
-        stop = how_to_stop(now - since if since is not None else 0.0, width)
-        spinner = progress.line(now, width, stop)
+        spinner = progress.line(self.clock(), width)
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
 
@@ -353,7 +351,7 @@ class ProgressRenderer(Renderer):
         if self.progress.idle:
             self.screen.clear_line()
             return
-        stop = "Ctrl-C stops" if self.progress.since is not None else "Ctrl-C skips"
+        stop = STOP if self.progress.since is not None else "Ctrl-C skips"
         self.screen.show_line(self.progress.line(self.clock(), self.screen.width - 1, stop))
         if self._tick is None:
             self._tick = asyncio.get_running_loop().call_later(LINE_EVERY_S, self._ticked)

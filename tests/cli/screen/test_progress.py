@@ -4,7 +4,6 @@ from kode.cli.screen.lines import cell_width
 from kode.cli.screen.progress import Progress, spinner_line, status_line
 from kode.events import (
     ContextReduced,
-    RetryScheduled,
     StepStarted,
     TextDelta,
     ThinkingDelta,
@@ -48,10 +47,6 @@ def after(*timed):
         ([(5, StepStarted(step=1)), (8, ThinkingDelta(text="x"))], "Thinking… 12s"),
         ([(8, ThinkingDelta(text="x")), (9, ThinkingDelta(text="y"))], "Thinking… 12s"),
         ([(8, ThinkingDelta(text="x")), (10, TextDelta(text="y"))], "Answering… 10s"),
-        (
-            [(8, ThinkingDelta(text="ab")), (9, ThinkingDelta(text="cd"))],
-            "Thinking… 12s · Ctrl-C stops · abcd",
-        ),
         ([(8, ThinkingDelta(text=""))], "Thinking… 12s · Ctrl-C stops"),
         ([(11, Working(what="Compacting the conversation"))], "Compacting the conversation… 9s"),
         (
@@ -63,10 +58,6 @@ def after(*timed):
         ),
         ([(11, Working(what="Noting")), (12, Working(what=""))], "Working… 20s"),
         ([(4, ToolStarted(call_id="1", name="shell", subject="make"))], "Running make… 16s"),
-        (
-            [(19, RetryScheduled(attempt=1, max_attempts=3, delay_s=4.0, reason="busy"))],
-            "Retrying in 3s…",
-        ),
     ],
 )
 def test_the_line_says_what_goes_on_and_since_when(events, shown):
@@ -128,25 +119,3 @@ def test_the_mode_in_which_all_runs_stands_out(tmp_path):
 
     assert status_line(status, 79)[0] == ("danger", "full")
     assert status_line(status, 2) == [("danger", "f…"), ("", "")]
-
-
-def test_thinking_shows_its_last_whole_words_given_room():
-    progress = after((0, TurnStarted(text="x")), (8, ThinkingDelta(text="one two " * 40 + "three")))
-
-    wide, narrow = progress.line(20, 60), progress.line(20, 40)
-
-    assert len(wide) <= 60
-    assert wide.rpartition("…")[2].split()[-2:] == ["two", "three"]
-    assert set(wide.rpartition("…")[2].split()) <= {"one", "two", "three"}
-    assert narrow.endswith("stops")
-
-
-def test_thinking_before_a_retry_is_gone():
-    progress = after(
-        (0, TurnStarted(text="x")),
-        (1, ThinkingDelta(text="old thought")),
-        (2, RetryScheduled(attempt=1, max_attempts=3, delay_s=1.0, reason="busy")),
-        (4, ThinkingDelta(text="new thought")),
-    )
-
-    assert progress.line(20, 80).endswith("· new thought")
