@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from prompt_toolkit import layout
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
@@ -23,16 +24,6 @@ from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.vi_state import InputMode
-from prompt_toolkit.layout import (
-    AnyContainer,
-    BufferControl,
-    ConditionalContainer,
-    FormattedTextControl,
-    HSplit,
-    Layout,
-    VerticalAlign,
-    Window,
-)
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.output import ColorDepth
@@ -171,7 +162,7 @@ class Editor:
         )
         self.app.ttimeoutlen = ALT_S
 
-    def _layout(self) -> Layout:
+    def _layout(self) -> layout.Layout:
         """From top to bottom: live lines, a menu, the input line, completions, the status line."""
 
         def size() -> tuple[int, int]:
@@ -207,15 +198,17 @@ class Editor:
                 text = self._question.label + (self.menu.pressed if self.menu is not None else "")
             return [("bold", "  " if line or wrapped else text)]
 
-        def window(text: Callable[[], object]) -> Window:
-            control = FormattedTextControl(text)  # type: ignore[arg-type]
-            return Window(control, wrap_lines=False, dont_extend_height=True)
+        def window(text: Callable[[], object]) -> layout.Window:
+            control = layout.FormattedTextControl(text)  # type: ignore[arg-type]
+            return layout.Window(control, wrap_lines=False, dont_extend_height=True)
 
         search = SearchToolbar(
             backward_search_prompt="history: ", forward_search_prompt="history, newer: "
         )
-        line = Window(
-            BufferControl(self.buffer, search_buffer_control=search.control, preview_search=True),
+        line = layout.Window(
+            layout.BufferControl(
+                self.buffer, search_buffer_control=search.control, preview_search=True
+            ),
             height=lambda: Dimension(min=1, max=min(MAX_INPUT_ROWS, size()[1] - 3)),
             wrap_lines=True,
             dont_extend_height=True,
@@ -223,16 +216,18 @@ class Editor:
         )
         live = window(live_fragments)
         choices = window(lambda: ANSI("\n".join(menu_lines())))
-        status = Window(FormattedTextControl(status_fragments), height=1)
-        rows: list[AnyContainer] = [
-            ConditionalContainer(live, Condition(lambda: bool(live_lines()))),
-            ConditionalContainer(choices, Condition(lambda: bool(menu_lines()))),
+        status = layout.Window(layout.FormattedTextControl(status_fragments), height=1)
+        rows: list[layout.AnyContainer] = [
+            layout.ConditionalContainer(live, Condition(lambda: bool(live_lines()))),
+            layout.ConditionalContainer(choices, Condition(lambda: bool(menu_lines()))),
             line,
             search,
             CompletionsMenu(max_height=8, scroll_offset=1),
-            ConditionalContainer(status, ~has_completions),
+            layout.ConditionalContainer(status, ~has_completions),
         ]
-        return Layout(HSplit(rows, align=VerticalAlign.TOP), focused_element=line)
+        return layout.Layout(
+            layout.HSplit(rows, align=layout.VerticalAlign.TOP), focused_element=line
+        )
 
     async def run(self, drawn: Callable[[], None]) -> None:
         """Shows the prompt until `stop`. `drawn` is called once it is on the screen."""

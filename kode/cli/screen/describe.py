@@ -7,22 +7,8 @@ screen, `run_render` elsewhere.
 import re
 from dataclasses import dataclass
 
+from kode import events
 from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
-from kode.events import (
-    AgentFinished,
-    AgentProgress,
-    ContextReduced,
-    Event,
-    MemoryChanged,
-    Notice,
-    PlanKept,
-    RetryScheduled,
-    Steered,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
-    Working,
-)
 from kode.messages import plural
 from kode.permissions.tool_names import verbs_of
 from kode.plain_text import clean
@@ -56,49 +42,49 @@ class EventLine:
         return f"{begin} · {self.outcome}" if self.outcome else begin
 
 
-def describe_event(event: Event, width: int) -> EventLine | None:
+def describe_event(event: events.Event, width: int) -> EventLine | None:
     """The line about an event; None for one that gets no line of its own: streamed text, a reply,
     the end of a turn. What a call or a subagent does takes at most `width` columns, and what kode
     itself says is whole."""
     match event:
-        case ToolStarted() | ToolFinished():
+        case events.ToolStarted() | events.ToolFinished():
             return describe_call(event, width)
-        case AgentProgress() | AgentFinished():
+        case events.AgentProgress() | events.AgentFinished():
             return describe_agent(event, width)
-        case Working() if event.what:
+        case events.Working() if event.what:
             return EventLine("…", one_line(event.what))
-        case Steered():
+        case events.Steered():
             return EventLine("", "Heard:", one_line(event.text))
-        case RetryScheduled():
+        case events.RetryScheduled():
             reason = f"{one_line(event.reason).rstrip('.')}. " if event.reason else ""
             number = f"attempt {event.attempt + 1} of {event.max_attempts}"
             text = f"{reason}Retrying in {duration(event.delay_s)} ({number})."
             return EventLine("", "", text, style="warning")
-        case ContextReduced():
+        case events.ContextReduced():
             what = "compacted" if event.kind == "compaction" else "old tool output dropped"
             before, after = count(event.tokens_before), count(event.tokens_after)
             is_smaller = event.tokens_after < event.tokens_before and after != before
             freed = "" if is_smaller else "nothing freed, "
             return EventLine("", "context:", f"{what}, {freed}{before} → {after} tokens")
-        case PlanKept():
+        case events.PlanKept():
             return EventLine(
                 "", "plan:", f"{plural(event.steps, 'step')}, in {one_line(event.path)}"
             )
-        case MemoryChanged(of_session=False):
+        case events.MemoryChanged(of_session=False):
             return EventLine("", "memory:", one_line(event.text))
-        case Notice():
+        case events.Notice():
             word, style = NOTICES[event.level]
             return EventLine("", word, one_line(event.text), style=style)
     return None
 
 
-def describe_call(event: ToolStarted | ToolFinished, width: int) -> EventLine:
+def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -> EventLine:
     """Verb, subject and outcome of a call. On a narrow screen the subject is cut first: people
     look for the outcome. Of a refused call the outcome is the first sentence of the reason."""
     doing, did = verbs_of(one_line(event.name))
     # A command says most at its beginning, a path at both ends.
     is_path = event.name not in ("shell", "delegate_tasks")
-    if isinstance(event, ToolStarted):
+    if isinstance(event, events.ToolStarted):
         return _fit(EventLine("…", doing, event.subject), width, is_path=is_path)
     if event.refused:
         why = event.refusals[0].reason if event.refusals else event.text
@@ -116,11 +102,11 @@ def describe_call(event: ToolStarted | ToolFinished, width: int) -> EventLine:
     return _fit(line, width, is_path=is_path)
 
 
-def describe_agent(event: AgentProgress | AgentFinished, width: int) -> EventLine:
+def describe_agent(event: events.AgentProgress | events.AgentFinished, width: int) -> EventLine:
     """What a subagent is doing, or how it ended."""
     used = f"{duration(event.elapsed_s)} · {count(event.tokens)} tokens"
     verb = f"Agent {event.index + 1}:"
-    if isinstance(event, AgentProgress):
+    if isinstance(event, events.AgentProgress):
         what = f"{one_line(event.goal)} · {event.activity}"
         return _fit(EventLine("…", verb, what, used), width)
     mark, style = ("●", "good") if event.status == "success" else ("✗", "error")
@@ -143,7 +129,7 @@ def _fit(
     return EventLine(line.mark, verb, subject, outcome, line.style)
 
 
-def not_kept_lines(event: ToolFinished) -> list[str]:
+def not_kept_lines(event: events.ToolFinished) -> list[str]:
     """What of a command's changes is not in the project, and why: a line for each reason that the
     person has not given."""
     return [
@@ -153,7 +139,7 @@ def not_kept_lines(event: ToolFinished) -> list[str]:
     ]
 
 
-def summary_line(event: TurnEnded) -> str:
+def summary_line(event: events.TurnEnded) -> str:
     """What a turn used, in one line."""
     changed, used = len(event.files_changed), event.usage
     known = bool(used.input_tokens or used.output_tokens)
@@ -168,7 +154,7 @@ def summary_line(event: TurnEnded) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def evidence_line(event: TurnEnded) -> str:
+def evidence_line(event: events.TurnEnded) -> str:
     """What was checked since the last edit, with results; "" for nothing."""
     since = [check for check in event.checks if check.after_last_edit]
     parts = [
@@ -179,7 +165,7 @@ def evidence_line(event: TurnEnded) -> str:
     return "not checked since the last edit" if event.checked == "not_since_last_edit" else ""
 
 
-def ending_line(event: TurnEnded) -> str:
+def ending_line(event: events.TurnEnded) -> str:
     if event.status == "interrupted":
         return "Stopped. Progress is saved; tell kode what to do next."
     if event.status == "timeout":
@@ -187,7 +173,7 @@ def ending_line(event: TurnEnded) -> str:
     return f"Error: {event.error or 'the turn failed for an unknown reason.'}"
 
 
-def is_reported(event: ToolFinished, memory: str) -> bool:
+def is_reported(event: events.ToolFinished, memory: str) -> bool:
     """Whether the last line about memory already describes a call: one is enough."""
     beginning = one_line(memory)[:MIN_SAME_CHARS]
     return not event.is_error and bool(beginning) and one_line(event.summary).startswith(beginning)

@@ -11,8 +11,6 @@ from kode.plain_text import clean
 
 MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
-MAX_PLAIN = 40
-"""Maximum lines of a list that can be searched, where nothing can be redrawn."""
 WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
 OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
 
@@ -36,14 +34,10 @@ def matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
     ]
 
 
-def _nothing(width: int) -> list[str]:
-    return []
-
-
 @dataclass
 class Menu:
     choices: Sequence[Choice]
-    above: Callable[[int], list[str]] = _nothing
+    above: Callable[[int], list[str]] = lambda width: []
     """The subject of the choice: painted lines for a width."""
     find: Callable[[str], Sequence[Choice]] | None = None
     """Narrows the choices to what is typed; without it, keys choose."""
@@ -70,13 +64,10 @@ class Menu:
         """Whether a key chooses; otherwise it is part of a line."""
         return self.find is None and not self.writing
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the choices are those behind a key."""
-        return self.pressed[:1] in self.behind
-
     def offered(self, typed: str = "") -> Sequence[Choice]:
         """The choices on the screen."""
+        if self.writing:
+            return ()
         if self.find is not None and typed.strip():
             return self.find(typed)
         return self.behind.get(self.pressed[:1], self.choices)
@@ -85,32 +76,29 @@ class Menu:
         """The choice whose key this is, or ends; None for the beginning of a key, and for one that
         means nothing."""
         pressed = self.pressed + key.lower()
-        choices = [choice for choice in self.offered() if choice.key]
-        keys = {choice.key: choice for choice in choices if choice.key.startswith(pressed)}
-        if pressed in keys and pressed not in self.behind:
-            return keys[pressed]
-        if keys:
+        choices = {choice.key: choice for choice in self.offered() if choice.key}
+        if pressed in choices and pressed not in self.behind:
+            return choices[pressed]
+        if any(name.startswith(pressed) for name in choices):
             self.pressed = pressed
         return None
 
     def highlighted(self, typed: str = "") -> Choice | None:
         """The choice of Enter; None if nothing is offered, or nothing was highlighted yet in a list
         that a key has opened."""
-        offered = () if self.writing else self.offered(typed)
-        if not offered:
-            return None
-        if self.is_open:
-            at = self._selected_behind
-            return offered[at % len(offered)] if at is not None else None
-        return offered[min(self.selected, len(offered) - 1)]
+        offered, at = self.offered(typed), self.selected
+        if self.pressed[:1] in self.behind:
+            return None if self._selected_behind is None else offered[self._selected_behind]
+        return offered[min(at, len(offered) - 1)] if offered else None
 
     def move(self, typed: str, by: int) -> None:
         """Highlights the next (1) or the previous (-1), wrapping around."""
-        if self.is_open:
+        count = len(self.offered(typed))
+        if self.pressed[:1] in self.behind:
             at = self._selected_behind
-            self._selected_behind = min(by, 0) if at is None else at + by
-        elif not self.writing and (offered := self.offered(typed)):
-            self.selected = (min(self.selected, len(offered) - 1) + by) % len(offered)
+            self._selected_behind = (min(by, 0) if at is None else at + by) % count
+        elif count:
+            self.selected = (min(self.selected, count - 1) + by) % count
 
     def write(self, on: bool) -> None:
         """Begins to write words, or goes back to the choices."""
@@ -124,8 +112,6 @@ class Menu:
     def plain_lines(self) -> list[str]:
         """The choices where lines are typed."""
         rows = [f"  [{word}] {clean(choice.text)}" for word, choice in self._by_word().items()]
-        if self.find is not None and len(rows) > MAX_PLAIN:
-            rows[MAX_PLAIN:] = [f"  … {len(rows) - MAX_PLAIN} more: type a name"]
         words = "or type what to do instead" if self.takes_words else ""
         below = self.hint if self.writing else words
         return [*rows, f"  {below}"] if below else rows
@@ -138,30 +124,22 @@ class Menu:
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:
-        """The lines, painted by `Screen.paint`: the subject, the choices around
-        the highlighted one, its preview."""
-        offered = () if self.writing else self.offered(typed)
-        current = self.highlighted(typed)
-        about = self.above(width)
+        """The lines, painted by `Screen.paint`: the subject, the choices around the highlighted
+        one, its preview."""
+        offered, current = self.offered(typed), self.highlighted(typed)
+        above = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        hint = OPENED if self.is_open else WRITING if self.writing and self.choices else self.hint
+        hint = WRITING if self.writing and self.choices else self.hint
+        if self.pressed[:1] in self.behind:
+            hint = OPENED
         below = [line for line in wrap_words(hint, width - 2) if line]
-        room = max(height - len(about) - len(preview) - len(below), 3)
-        position = offered.index(current) if current in offered else 0
-        start = max(0, min(position - room // 2, len(offered) - room))
-        blocks = []
-        for choice in offered[start : start + room]:
-            mark, key = "›" if choice is current else " ", f"{choice.key}  " if choice.key else ""
-            text = clean(choice.text).partition("\n")[0]
-            before = f"{mark} {key}"
-            room_for_text = width - len(before)
-            # An entry of a list may be cut; an answer must be readable to its end.
-            cut = self.find is not None
-            parts = [clip(text, room_for_text)] if cut else wrap_words(text, room_for_text)
-            row = f"{before}{parts[0]}"
-            first = paint("bold", row) if choice is current else row
-            blocks.append([first, *(" " * len(before) + part for part in parts[1:])])
-        at = position - start
+        blocks = [self._rows(choice, width) for choice in offered]
+        at = offered.index(current) if current in offered else 0
+        if current in offered:
+            blocks[at][0] = paint("bold", "›" + blocks[at][0][1:])
+        room = max(height - len(above) - len(preview) - len(below), 3)
+        start = max(0, min(at - room // 2, len(blocks) - room))
+        blocks, at = blocks[start : start + room], at - start
         while len(blocks) > 1 and sum(map(len, blocks)) > room:  # wrapped ones take more
             is_late = at > len(blocks) - 1 - at
             at -= is_late
@@ -170,5 +148,11 @@ class Menu:
         if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
         rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
-        rows += [paint("dim", f"  {line}") for line in below]
-        return [*about, *rows]
+        return [*above, *rows, *(paint("dim", f"  {line}") for line in below)]
+
+    def _rows(self, choice: Choice, width: int) -> list[str]:
+        before = f"  {choice.key}  " if choice.key else "  "
+        text, room = clean(choice.text).partition("\n")[0], width - len(before)
+        # An entry of a list may be cut; an answer must be readable to its end.
+        first, *more = [clip(text, room)] if self.find is not None else wrap_words(text, room)
+        return [f"{before}{first}", *(" " * len(before) + row for row in more)]

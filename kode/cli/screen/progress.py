@@ -7,25 +7,9 @@ Built from events; keeps nothing settled. `render` and `editor` show it.
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kode import events
 from kode.cli.screen.describe import describe_agent, describe_call
 from kode.cli.screen.lines import clip, count, money, one_line
-from kode.events import (
-    AgentFinished,
-    AgentProgress,
-    ContextReduced,
-    Event,
-    Replied,
-    RetryScheduled,
-    StepStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Working,
-)
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
@@ -46,7 +30,7 @@ STOP_COMMAND_COLUMNS = 70
 
 @dataclass
 class RunningCall:
-    started: ToolStarted
+    started: events.ToolStarted
     since: float
     output: str = ""
     """The end of what it has printed."""
@@ -57,7 +41,7 @@ class Progress:
     """What is happening, by the events so far. Times are of the caller's clock, in seconds."""
 
     running: dict[str, RunningCall] = field(default_factory=dict)
-    agents: dict[int, AgentProgress] = field(default_factory=dict)
+    agents: dict[int, events.AgentProgress] = field(default_factory=dict)
     since: float | None = None
     """When the turn started; None between turns."""
     thought: str = ""
@@ -75,37 +59,37 @@ class Progress:
         """Whether the last that came of the model was a thought."""
         return self.doing == THINKING
 
-    def take(self, event: Event, now: float) -> None:
+    def take(self, event: events.Event, now: float) -> None:
         """Notes what an event says of what is happening."""
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self.since = now
                 self.begin("", now)
-            case StepStarted() | RetryScheduled():
+            case events.StepStarted() | events.RetryScheduled():
                 self.begin(ASKING, now)
-            case Replied() | ContextReduced():
+            case events.Replied() | events.ContextReduced():
                 self.begin("", now)
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 self.begin(THINKING, now)
                 self.thought = (self.thought + event.text)[-MAX_THOUGHT_CHARS:]
-            case TextDelta():
+            case events.TextDelta():
                 self.begin("Answering", now)
-            case Working():
+            case events.Working():
                 self.begin(event.what, now)
-            case ToolStarted():
+            case events.ToolStarted():
                 self.running[event.call_id] = RunningCall(event, now)
-            case ToolOutput() if call := self.running.get(event.call_id):
+            case events.ToolOutput() if call := self.running.get(event.call_id):
                 whole = call.output.rpartition("\n")[0] + "\n" if call.output else ""
                 call.output = (whole + event.text + event.partial)[-MAX_OUTPUT_CHARS:]
-            case ToolFinished():
+            case events.ToolFinished():
                 self.running.pop(event.call_id, None)
                 if event.name == "delegate_tasks":  # those in the background are listed by /bg
                     self.agents.clear()
-            case AgentProgress():
+            case events.AgentProgress():
                 self.agents[event.index] = event
-            case AgentFinished():
+            case events.AgentFinished():
                 self.agents.pop(event.index, None)
-            case TurnEnded():
+            case events.TurnEnded():
                 self.clear()
 
     def begin(self, what: str, now: float) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, assert_never
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from kode import events
 from kode.cli.screen.describe import (
     EventLine,
     describe_agent,
@@ -25,29 +26,6 @@ from kode.cli.screen.details import Details
 from kode.cli.screen.lines import clip, duration, one_line, wrap_words
 from kode.cli.screen.progress import STOP, Progress
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
-from kode.events import (
-    FINISHED,
-    AgentFinished,
-    AgentProgress,
-    ContextReduced,
-    Event,
-    MemoryChanged,
-    Notice,
-    PlanKept,
-    Replied,
-    RetryScheduled,
-    SessionStarted,
-    Steered,
-    StepStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-    TurnStarted,
-    Working,
-)
 from kode.messages import Text, Thinking, calls_of
 from kode.plain_text import clean
 
@@ -80,7 +58,7 @@ class Renderer:
     """What is happening now."""
     unfolded: bool = False
     """Whether what the model has thought is shown whole (`--verbose`); else it is one line."""
-    held: list[MemoryChanged] | None = None
+    held: list[events.MemoryChanged] | None = None
     """While a command about memory runs: changes that it reports itself. None: they are shown."""
     in_prompt: ClassVar[bool] = True
     """Whether slash commands can be typed."""
@@ -96,7 +74,7 @@ class Renderer:
     _thought: bool = False
     """Whether thinking of the current step arrived as deltas."""
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
         try:
             self.details.take(event)
@@ -146,44 +124,43 @@ class Renderer:
         undecided = kind == "tool" and not self.progress.running
         return self._last == "person" if undecided else self._last not in (kind, "start")
 
-    def _show(self, event: Event) -> None:
+    def _show(self, event: events.Event) -> None:
         match event:
-            case SessionStarted() | StepStarted():
+            case events.SessionStarted() | events.StepStarted():
                 self._streamed = self._thought = False
                 self._why_again = ""
-            case TurnStarted():
+            case events.TurnStarted():
                 self._streamed = False
                 self._last = "person"
-            case Steered():
+            case events.Steered():
                 self._settle_thinking()
                 self.screen.print_prompt(event.text)
                 self._last = "person"
-            case TextDelta():
+            case events.TextDelta():
                 self._settle_thinking()
                 self._streamed = True
                 self._feed(event.text)
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 self._thought = True
-            case RetryScheduled():
+            case events.RetryScheduled():
                 self._retry(event)
-            case Replied():
+            case events.Replied():
                 self._replied(event)
-            case ToolFinished():
+            case events.ToolFinished():
                 self._finished(event)
-            case TurnEnded():
+            case events.TurnEnded():
                 self._ended(event)
-            case MemoryChanged(of_session=False) if self.held is not None:
+            case events.MemoryChanged(of_session=False) if self.held is not None:
                 self.held.append(event)
-            case MemoryChanged() | ContextReduced() | PlanKept() | Notice():
+            case events.MemoryChanged():
                 self._describe(event)
-                if isinstance(event, MemoryChanged) and not event.of_session:
-                    self._memory = event.text
-            case ToolStarted() | ToolOutput() | AgentProgress() | Working():
-                pass  # momentary: see `progress`
-            case AgentFinished():
+                self._memory = self._memory if event.of_session else event.text
+            case events.ContextReduced() | events.PlanKept() | events.Notice():
+                self._describe(event)
+            case events.AgentFinished():
                 self._agent_finished(event)
             case _:
-                assert_never(event)
+                pass  # momentary: see `progress`
 
     def _gap(self, kind: Kind) -> None:
         """Prints a blank line between different kinds."""
@@ -191,13 +168,13 @@ class Renderer:
             self.screen.print()
         self._last = kind
 
-    def _describe(self, event: Event, more: str = "") -> None:
+    def _describe(self, event: events.Event, more: str = "") -> None:
         """Prints the line that an event has, with how to undo it."""
         if (line := describe_event(event, self.screen.width)) is None:
             return
-        if self.in_prompt and isinstance(event, ContextReduced):
+        if self.in_prompt and isinstance(event, events.ContextReduced):
             more = " · /compact undo"
-        elif self.in_prompt and isinstance(event, MemoryChanged) and event.change_id:
+        elif self.in_prompt and isinstance(event, events.MemoryChanged) and event.change_id:
             more = f" · /memory undo {event.change_id[:8]}"
         self._gap("line")
         self.screen.print(line.text + more, line.style)
@@ -249,7 +226,7 @@ class Renderer:
         line = f"Thought{took}: {first}" if first else f"Thought{took}."
         self.screen.print(clip(line, self.screen.width), "dim")
 
-    def _retry(self, event: RetryScheduled) -> None:
+    def _retry(self, event: events.RetryScheduled) -> None:
         again = ""
         if event.discards_text:
             if self._streamed or self.progress.is_thinking:
@@ -260,7 +237,7 @@ class Renderer:
         self._describe(replace(event, reason="") if is_repeated else event, again)
         self._why_again = event.reason
 
-    def _replied(self, event: Replied) -> None:
+    def _replied(self, event: events.Replied) -> None:
         self._settle_thinking()
         if not self._streamed:
             for part in event.message.parts:
@@ -273,7 +250,7 @@ class Renderer:
         self._finish_text()
         self._streamed = False
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _finished(self, event: events.ToolFinished) -> None:
         screen, memory, self._memory = self.screen, self._memory, ""
         if is_reported(event, memory):
             return
@@ -311,19 +288,19 @@ class Renderer:
         else:
             screen.print_painted(f"{screen.paint(line.style, line.mark)} {line.text}")
 
-    def _agent_finished(self, event: AgentFinished) -> None:
+    def _agent_finished(self, event: events.AgentFinished) -> None:
         self._gap("tool")
         self._print_described(describe_agent(event, self.screen.width - 2))
         if event.summary and event.status != "success":
             self.screen.print(indent(event.summary, MAX_ERROR_LINES), "dim")
 
-    def _ended(self, event: TurnEnded) -> None:
+    def _ended(self, event: events.TurnEnded) -> None:
         self._settle_thinking()
         self._finish_text()
-        if event.status not in FINISHED:  # what was refused or failed stands above
+        if event.status not in events.FINISHED:  # what was refused or failed stands above
             self._gap("line")
             self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
-        if event.steps or event.status not in FINISHED:  # a command of a plug-in asks no model
+        if event.steps or event.status not in events.FINISHED:  # else no model was asked
             self._gap("line")
             self.screen.print(summary_line(event), "dim")
         if evidence := evidence_line(event):
@@ -340,7 +317,7 @@ class ProgressRenderer(Renderer):
     in_prompt: ClassVar[bool] = False
     _tick: asyncio.TimerHandle | None = None
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: events.Event) -> None:
         """Shows one event, or nothing. Never raises."""
         super().emit(event)
         if self.live_line and self.screen.rich_terminal:
@@ -366,7 +343,7 @@ class ProgressRenderer(Renderer):
     def _blocks(self, blocks: "list[Block]") -> None:
         """The answer is printed elsewhere."""
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _finished(self, event: events.ToolFinished) -> None:
         if event.refused:
             line = describe_call(event, self.screen.width - 2)
             self.screen.print(f"{line.mark} {replace(line, outcome='').text}")
@@ -378,7 +355,7 @@ class ProgressRenderer(Renderer):
         if self.unfolded and event.for_model and not reported:
             self.screen.print(indent(event.for_model, 20), "dim")
 
-    def _ended(self, event: TurnEnded) -> None:
+    def _ended(self, event: events.TurnEnded) -> None:
         self._settle_thinking()
         if evidence := evidence_line(event):
             self.screen.print(evidence, "dim")
