@@ -225,7 +225,7 @@ class BackgroundCommands:
         outcome = await command.running.ended()
         self._note_end(command, outcome)
         end = f"{command.name} has ended, {outcome}: {command.beginning.title}"
-        self.emit(Notice(text=f"{end} (/bg read {command.name} shows its output)", level="info"))
+        self.emit(Notice(text=f"{end} (/bg names the file of its output)", level="info"))
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, time.monotonic() - command.running.since

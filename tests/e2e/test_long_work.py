@@ -49,7 +49,7 @@ def wait_for(terminal: Terminal, path: Path) -> None:
         assert time.monotonic() < deadline, terminal.text
 
 
-def test_a_background_command_is_read_killed_and_asked_about(
+def test_a_background_command_is_listed_killed_and_asked_about(
     place: Place, repl: Callable[..., Terminal]
 ) -> None:
     serve = "echo serving; echo $$ > begun; exec sleep 600"
@@ -62,9 +62,7 @@ def test_a_background_command_is_read_killed_and_asked_about(
     terminal.type("\x02")
     terminal.until("moved to the background as bg1", "It serves.")
     terminal.type("/bg", "enter")
-    terminal.until("bg1  running", "     serving", "/bg kill ID stops a command")
-    terminal.type("/bg read 1", "enter")
-    terminal.until("Full output:")
+    terminal.until("bg1  running", "     serving", "/bg kill ID stops one")
     terminal.type("/bg kill bg1", "enter")
     terminal.until("Stopped bg1: echo serving")
     begun.unlink()
@@ -74,7 +72,7 @@ def test_a_background_command_is_read_killed_and_asked_about(
     terminal.until("Again.")
     terminal.until_gone("Ctrl-C stops")
     terminal.type("ctrl-d")
-    terminal.until("1 background command is still running:", "Quit and stop it?")
+    terminal.until("Still running: 1 background command", "Quit and stop it?")
     terminal.type("enter")
     terminal.until_gone("Quit and stop it?")
     terminal.type("/quit", "enter")

@@ -11,27 +11,22 @@ from typing import TYPE_CHECKING
 from kode import __version__
 from kode.cli.prompt.pickers import effort_line
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import (
-    bars,
-    cell_width,
-    clip,
-    cost_text,
-    count,
-    explain,
-    fit_table,
-    one_line,
-)
+from kode.cli.screen.lines import bars, clip, cost_text, count, explain, one_line
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError, UserError
 from kode.extensions.found_extensions import NONE, lines_of, rows_of
 from kode.messages import plural
+from kode.permissions.question import visible
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
-    from kode.extensions.mcp_server import McpServer
     from kode.session.spending import Spending, Spent
     from kode.undo.undo import FileDiff
+
+TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
+MAX_NAME_COLUMNS = 36
+ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 
 
 async def show_status(state: PromptState, argument: str) -> None:
@@ -40,27 +35,28 @@ async def show_status(state: PromptState, argument: str) -> None:
     session, provider = conversation.session, conversation.agent.provider
     window, name = provider.info.context_window, session.id or "not saved (--no-session)"
     used = f"{count(conversation.context_tokens)} of {count(window)} tokens"
-    rows = [
-        ("version", f"kode {__version__}, Python {platform.python_version()}"),
-        ("session", f"{name} · {plural(session.turns, 'turn')} · {used}"),
-        ("folder", str(conversation.place.cwd)),
-        *(("", f"also {folder}") for folder in conversation.config.add_dirs),
-        ("model", f"{provider.model} ({provider.name}{_address(conversation)})"),
-        ("effort", effort_line(conversation)),
-        ("mode", conversation.gate.mode),
-        ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
-        ("memory", await _memory(conversation)),
-        *_label_lines("instructions", await asyncio.to_thread(_instructions, conversation)),
-        *_label_lines(
-            "config",
-            [str(path) for path in conversation.settings.loaded.files] or ["no file, all defaults"],
-        ),
+    files = [str(path) for path in conversation.settings.loaded.files]
+    rows: dict[str, list[str]] = {
+        "version": [f"kode {__version__}, Python {platform.python_version()}"],
+        "session": [f"{name} · {plural(session.turns, 'turn')} · {used}"],
+        "folder": [
+            str(conversation.place.cwd),
+            *(f"also {it}" for it in conversation.config.add_dirs),
+        ],
+        "model": [f"{provider.model} ({provider.name}{_address(conversation)})"],
+        "effort": [effort_line(conversation)],
+        "mode": [conversation.gate.mode],
+        "sandbox": [await asyncio.to_thread(_sandbox, conversation)],
+        "memory": [await _memory(conversation)],
+        "instructions": await asyncio.to_thread(_instructions, conversation),
+        "config": files or ["no file, all defaults"],
+    }
+    pairs = [
+        (label if number == 0 else "", one_line(line))
+        for label, lines in rows.items()
+        for number, line in enumerate(lines)
     ]
-    state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
-
-
-def _label_lines(name: str, lines: list[str]) -> list[tuple[str, str]]:
-    return [(name if number == 0 else "", line) for number, line in enumerate(lines)]
+    state.screen.print(explain(pairs, state.screen.width))
 
 
 def _address(conversation: "Conversation") -> str:
@@ -97,24 +93,12 @@ async def _memory(conversation: "Conversation") -> str:
 
 def _instructions(conversation: "Conversation") -> list[str]:
     from kode.extensions.review import read_instructions
-    from kode.prompts import INSTRUCTIONS_CUT
 
     if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
-    project_instructions = read_instructions(conversation.place.home, conversation.place.cwd)
-    lines = project_instructions.described(conversation.place.cwd) or [
-        "none; /init writes AGENTS.md"
-    ]
-    section, opening = project_instructions.section, conversation.context.opening
-    cut = section[: conversation.agent.provider.info.context_window] + INSTRUCTIONS_CUT
-    if opening and opening.get("instructions", "") not in (section, cut):
-        lines.append("changed since this session read them; /new reads them again")
-    return lines + ([project_instructions.warning] if project_instructions.warning else [])
-
-
-MAX_NAME_COLUMNS = 36
-"""Maximum width for the name of a row."""
-TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
+    instructions = read_instructions(conversation.place.home, conversation.place.cwd)
+    lines = instructions.described(conversation.place.cwd) or ["none; /init writes AGENTS.md"]
+    return [*lines, *filter(None, [instructions.warning])]
 
 
 async def show_context(state: PromptState, argument: str) -> None:
@@ -124,8 +108,7 @@ async def show_context(state: PromptState, argument: str) -> None:
     width = state.screen.width - 1
     head = f"{count(used)} of {count(size)} tokens are used ({used / max(1, size):.0%})."
     rows = [*parts.items(), ("free", max(size - used, 0))]
-    for line in [clip(head, width), *bars(rows, size, width)]:
-        state.screen.print(line)
+    state.screen.print("\n".join([clip(head, width), *bars(rows, size, width)]))
     compacts_at = int(size * conversation.config.context.compact_at)
     text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
     text += "/new starts over with only system prompt, tools and memory."
@@ -135,54 +118,43 @@ async def show_context(state: PromptState, argument: str) -> None:
 async def show_cost(state: PromptState, argument: str) -> None:
     """Shows tokens and money by model: of the last turn, the session, the day."""
     spending = await state.conversation.spending()
-    for line in cost_lines(spending, state.screen.width - 1):
-        state.screen.print(line)
+    state.screen.print(cost_table(spending, state.screen.width))
 
 
-def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
-    """A table: a row per model, and a total if there are several."""
-    rows: list[tuple[str, ...]] = [("", "cost", "in", "cached", "out", "thinking", "requests")]
+def cost_table(spending: "Mapping[str, Spending]", width: int) -> str:
+    """A row per model, and a total if there are several."""
+    rows = []
     for scope, by_model in spending.items():
-        title = TITLES[scope]
-        if len(by_model) == 1:
-            ((model, spent),) = by_model.items()
-            rows.append(_cost_row(f"{title} · {one_line(model)}", spent))
-            continue
-        rows.append(_cost_row(title, by_model.total))
-        rows += [_cost_row(f"  {one_line(model)}", spent) for model, spent in by_model.items()]
-    lines = fit_table(rows, width, right=range(1, len(rows[0])))
-    unpriced = [m for m, spent in spending["session"].items() if spent.unpriced]
-    if unpriced:
-        names_shown = ", ".join(map(one_line, unpriced))
-        lines.append(f"Not counted: {names_shown}, whose price is unknown (`prices` sets it).")
-    return lines
+        is_only = len(by_model) == 1
+        if not is_only:
+            rows.append((TITLES[scope], _spent(by_model.total)))
+        for model, spent in by_model.items():
+            before = f"{TITLES[scope]} · " if is_only else "  "
+            rows.append((clip(f"{before}{one_line(model)}", MAX_NAME_COLUMNS), _spent(spent)))
+    unpriced = [one_line(name) for name, spent in spending["session"].items() if spent.unpriced]
+    note = f"\nNo price known for {', '.join(unpriced)}: set `prices`." if unpriced else ""
+    return explain(rows, width) + note
 
 
-def _cost_row(name: str, spent: "Spent") -> tuple[str, ...]:
+def _spent(spent: "Spent") -> str:
     usage = spent.usage
-    return (
-        clip(name, MAX_NAME_COLUMNS),
-        cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
-        count(usage.input_tokens),
-        f"{usage.cached_tokens / usage.input_tokens:.0%}" if usage.input_tokens else "-",
-        count(usage.output_tokens),
-        count(usage.thinking_tokens),
-        str(spent.requests),
-    )
+    cached = usage.cached_tokens / max(usage.input_tokens, 1)
+    thinking = f" ({count(usage.thinking_tokens)} thinking)" if usage.thinking_tokens else ""
+    cost = cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0)
+    sent = f"{count(usage.input_tokens)} in, {cached:.0%} cached"
+    received = f"{count(usage.output_tokens)} out{thinking}"
+    return f"{cost} · {sent} · {received} · {plural(spent.requests, 'request')}"
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
-    """Shows this session's file changes in colour; `/diff FILE` shows one. Anything longer than the
-    screen goes to the pager."""
+    """Shows this session's file changes in colour, or those of the files that are named so.
+    Anything longer than the screen goes to the pager."""
     # In a thread: comparing long files takes a while, and a turn may be running.
     diffs = await asyncio.to_thread(state.conversation.diffs)
+    diffs = [diff for diff in diffs if argument in diff.path]
     if not diffs:
-        state.screen.print("No files changed through tools in this session.", "dim")
-        return
-    if argument:
-        diffs = [diff for diff in diffs if argument in diff.path]
-    if not diffs:
-        state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
+        named = f" with {one_line(argument)!r} in its name" if argument else ""
+        state.screen.print(f"No file{named} was changed by tools in this session.", "dim")
         return
     text = render_diffs(state.screen, diffs)
     if not (state.is_long(text) and await state.page(text)):
@@ -194,17 +166,10 @@ def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
     from kode.cli.screen.diffs import painted_diff
 
     added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
-    lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
-    width = min(max(cell_width(one_line(file_diff.path)) for file_diff in diffs), 60)
-    for diff in diffs:
-        name = one_line(diff.path)
-        pad = " " * max(width - cell_width(name), 0)
-        lines.append(f"  {name}{pad}  +{diff.count('+')} -{diff.count('-')}")
-    lines += ["", *(painted_diff(screen, file_diff.text, headings=True) for file_diff in diffs)]
-    return "\n".join(lines)
-
-
-ABOUT_COLUMNS = 60  # beside a name, in 80 columns
+    head = screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")
+    rows = [(one_line(it.path), f"+{it.count('+')} -{it.count('-')}") for it in diffs]
+    painted = [painted_diff(screen, diff.text, headings=True) for diff in diffs]
+    return "\n".join([head, explain(rows, screen.width), "", *painted])
 
 
 async def show_extensions(state: PromptState, argument: str) -> None:
@@ -213,9 +178,9 @@ async def show_extensions(state: PromptState, argument: str) -> None:
     conversation, screen = state.conversation, state.screen
     await conversation.start()
     assert conversation.catalog is not None
-    if argument and argument not in (*NONE, "mcp"):
-        kinds = ", ".join((*NONE, "mcp"))
-        raise UserError(f"/extensions takes {kinds}, not {one_line(argument)!r}.")
+    kinds = (*NONE, "mcp")
+    if argument and argument not in kinds:
+        raise UserError(f"/extensions takes {', '.join(kinds)}, not {one_line(argument)!r}.")
     for kind in NONE:
         if argument in ("", kind):
             screen.print(kind, "bold")
@@ -239,27 +204,18 @@ def extension_commands(state: PromptState) -> Mapping[str, str]:
 
 def _show_servers(state: PromptState) -> None:
     """Shows this session's MCP servers: their state, tools, and what is off."""
-    from kode.permissions.question import visible
-
     extensions, screen = state.conversation.extensions, state.screen
     servers = list(extensions.servers.values()) if extensions is not None else []
     for server in servers:
-        screen.print(clip(f"  {one_line(visible(_describe_server(server)))}", screen.width))
+        offers = f"{plural(len(server.definitions), 'tool')} ({server.entry.origin})"
+        about = offers if server.runs else f"off: {server.fault or 'not started yet'}"
+        screen.print(clip(f"  {one_line(visible(f'{server.name}  {about}'))}", screen.width))
         if server.held:
-            held = ", ".join(map(visible, server.held))
-            screen.print(
-                f"    off, since changed: {held} · kode mcp approve {server.name}", "warning"
-            )
+            names = ", ".join(map(visible, server.held))
+            how = f"kode mcp approve {server.name}"
+            screen.print(f"    off, since changed: {names} · {how}", "warning")
     if extensions is not None and extensions.untrusted:
         names = ", ".join(map(visible, extensions.untrusted))
         screen.print(f"  Not approved: {names} · kode extensions approve", "warning")
     if not servers:
         screen.print("  No MCP servers here. `kode mcp add NAME URL` configures one.")
-
-
-def _describe_server(server: "McpServer") -> str:
-    if not server.runs:
-        return f"{server.name}  off: {server.fault or 'not started yet'}"
-    offers = [plural(len(server.definitions), "tool")]
-    offers += [plural(len(server.prompts), "prompt")] if server.prompts else []
-    return f"{server.name}  {', '.join(offers)}  ({server.entry.origin})"

@@ -17,7 +17,6 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, duration, one_line
 from kode.errors import UserError
 from kode.messages import plural
-from kode.plain_text import clean
 from kode.programs import start_program
 from kode.tools.background import BackgroundCommand
 from kode.tools.output import Capture
@@ -112,24 +111,20 @@ async def run_typed(state: PromptState, command: str) -> None:
     conversation.attach_command(command, note)
 
 
-SHOWN_LINES = 40
-"""Lines printed from the end of an output if there is no pager."""
-
-USAGE = "/bg lists background commands, /bg read ID shows an output, /bg kill ID stops one."
+USAGE = "/bg kill ID stops one; all stop with kode."
 
 
 async def background(state: PromptState, argument: str) -> None:
-    """Lists what runs in the background, reads or kills one. Raises: UserError."""
+    """Lists what runs in the background, with the file of its output, or kills one. Raises:
+    UserError."""
     commands, screen = state.conversation.commands, state.screen
     match argument.split():
         case []:
             for command in commands.commands:
                 screen.print(_row(command, screen.width))
-                if last := one_line(command.last_line()):
-                    screen.print(clip(f"     {last}", screen.width), "dim")
-            screen.print(USAGE if commands.commands else f"No background commands. {USAGE}", "dim")
-        case ["read", name]:
-            await _read(state, commands.find(name))
+                for line in filter(None, (one_line(command.last_line()), command.output_path)):
+                    screen.print(f"     {line}", "dim")
+            screen.print(USAGE if commands.commands else "No background commands.", "dim")
         case ["kill", name]:
             command = commands.find(name)
             stopped = "Stopped" if command.runs else "Ended already:"
@@ -164,15 +159,3 @@ def _row(command: BackgroundCommand, width: int) -> str:
     status = "running" if command.runs else command.outcome
     text = f"{command.name}  {status} · {duration(seconds)} · {one_line(command.running.command)}"
     return clip(text, width)
-
-
-async def _read(state: PromptState, command: BackgroundCommand) -> None:
-    text = clean(command.running.output()).rstrip("\n") or "(no output yet)"
-    path = f"\nFull output: {command.output_path}" if command.output_path else ""
-    head = _row(command, state.screen.width)
-    if state.is_long(text) and await state.page(f"{head}\n\n{text}\n{path}", at_end=True):
-        return
-    lines = text.split("\n")
-    omitted = [f"… {plural(len(lines) - SHOWN_LINES, 'line')} before"]
-    shown = [*omitted, *lines[-SHOWN_LINES:]] if len(lines) > SHOWN_LINES else lines
-    state.screen.print("\n".join([head, *shown, path]).rstrip("\n"))

@@ -295,7 +295,7 @@ _ROWS = (
     SlashCommand("/rewind", "rewind files or conversation", rewind, "[NUMBER or undo]"),
     SlashCommand("/diff", "show this session's changes", show_diff, "[FILE]", True),
     SlashCommand("/extensions", "skills, commands, hooks, MCP servers", show_extensions, "[KIND]"),
-    SlashCommand("/bg", "what runs in the background", background, "[read ID, kill ID]", True),
+    SlashCommand("/bg", "what runs in the background", background, "[kill ID]", True),
     SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
     SlashCommand("/quit", "quit", leave, while_busy=True),
 )

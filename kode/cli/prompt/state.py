@@ -19,7 +19,7 @@ from kode.cli.flags import MODES
 from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.progress import STOP, spinner_line, status_line
 from kode.cli.screen.render import Renderer
-from kode.cli.screen.screen import Screen, ring_terminal
+from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import Text, plural
 from kode.programs import find_program
@@ -330,14 +330,6 @@ class RunningPrompt:
     @property
     def _state(self) -> PromptState | None:
         return getattr(self.screen.editor, "state", None)
-
-    def watch(self, is_watched: bool) -> None:
-        """Says whether anybody sees it."""
-        self.screen.watched = is_watched
-
-    def ring(self, terminal: str) -> None:
-        """Rings for the person in another terminal of theirs, by its file."""
-        ring_terminal(terminal)
 
     def leave(self) -> None:
         """Ends it in good order."""

@@ -77,15 +77,6 @@ def drop_typed(stream: TextIO) -> None:
 BELL = "\a"
 
 
-def ring_terminal(terminal: str) -> None:
-    """Rings the bell of another terminal of the person's, by its file; not where it is gone, or
-    another person's."""
-    flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-    with suppress(OSError), open(os.open(terminal, flags), "wb", buffering=0) as file:
-        if file.isatty() and os.fstat(file.fileno()).st_uid == os.getuid():
-            file.write(BELL.encode())
-
-
 STYLES = {
     "bold": "bold",
     "dim": "dim",
@@ -272,13 +263,11 @@ class Screen:
             console.print(renderable)
         lines = [
             _END.sub(lambda end: "".join(_STYLES.findall(end[0])), line)
+            if _STYLES.sub("", line).strip()
+            else ""
             for line in capture.get().split("\n")
         ]
-        while lines and not _STYLES.sub("", lines[-1]).strip():
-            lines.pop()
-        while lines and not _STYLES.sub("", lines[0]).strip():
-            lines.pop(0)
-        return "\n".join(lines)
+        return "\n".join(lines).strip("\n")
 
     def rendered_lines(self, lines: "Iterable[Text]") -> str:
         """Paints lines of `rich` that have their width already."""
@@ -323,10 +312,17 @@ class Screen:
                 asked.cancel()
             await asyncio.gather(typing, asking, return_exceptions=True)
 
-    def notify(self) -> None:
-        """Rings for a person who is elsewhere."""
-        if self.notifies and self.editor is not None and self.editor.idle_s() >= AWAY_AFTER_S:
-            self.control(BELL)
+    def notify(self, terminal: str = "") -> None:
+        """Rings for a person who is elsewhere; with the file of another terminal of theirs, there,
+        as long as it is theirs."""
+        if not terminal:
+            if self.notifies and self.editor is not None and self.editor.idle_s() >= AWAY_AFTER_S:
+                self.control(BELL)
+            return
+        flags = os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+        with suppress(OSError), open(os.open(terminal, flags), "wb", buffering=0) as file:
+            if file.isatty() and os.fstat(file.fileno()).st_uid == os.getuid():
+                file.write(BELL.encode())
 
     async def quiet(self) -> None:
         """Waits until nothing was typed for `QUIET_S`, so that no stray key answers a question."""

@@ -166,7 +166,7 @@ class Companion(Reporter):
                     self._answer(json.loads(payload))
                 elif kind == holder.VIEWERS and self.options.prompt is not None:
                     self.watching = payload[0]
-                    self.options.prompt.watch(self.watching > 0)
+                    self.options.prompt.screen.watched = self.watching > 0
         self._leave()
 
     def _answer(self, answer: Any) -> None:
@@ -212,8 +212,8 @@ class Companion(Reporter):
     def _notify(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""
         notifies = self.opened is not None and self.opened.config.repl.notify
-        if notifies and not self.watching and self.options.prompt is not None:
-            self.options.prompt.ring(self.spec.tty)
+        if notifies and self.spec.tty and not self.watching and self.options.prompt:
+            self.options.prompt.screen.notify(self.spec.tty)
 
 
 def options_of(spec: Spec) -> RunOptions:

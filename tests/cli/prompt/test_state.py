@@ -62,6 +62,35 @@ class Chat:
             await asyncio.sleep(0.001)
 
 
+class Typist:
+    """Answers the questions of commands, and keeps what is sent to the terminal."""
+
+    asking = away = False
+
+    def __init__(self, stream, *answers):
+        self.stream = stream
+        self.answers = list(answers)
+        self.sent = ""
+
+    def print_above(self, text):
+        self.stream.write(text)
+
+    def redraw(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def idle_s(self):
+        return 60.0
+
+    def control(self, sequence):
+        self.sent += sequence
+
+    async def read_answer(self, label, menu=None):
+        return self.answers.pop(0)
+
+
 @pytest.fixture
 def chat(tmp_path):
     return Chat(tmp_path)
@@ -487,7 +516,7 @@ async def test_extensions_lists_each_kind_or_one(chat):
         ("/undo", "restored calc.py"),
         ("/redo", "brought back calc.py"),
         ("/undo 3", "/undo takes no argument"),
-        ("/diff nothing.py", "No changed file has 'nothing.py' in its name."),
+        ("/diff nothing.py", "No file with 'nothing.py' in its name was changed"),
         ("/diff calc", "+     return a + b"),
         ("/permissions plan", "Mode: plan. Read-only:"),
         ("/plan", "Mode: plan."),
@@ -601,26 +630,6 @@ def kept_session(home, cwd, session_id, task):
     (folder / f"{session_id}.jsonl").write_text(
         "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     )
-
-
-class Typist:
-    """Answers the questions of commands."""
-
-    asking = False
-    away = False
-
-    def __init__(self, stream, *answers):
-        self.stream = stream
-        self.answers = list(answers)
-
-    def print_above(self, text):
-        self.stream.write(text)
-
-    def redraw(self):
-        pass
-
-    async def read_answer(self, label, menu=None):
-        return self.answers.pop(0)
 
 
 @pytest.mark.parametrize(
