@@ -5,7 +5,6 @@ difference in `git diff`.
 """
 
 import asyncio
-import io
 import json
 import re
 import sys
@@ -32,6 +31,7 @@ from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary
 from tests.cli.some_events import ALL_EVENTS, ended
+from tests.cli.terminals import make_screen
 from tests.e2e.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
@@ -44,14 +44,7 @@ def readable(text: str) -> str:
 
 
 def plain_screen(width: int = 80, **more: object) -> Screen:
-    return Screen(
-        stream=io.StringIO(),
-        rich_terminal=False,
-        color=False,
-        columns=lambda: width,
-        rows=lambda: 24,
-        **more,
-    )
+    return make_screen(width, **more)
 
 
 async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:

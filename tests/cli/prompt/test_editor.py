@@ -1,7 +1,6 @@
 """The keys of a question: what answers it, and what stays of one that disappears."""
 
 import asyncio
-import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,7 +15,7 @@ from kode.cli.prompt.keys import bindings
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.render import Renderer
-from kode.cli.screen.screen import Screen
+from tests.cli.terminals import make_screen
 
 
 def question() -> Menu:
@@ -27,13 +26,7 @@ def question() -> Menu:
 
 @asynccontextmanager
 async def prompt() -> AsyncIterator[tuple[Editor, PipeInput]]:
-    screen = Screen(
-        stream=io.StringIO(),
-        rich_terminal=True,
-        color=False,
-        columns=lambda: 80,
-        rows=lambda: 24,
-    )
+    screen = make_screen(rich_terminal=True)
     state = PromptState(screen, Renderer(screen), {})
     with create_pipe_input() as keys, create_app_session(input=keys):
         editor = Editor(state, DummyCompleter(), bindings)

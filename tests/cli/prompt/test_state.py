@@ -15,13 +15,13 @@ from kode.cli.prompt.slash import COMMANDS, FIRST
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import command_of, open_conversation, run_turn, submit
 from kode.cli.screen.render import Renderer
-from kode.cli.screen.screen import Screen
 from kode.errors import SessionError
 from kode.events import MemoryChanged
 from kode.memory.statement import Change, Outcome
 from kode.messages import Text
 from kode.providers.server import Offer
 from tests.cli.fake_conversation import FakeConversation
+from tests.cli.terminals import make_screen
 from tests.pictures import png
 from tests.tables import for_each
 
@@ -31,13 +31,7 @@ class Chat:
 
     def __init__(self, tmp_path, width=80):
         self.stream = io.StringIO()
-        screen = Screen(
-            stream=self.stream,
-            rich_terminal=False,
-            color=False,
-            columns=lambda: width,
-            rows=lambda: 24,
-        )
+        screen = make_screen(width, stream=self.stream)
         renderer = Renderer(screen)
         self.talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
         self.state = PromptState(screen, renderer, COMMANDS, opened=self.talk)
@@ -96,13 +90,6 @@ def chat(tmp_path):
     return Chat(tmp_path)
 
 
-async def test_a_message_becomes_a_turn(chat):
-    text = await chat.type("echo")
-
-    assert chat.talk.asked == ["echo"]
-    assert "You said: echo" in text
-
-
 async def test_a_pasted_block_does_not_count_as_typed(chat):
     pastes = Pastes()
     chat.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
@@ -114,13 +101,6 @@ async def test_a_pasted_block_does_not_count_as_typed(chat):
     assert chat.talk.typed == "echo"
     chat.state.steering.append(line)
     assert chat.state.take_steering() == [Text(text=pastes.unfold(line), typed=line)]
-
-
-async def test_the_text_kode_writes_for_init_is_not_typed(chat):
-    await chat.type("/init  briefly")
-
-    assert chat.talk.typed == "/init briefly"
-    assert len(chat.talk.asked[-1]) > 500
 
 
 async def test_lines_typed_during_a_turn_are_sent_in_order(chat):
@@ -185,21 +165,6 @@ async def test_messages_typed_while_it_opens_come_before_later_ones(chat):
     await chat.settled()
 
 
-async def test_a_resumed_session_names_itself_and_its_turns(chat):
-    async def opening():
-        return chat.talk
-
-    chat.state.opened = None
-    open_conversation(chat.state, opening)
-    await chat.settled()
-    assert chat.text == ""
-
-    chat.talk.turns = chat.talk.session.turns = 3
-    open_conversation(chat.state, opening)
-    await chat.settled()
-    assert "Resumed 20260101-000000-abcdef (3 turns).\n" in chat.text
-
-
 async def test_a_conversation_that_cannot_be_opened_ends_the_repl(chat):
     async def opening():
         raise SessionError("No key. Run `kode init`.")
@@ -239,18 +204,6 @@ async def test_an_unread_message_returns_to_the_line_when_stopped(chat):
     assert chat.state.live(80, 10) == [("queued", "queued: then this (Up to edit)")]
     assert chat.talk.asked == []
     assert chat.text == ""
-
-
-async def test_a_message_already_begun_does_not_return_when_stopped(chat):
-    line = []
-    await chat.running()
-    chat.state.editor = SimpleNamespace(put_back=line.append)
-
-    submit(chat.state, "later", later=True)
-    chat.state.interrupt()
-    await chat.settled()
-
-    assert line == ["later"]
 
 
 async def test_steering_that_no_step_took_becomes_the_next_message(chat):
@@ -328,23 +281,6 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(chat):
     assert chat.text.endswith("Resume with: kode -r 20260101-000000-abcdef\n")
 
 
-async def test_a_session_without_a_turn_offers_no_resume(chat):
-    await finish(chat.state)
-
-    assert "Resume" not in chat.text
-
-
-async def test_an_error_of_a_command_is_one_line(chat):
-    fault = SessionError("There is no such entry. Try `/memory show`.")
-
-    async def fail(argv):
-        raise fault
-
-    chat.talk.memory_command = fail
-
-    assert f"Error: {fault}\n" in await chat.type("/memory x")
-
-
 async def test_a_fault_in_kode_leaves_the_prompt_alive(chat, monkeypatch, tmp_path):
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
     chat.talk.diffs = lambda: 1 // 0
@@ -377,6 +313,8 @@ async def test_an_unknown_command_names_the_nearest_one(chat, typed, nearest):
         ("#!/bin/sh", None),
         ("# Title\n\nA text that was pasted.", None),
         ("exit code 3, why?", None),
+        ("/usr/bin/env is missing", None),
+        ("/help me", ("/help", "me")),
         ("?!", None),
     ],
 )
@@ -455,20 +393,6 @@ async def test_a_level_sets_how_much_the_model_thinks(chat, typed, effort):
     assert chat.talk.effort == effort
 
 
-async def test_only_the_question_is_shown_while_a_command_asks(chat, monkeypatch):
-    monkeypatch.setattr(type(chat.state.screen), "asking", True)
-    chat.state.job = asyncio.ensure_future(asyncio.Event().wait())
-    assert chat.state.live(80, 10) == []
-    chat.state.job.cancel()
-
-
-async def test_a_path_is_no_command(chat):
-    await chat.type("/usr/bin/env is missing")
-
-    assert chat.talk.asked == ["/usr/bin/env is missing"]
-    assert command_of("/help me") == ("/help", "me")
-
-
 @pytest.mark.parametrize(
     ("typed", "said"), [("/", "It needs a name. /help lists"), ("!", "!ls"), ("! ", "!ls")]
 )
@@ -487,13 +411,6 @@ async def test_help_lists_the_first_commands_and_every_key(chat):
     text += await chat.type("/help keys")
     assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
     assert (paths.documents() / "repl.md").is_file()
-
-
-async def test_help_fits_a_small_screen(tmp_path):
-    text = await Chat(tmp_path, width=80).type("/help")
-
-    assert text.count("\n") <= 22  # with the prompt and the status line: 24 rows
-    assert max(map(len, text.splitlines())) <= 80
 
 
 async def test_extensions_lists_each_kind_or_one(chat):
@@ -550,12 +467,6 @@ async def test_an_unknown_model_is_used_with_a_warning(chat, monkeypatch, typed,
     assert (unknown in text.replace("\n", " ")) is (near is not None)
 
 
-async def test_a_compaction_is_told_what_to_keep(chat):
-    await chat.type("/compact the port numbers")
-
-    assert chat.talk.wish == "the port numbers"
-
-
 async def test_own_shell_commands_go_with_the_next_message(chat):
     text = await chat.type("!echo hi; exit 2")
 
@@ -575,23 +486,6 @@ async def test_a_picture_too_large_is_shrunk_and_announced(chat, tmp_path):
 
     assert "shot.png, 1568×3" in text
     assert "I see shot.png." in text
-
-
-async def test_stopping_an_own_shell_command_is_said(chat):
-    submit(chat.state, "!printf 'Go on? '; sleep 60")
-    while not chat.state.unfinished:
-        await asyncio.sleep(0.001)
-
-    chat.state.interrupt()
-    await chat.settled()
-
-    assert "Stopped.\n" in chat.text
-
-
-async def test_quit_leaves(chat):
-    await chat.type("/quit")
-
-    assert chat.state.leaving
 
 
 def kept_session(home, cwd, session_id, task):
@@ -663,16 +557,6 @@ async def test_a_command_about_memory_tells_of_its_change_once(chat):
     assert text.count("added to user") == 1
     assert "undo with: /memory undo 1" in text
     assert text.count("memory: merged elsewhere") == 1
-
-
-async def test_sessions_lists_what_was_asked_in_this_directory(chat, tmp_path):
-    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    kept_session(tmp_path, tmp_path / "other", "20260101-000000-bbbbbb", "something else")
-
-    text = await chat.type("/sessions")
-
-    assert "[1] Jan 01 00:00      fix the parser\n" in text
-    assert "something else" not in text
 
 
 @pytest.mark.parametrize("typed", ["/new fix the tests", "/cost today", "/quit now"])

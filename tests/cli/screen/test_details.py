@@ -1,22 +1,14 @@
-import io
-
 import pytest
 
 from kode.cli.screen.details import MAX_CHARS, MAX_ENTRIES, Details
-from kode.cli.screen.screen import Screen
 from kode.events import Replied, ThinkingDelta, ToolFinished
 from kode.messages import Message, Thinking, Usage
+from tests.cli.terminals import make_screen
 
 
 @pytest.fixture
 def screen():
-    return Screen(
-        stream=io.StringIO(),
-        rich_terminal=False,
-        color=False,
-        columns=lambda: 60,
-        rows=lambda: 24,
-    )
+    return make_screen(60)
 
 
 def replied(thinking=""):

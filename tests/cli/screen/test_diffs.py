@@ -1,4 +1,3 @@
-import io
 import re
 
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import strategies as st
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import cell_width
-from kode.cli.screen.screen import Screen
+from tests.cli.terminals import make_screen
 
 DIFF = """--- a/calc.py
 +++ b/calc.py
@@ -24,13 +23,7 @@ DIFF = """--- a/calc.py
 
 
 def screen(*, width=80, color=False):
-    return Screen(
-        stream=io.StringIO(),
-        rich_terminal=color,
-        color=color,
-        columns=lambda: width,
-        rows=lambda: 24,
-    )
+    return make_screen(width, color=color)
 
 
 def plain(text):
@@ -50,10 +43,6 @@ def test_an_outcome_has_line_numbers_and_no_headers():
     ]
 
 
-def test_a_narrow_window_drops_the_line_numbers():
-    assert "  -     return a - b" in painted_diff(screen(width=30), DIFF, 40).split("\n")
-
-
 def test_only_like_lines_have_their_differing_letters_marked():
     text = painted_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
 
@@ -71,16 +60,6 @@ def test_changed_lines_have_the_colours_of_their_syntax():
     assert "\x1b[2m# end\x1b[0m" in text
 
 
-def test_old_and_new_lines_are_parsed_apart():
-    diff = '--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,3 @@\n-"""a\n+x = 1\n+"""b\n end"""\n'
-
-    painted = painted_diff(screen(color=True), diff)
-
-    assert '\x1b[1;31m-\x1b[0m \x1b[35m"""a\x1b[0m' in painted
-    assert "\x1b[94m1\x1b[0m" in painted
-    assert '\x1b[35mend"""\x1b[0m' in painted
-
-
 @pytest.mark.parametrize("name", ["notes", "x.unknown", "/dev/null"])
 def test_an_unknown_language_has_no_syntax(name):
     painted = painted_diff(screen(color=True), f"--- {name}\n+++ {name}\n@@ -0,0 +1 @@\n+return 1")
@@ -96,10 +75,6 @@ def test_code_that_would_take_long_has_no_syntax():
     assert "\x1b[94m" not in painted
 
 
-def test_colour_changes_nothing_else():
-    assert plain(painted_diff(screen(color=True), DIFF)) == painted_diff(screen(), DIFF)
-
-
 def test_an_unlimited_diff_leaves_nothing_out():
     diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
 
@@ -113,12 +88,6 @@ def test_signs_count_only_within_a_hunk():
 
     assert "\x1b[1;31m-\x1b[0m \x1b[2m-- a comment\x1b[0m" in painted
     assert "  1 - -- a comment" in painted_diff(screen(), diff, 40)
-
-
-def test_the_diff_of_several_files_names_them():
-    text = painted_diff(screen(), DIFF + DIFF.replace("calc", "other"), 40)
-
-    assert "  other.py" in text.split("\n")
 
 
 def test_a_very_long_line_takes_few_rows():

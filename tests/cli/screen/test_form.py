@@ -1,10 +1,8 @@
-import io
-
 import pytest
 
 from kode.cli.screen.question import make_elicit
-from kode.cli.screen.screen import Screen
 from kode.extensions.mcp_config import ElicitField, ElicitForm
+from tests.cli.terminals import make_screen
 
 
 class Person:
@@ -42,13 +40,7 @@ FIELDS = (
 
 async def filled(*answers, **form):
     person = Person(*answers)
-    screen = Screen(
-        stream=io.StringIO(),
-        rich_terminal=True,
-        color=False,
-        columns=lambda: 80,
-        rows=lambda: 40,
-    )
+    screen = make_screen(rich_terminal=True)
     screen.editor = person
     elicit = make_elicit(screen)
     given = {"server": "s", "message": "Who are you?", "fields": FIELDS, **form}
@@ -62,11 +54,6 @@ async def test_each_field_gets_its_kind_of_value():
     assert answer == {"name": "Ann", "age": 41, "colour": "red", "sure": True}
     assert "The MCP server s asks" in shown
     assert "Who are you?" in shown
-
-
-async def test_an_empty_line_takes_the_default_or_nothing():
-    answer, _ = await filled("yes", "Ann", "", "", "")
-    assert answer == {"name": "Ann", "age": 30}
 
 
 async def test_defaults_of_choices_are_taken_too():

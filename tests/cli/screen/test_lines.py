@@ -73,7 +73,3 @@ def test_bars_show_each_kind_with_its_share_and_fit():
 
 def test_folded_lines_break_between_words_and_keep_their_indent() -> None:
     assert fold("  one two three four", 10) == "  one two\n  three\n  four"
-
-
-def test_a_word_longer_than_the_line_stays_whole() -> None:
-    assert fold("see /a/very/long/path now", 8) == "see\n/a/very/long/path\nnow"

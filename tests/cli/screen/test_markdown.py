@@ -1,4 +1,3 @@
-import io
 import itertools
 import re
 
@@ -14,18 +13,12 @@ from kode.cli.screen.markdown import (
     BlockSplitter,
     TerminalMarkdown,
 )
-from kode.cli.screen.screen import Screen
+from tests.cli.terminals import make_screen
 from tests.tables import for_each
 
 
 def screen(width=60):
-    return Screen(
-        stream=io.StringIO(),
-        rich_terminal=False,
-        color=False,
-        columns=lambda: width,
-        rows=lambda: 24,
-    )
+    return make_screen(width)
 
 
 def blocks_of(*deltas):
@@ -56,30 +49,10 @@ def test_no_word_is_lost(pieces):
     assert "".join("\n".join(blocks_of(text)).split()) == "".join(text.split())
 
 
-def test_a_paragraph_settles_at_its_blank_line():
-    splitter = BlockSplitter()
-
-    assert splitter.feed("one\ntwo") == []
-    assert splitter.tail(5) == "one\ntwo"
-    assert [block.text for block in splitter.feed("\n\nthree")] == ["one\ntwo"]
-    assert splitter.tail(5) == "three"
-
-
-def test_a_code_fence_settles_at_its_end_blank_lines_included():
-    splitter = BlockSplitter()
-
-    assert splitter.feed("```py\na = 1\n\nb = 2\n") == []
-    assert [block.text for block in splitter.feed("```\n")] == ["```py\na = 1\n\nb = 2\n```"]
-
-
 def test_a_list_with_code_and_blank_lines_is_one():
     text = "1. one\n\n2. two\n\n   ```sh\n   ls\n\n   ```\n3. three\n\nThe end."
 
     assert blocks_of(text) == [text.removesuffix("\n\nThe end."), "The end."]
-
-
-def test_a_fence_inside_a_longer_fence_is_its_content():
-    assert blocks_of("````\n```\nx\n```\n````\nend") == ["````\n```\nx\n```\n````", "end"]
 
 
 def test_a_very_long_fence_settles_in_joined_parts():
@@ -118,16 +91,6 @@ def test_dropping_forgets_the_unfinished_only():
     assert [block.text for block in splitter.feed("new\n\n")] == ["new"]
 
 
-@pytest.mark.parametrize("width", [20, 80])
-def test_rendered_blocks_fit_the_width(width):
-    text = "A *paragraph* with `code` and a [link](https://example.org/a/path). " * 4
-    table = "| name | what it is |\n|---|---|\n| kode | a coding agent with a memory |"
-
-    for block in (text, table, "- " + text, "# " + text):
-        lines = screen(width).rendered(TerminalMarkdown(block)).split("\n")
-        assert all(len(line) <= width for line in lines)
-
-
 def test_code_keeps_its_own_indentation_without_padding():
     shown = screen().rendered(TerminalMarkdown("```py\ndef f():\n    return 1\n```"))
 
@@ -135,13 +98,7 @@ def test_code_keeps_its_own_indentation_without_padding():
 
 
 def colored(width=60):
-    return Screen(
-        stream=io.StringIO(),
-        rich_terminal=True,
-        color=True,
-        columns=lambda: width,
-        rows=lambda: 24,
-    )
+    return make_screen(width, color=True)
 
 
 def plain(text):
@@ -196,24 +153,6 @@ def test_a_table_too_wide_becomes_lists_of_cells():
     ]
 
 
-def test_no_line_of_a_table_ends_in_padding():
-    for line in colored(80).rendered(TerminalMarkdown(TABLE)).split("\n"):
-        assert plain(line) == plain(line).rstrip()
-
-
-def test_nested_lists_keep_their_levels():
-    shown = screen(30).rendered(
-        TerminalMarkdown("1. one\n   - two words that wrap here\n     - deep\n2. x")
-    )
-
-    assert shown.split("\n") == [
-        "1. one",
-        "    • two words that wrap here",
-        "       • deep",
-        "2. x",
-    ]
-
-
 def test_chinese_letters_fill_the_line_they_begin_in():
     shown = screen(30).rendered(
         TerminalMarkdown(
@@ -236,9 +175,7 @@ def test_items_of_tasks_have_a_box(item, shown):
 
 
 def test_code_is_in_colours_that_light_screens_show_too():
-    shown = Screen(
-        stream=io.StringIO(), rich_terminal=True, color=True, columns=lambda: 60, rows=lambda: 24
-    ).rendered(
+    shown = make_screen(60, color=True).rendered(
         TerminalMarkdown("```python\nclass A:\n    def f(self) -> int: return print('x')  # y\n```")
     )
 

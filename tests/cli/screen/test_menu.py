@@ -1,17 +1,9 @@
-import io
-
 import pytest
 
 from kode.cli.screen.menu import Choice, Menu
-from kode.cli.screen.screen import Screen
+from tests.cli.terminals import make_screen
 
-SCREEN = Screen(
-    stream=io.StringIO(),
-    rich_terminal=False,
-    color=False,
-    columns=lambda: 80,
-    rows=lambda: 24,
-)
+SCREEN = make_screen()
 YES, NO = Choice("y", "yes", "y"), Choice("n", "no", "n")
 
 
@@ -48,24 +40,6 @@ def test_lasting_choices_open_behind_a_key_and_wait_for_more():
     menu.move("", 1)
     assert menu.highlighted().value == "a1"
     assert pressed(menu, "yna2").value == "a2"
-
-
-def test_words_written_on_their_own_line_choose_nothing():
-    menu = asking()
-    menu.press("a")
-    menu.write(True)
-
-    assert not menu.has_keys
-    assert menu.highlighted() is None
-    assert not any("yes" in line for line in menu.lines(SCREEN.paint, "y", 80, 10))
-
-
-def test_arrows_go_around():
-    menu = Menu([YES, NO], selected=1)
-    menu.move("", 1)
-    assert menu.highlighted("") == YES
-    menu.move("", -1)
-    assert menu.highlighted("") == NO
 
 
 def test_typing_narrows_a_menu_that_can_be_searched():

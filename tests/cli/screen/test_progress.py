@@ -1,7 +1,5 @@
-import pytest
-
 from kode.cli.screen.lines import cell_width
-from kode.cli.screen.progress import Progress, spinner_line, status_line
+from kode.cli.screen.progress import Progress, status_line
 from kode.events import (
     ContextReduced,
     StepStarted,
@@ -66,21 +64,6 @@ def test_the_line_says_what_goes_on_and_since_when(events, shown):
     assert progress.line(20, 80)[2:].startswith(shown)
 
 
-def test_a_finished_call_is_not_what_goes_on():
-    started = ToolStarted(call_id="1", name="shell", subject="make")
-    progress = after(
-        (0, TurnStarted(text="x")),
-        (1, started),
-        (2, ToolOutput(call_id="1", text="a\n", partial="b")),
-    )
-    assert progress.output(80) == ["  a", "  b"]
-
-    progress.take(FINISHED, 3)
-
-    assert progress.output(80) == []
-    assert "make" not in progress.line(4, 80)
-
-
 def test_between_turns_nothing_goes_on_but_what_kode_is_at():
     progress = after((0, TurnStarted(text="x")), (1, TextDelta(text="y")), (2, ENDED))
     assert progress.idle
@@ -101,16 +84,6 @@ def test_output_of_a_running_call_is_bounded_and_harmless():
     for line in progress.output(40):
         assert cell_width(line) <= 40
         assert line.isprintable()
-
-
-@pytest.mark.parametrize("width", [20, 30, 80])
-def test_the_line_fits_and_names_ctrl_c_given_room(width):
-    line = spinner_line("Running " + "long " * 30, 12.0, 0.0, width)
-
-    assert cell_width(line) <= width
-    if width >= 30:
-        assert line.endswith("12s · Ctrl-C stops")
-        assert "……" not in line
 
 
 def test_the_mode_in_which_all_runs_stands_out(tmp_path):

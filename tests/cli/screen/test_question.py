@@ -1,19 +1,14 @@
-import io
-
 import pytest
 
 from kode.cli.screen.question import (
     BY_MODE,
-    _menu,
     make_ask,
     outcome_line,
     parse_answer,
 )
-from kode.cli.screen.render import Renderer
-from kode.cli.screen.screen import Screen
-from kode.events import ToolFinished, TurnStarted
 from kode.permissions.approvals import id_of
 from kode.permissions.question import Answer, Question
+from tests.cli.terminals import make_screen
 from tests.tables import for_each
 
 
@@ -64,14 +59,7 @@ def question(**changes):
 
 def asked(*answers, clock=lambda: 0.0):
     person = Person(*answers)
-    screen = Screen(
-        stream=io.StringIO(),
-        rich_terminal=False,
-        color=False,
-        columns=lambda: 80,
-        rows=lambda: 24,
-        editor=person,
-    )
+    screen = make_screen(editor=person)
     person.screen = screen
     return make_ask(screen, clock), person
 
@@ -92,6 +80,7 @@ def asked(*answers, clock=lambda: 0.0):
         ("use trash", Answer(choice="no", message="use trash")),
         ("nothing of the kind", Answer(choice="no", message="nothing of the kind")),
         ("yes but later", Answer(choice="no", message="yes but later")),
+        ("x", None),
     ],
 )
 def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
@@ -101,10 +90,6 @@ def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
 @pytest.mark.parametrize("line", ["a", "s", "p", "a0", "a5"])
 def test_no_letter_alone_gives_a_lasting_yes(line):
     assert parse_answer(line, question(), in_words=False) is None
-
-
-def test_always_is_not_taken_where_it_is_not_offered():
-    assert parse_answer("a1", question(may_always=False), in_words=False) is None
 
 
 def test_shift_tab_takes_the_mode_only_where_it_is_offered():
@@ -161,15 +146,6 @@ async def test_characters_that_hide_something_are_made_visible():
     assert "1b" in person.shown
 
 
-async def test_always_is_not_shown_where_it_is_not_offered():
-    ask, person = asked("a1", "n")
-
-    answer = await ask(question(may_always=False))
-
-    assert answer.choice == "no"
-    assert "always" not in person.shown
-
-
 async def test_a_fourth_destructive_approval_a_minute_takes_a_word():
     ask, person = asked("y", "y", "y", "y", "yes")
     destroys = question(dangers=("Deletes build.",))
@@ -221,20 +197,6 @@ def test_changes_of_a_finished_command_are_kept_or_discarded():
     assert outcome_line(ran, Answer(choice="no")) == "Changes discarded: echo hi > out.txt"
 
 
-async def test_an_answered_question_stands_beside_its_call():
-    _, person = asked("y")
-    renderer = Renderer(person.screen)
-    ask = make_ask(person.screen, say=renderer.show_outcome)
-
-    renderer.emit(TurnStarted(text="clean up"))
-    await ask(question())
-    ran = {"name": "shell", "subject": "rm -rf build", "summary": "", "text": "", "duration_ms": 0}
-    renderer.emit(ToolFinished(call_id="1", is_error=False, **ran))
-    person.screen.flush()
-
-    assert person.printed == "\nAllowed once: rm -rf build\n● Ran rm -rf build\n"
-
-
 async def test_a_question_longer_than_the_screen_is_printed_whole():
     ask, person = asked("y")
 
@@ -245,24 +207,5 @@ async def test_a_question_longer_than_the_screen_is_printed_whole():
     assert person.printed.rstrip().endswith("Allowed once: rm -rf build")
 
 
-def test_a_mistyped_key_is_no_answer() -> None:
-    assert parse_answer("1", question(), in_words=False) is None
-    assert parse_answer("x", question(), in_words=False) is None
-    assert parse_answer("no", question(), in_words=False) == Answer(choice="no")
-
-
 def about_extensions():
     return question(may_always=False, takes_words=False)
-
-
-def test_words_are_no_answer_where_they_have_no_meaning():
-    assert parse_answer("use tabs", about_extensions(), in_words=False) is None
-    assert parse_answer("", about_extensions(), in_words=False) == Answer(choice="no")
-
-
-def test_words_are_not_offered_where_they_have_no_meaning():
-    _, person = asked("n")
-    menu = _menu(person.screen, about_extensions(), in_words=False)
-
-    assert not menu.takes_words
-    assert "what to do instead" not in "\n".join(menu.plain_lines())

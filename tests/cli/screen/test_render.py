@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.render import MAX_DIFF_LINES, ProgressRenderer, Renderer
-from kode.cli.screen.screen import Screen
 from kode.events import (
     Event,
     MemoryChanged,
-    Notice,
     PlanKept,
     RetryScheduled,
     Steered,
@@ -27,6 +25,7 @@ from kode.events import (
 )
 from kode.messages import Refusal, ToolCall
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
+from tests.cli.terminals import make_screen
 from tests.effort import share
 
 
@@ -36,13 +35,7 @@ class Shown:
     def __init__(self, *, width=80, color=False):
         self.stream = io.StringIO()
         self.now = 100.0
-        screen = Screen(
-            stream=self.stream,
-            rich_terminal=color,
-            color=color,
-            columns=lambda: width,
-            rows=lambda: 24,
-        )
+        screen = make_screen(width, color=color, stream=self.stream)
         self.renderer = Renderer(screen, clock=lambda: self.now)
 
     def show(self, *events):
@@ -59,18 +52,6 @@ class Shown:
 
 
 @pytest.mark.parametrize("width", [20, 80])
-def test_tool_lines_and_text_fit_the_width(width):
-    state = Shown(width=width)
-
-    state.show(TurnStarted(text="x"), tool(subject="a long command " * 9))
-    state.show(
-        TextDelta(text="A long sentence that has to be wrapped somewhere. " * 3), replied("")
-    )
-
-    assert all(cell_width(line) <= width for line in state.text.split("\n"))
-
-
-@pytest.mark.parametrize("width", [20, 80])
 def test_live_lines_fit_width_and_height_at_every_moment(width):
     state = Shown(width=width)
 
@@ -80,39 +61,6 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
             lines = state.live(width - 1, height)
             assert len(lines) <= height
             assert all(cell_width(line) <= width - 1 for line in lines)
-
-
-def test_a_colourless_screen_gets_no_escape_sequence():
-    assert "\x1b" not in Shown().show(*ALL_EVENTS)
-
-
-def test_diffs_are_coloured_where_colour_is_on():
-    text = Shown(color=True).show(tool("edit_file", "a.py", diff="@@ -1 +1 @@\n-x\n+y\n"))
-
-    assert "\x1b[1;31m-\x1b[0m x" in text
-    assert "\x1b[1;32m+\x1b[0m y" in text
-
-
-def test_words_of_tools_and_models_cannot_control_the_terminal():
-    evil = "\x1b[2Jx\x1b]0;t\x07\x9b1m"
-    state = Shown()
-
-    state.show(
-        TurnStarted(text="x"),
-        ToolStarted(call_id="1", name="shell", subject=evil),
-        ToolOutput(call_id="1", text=evil),
-        TextDelta(text=evil),
-    )
-    live = "".join(state.live())
-    state.show(
-        tool(subject=evil, is_error=True, text=evil, diff=evil),
-        replied(evil),
-        Notice(text=evil),
-        MemoryChanged(text=evil),
-        ended("error", evil),
-    )
-
-    assert not {"\x1b", "\x07", "\x9b"} & set(state.text + live)
 
 
 @settings(max_examples=share(40))
@@ -132,12 +80,6 @@ def test_a_reply_that_was_not_streamed_is_shown_whole():
     assert "Hello" in Shown().show(TurnStarted(text="x"), replied("Hello"))
 
 
-def test_a_streamed_reply_is_shown_once():
-    text = Shown().show(TurnStarted(text="x"), TextDelta(text="Hello"), replied("Hello"))
-
-    assert text.count("Hello") == 1
-
-
 def test_the_unfinished_tail_is_live_and_settles():
     state = Shown()
     state.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
@@ -151,14 +93,6 @@ def test_the_unfinished_tail_is_live_and_settles():
     assert len(state.live()) == 1
 
 
-def test_the_spinner_says_what_runs_and_how_long():
-    state = Shown()
-    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
-    state.now += 2
-
-    assert state.live()[-1].endswith("Running make… 2s · Ctrl-C stops · Ctrl-B backgrounds")
-
-
 def test_output_of_a_running_tool_is_live_only():
     state = Shown()
     state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
@@ -166,19 +100,6 @@ def test_output_of_a_running_tool_is_live_only():
 
     assert state.live()[:-1] == ["", "  2", "  3", "  4", "  5", "  6"]
     assert state.text == ""
-
-
-def test_an_unfinished_line_is_live_as_it_stands():
-    state = Shown()
-    state.show(TurnStarted(text="x"), ToolStarted(call_id="1", name="shell", subject="make"))
-    state.show(ToolOutput(call_id="1", text="one\n", partial="10%"))
-    assert state.live()[:-1] == ["", "  one", "  10%"]
-
-    state.show(ToolOutput(call_id="1", text="", partial="20%"))
-    assert state.live()[:-1] == ["", "  one", "  20%"]
-    state.show(ToolOutput(call_id="1", text="done\n"))
-
-    assert state.live()[:-1] == ["", "  one", "  done"]
 
 
 def test_thinking_is_folded_to_one_line():
@@ -190,15 +111,6 @@ def test_thinking_is_folded_to_one_line():
 
     assert "Thought for 4.0s: First this." in text
     assert "Then that" not in text
-
-
-def test_hidden_thinking_is_still_said_to_go_on():
-    state = Shown()
-    state.show(TurnStarted(text="x"), ThinkingDelta(text=""))
-    state.now += 12
-
-    assert "Thinking… 12s" in state.live()[-1]
-    assert "Thought for 12s." in state.show(TextDelta(text="Hi\n\n"))
 
 
 def test_a_retry_is_one_line_and_discards_the_text():
@@ -297,12 +209,6 @@ def test_a_long_diff_is_cut_and_says_so():
     assert f"… {200 - MAX_DIFF_LINES + 1} more lines (Ctrl-O)" in text
 
 
-def test_the_note_on_a_session_is_not_worth_a_line():
-    kept = MemoryChanged(text="kept episode 1", change_id="c1", of_session=True)
-
-    assert Shown().show(kept).strip() == ""
-
-
 def test_a_change_of_memory_by_a_call_is_told_once():
     told = 'added to user "Wants the edge cases named in every summary"'
     call = {"call_id": "1", "name": "memory", "subject": "add", "text": ""}
@@ -349,25 +255,6 @@ def test_a_failed_command_stands_out():
     )
 
     assert state.show(failed).startswith("\x1b[1m✗\x1b[0m Ran make")
-
-
-@pytest.mark.parametrize(
-    "summary", ["exit status 0", "exit status 1", "moved to the background as bg1"]
-)
-def test_a_successful_or_running_command_is_one_line(summary):
-    finished = replace(tool(text="all of it\n[exit status 0]"), summary=summary)
-
-    assert Shown().show(finished).count("\n") == 1
-
-
-def test_a_failed_commands_bracketed_output_is_shown():
-    output = "[ERROR] [deploy]\n[fatal: key of host changed]"
-    event = replace(tool(text=output), failed=True, exit_status=1, notes=("[exit status 1]",))
-
-    shown = Shown().show(event)
-
-    assert "[fatal: key of host changed]" in shown
-    assert "[exit status 1]" not in shown
 
 
 @pytest.mark.parametrize(

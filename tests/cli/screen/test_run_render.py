@@ -1,36 +1,20 @@
 import asyncio
 import io
-from dataclasses import replace
-
-import pytest
 
 from kode.cli.screen.render import ProgressRenderer
-from kode.cli.screen.screen import Screen
 from kode.events import (
-    MemoryChanged,
     ThinkingDelta,
     ToolStarted,
     TurnStarted,
 )
 from tests.cli.some_events import ended, replied, tool
+from tests.cli.terminals import make_screen
 
 
 def progress(**options):
     stream = io.StringIO()
-    screen = Screen(
-        stream=stream, rich_terminal=False, color=False, columns=lambda: 80, rows=lambda: 24
-    )
+    screen = make_screen(stream=stream)
     return ProgressRenderer(screen, **options), stream
-
-
-def test_a_change_of_memory_by_a_call_is_told_once():
-    renderer, stream = progress()
-    told = 'added to user "Wants the edge cases named in every summary"'
-
-    renderer.emit(MemoryChanged(text=told))
-    renderer.emit(replace(tool("memory", "add"), summary=told))
-
-    assert stream.getvalue() == f"memory: {told}\n"
 
 
 def test_verbose_progress_adds_thinking_and_output():
@@ -55,13 +39,7 @@ class Progress:
         self.stream = io.StringIO()
         self.stream.isatty = lambda: terminal
         self.now = 100.0
-        self.screen = Screen(
-            stream=self.stream,
-            rich_terminal=terminal,
-            color=False,
-            columns=lambda: 60,
-            rows=lambda: 24,
-        )
+        self.screen = make_screen(60, rich_terminal=terminal, stream=self.stream)
         self.renderer = ProgressRenderer(self.screen, live_line=live, clock=lambda: self.now)
 
     def show(self, *events):
@@ -95,11 +73,3 @@ async def test_the_line_goes_on_counting_by_itself(monkeypatch):
     while "42s" not in state.stream.getvalue():
         await asyncio.sleep(0.01)
     state.show(ended())
-
-
-@pytest.mark.parametrize("options", [{"terminal": False}, {"live": False}])
-async def test_lines_are_not_painted_over_off_a_terminal(options):
-    text = Progress(**options).show(TurnStarted(text="x"), STARTED, tool(), ended())
-
-    assert "\r" not in text
-    assert "\x1b" not in text

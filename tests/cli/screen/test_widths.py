@@ -4,7 +4,6 @@ from io import StringIO
 
 import pytest
 
-from kode.cli.main import main
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import breaks, cell_width, explain, fold
 from kode.cli.screen.markdown import TerminalMarkdown
@@ -53,28 +52,10 @@ def test_a_diff_breaks_no_word(width):
     assert max(map(cell_width, shown.split("\n"))) <= width
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(
-    "argv", [["--help"], ["help", "--all"], ["run", "--help"], ["mcp", "--help"]]
-)
-def test_help_fits_the_window(argv, width, monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", str(width))
-
-    main(argv)
-
-    assert max(map(cell_width, capsys.readouterr().out.splitlines())) <= width
-
-
 def test_a_path_that_fits_no_line_breaks_after_a_slash():
     path = "src/kode/providers/openai/responses_in.py"
 
     assert breaks(path, 40) == [path.index("responses_in")]
-
-
-def test_a_number_stays_with_what_it_counts():
-    assert (
-        fold("checked the project, 3 files changed", 24) == "checked the project,\n3 files changed"
-    )
 
 
 def test_the_last_column_continues_below_itself():
