@@ -75,8 +75,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Child:
-    """What makes a conversation that of a subagent: a session among its parent's records, and
-    neither servers nor plug-ins, but for those that decide about calls."""
+    """What makes a conversation that of a subagent: it has a session among its parent's records, no
+    servers, and of plug-ins only those that decide about calls."""
 
     agent_type: str
     """The definition that it uses, for hooks."""
@@ -126,12 +126,8 @@ class Settings:
         return replace(self, loaded=replace(self.loaded, config=config))
 
 
-BegunBy = Literal["startup", "clear", "resume"]
-"""How a session began, in the words of hooks."""
-
-Steering = Callable[[], Sequence[Text]]
-"""Returns what the person has typed while a turn runs, each text once."""
-
+BegunBy = Literal["startup", "clear", "resume"]  # how a session began, in the words of hooks
+Steering = Callable[[], Sequence[Text]]  # what the person typed while a turn runs, each text once
 RunTurn = Callable[..., Awaitable[TurnEnded]]
 """(text, interceptors for its calls = (), limits of the config for this turn alone) → how a
 turn with that message ended. Raises: StorageError."""
@@ -239,8 +235,6 @@ class Conversation:
         child = self.settings.child
         return paths.agents_folder((child and child.folder) or self.folder)
 
-    # What is said to the person and to the model.
-
     def say_once(self, text: str, level: Level = "warning") -> None:
         """Gives a notice that the person has not seen."""
         if text not in self.notices:
@@ -327,8 +321,6 @@ class Conversation:
         rules = (Rule("edit", pattern, why) for pattern, why in patterns.items())
         self.gate.state.denied = tuple(rules)
 
-    # The model.
-
     async def learn_model(self) -> None:
         """Lets the provider ask its server about the model, at most for a turn's time limit. Says
         once if the model is retired, or cannot search the web although that is wanted."""
@@ -337,8 +329,7 @@ class Conversation:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.config.timeout_s):
                     await provider.learn(self.settings.emit)
-        self.waited_s = time.monotonic() - began
-        provider = self.agent.provider
+        self.waited_s, provider = time.monotonic() - began, self.agent.provider
         if note := retirement_note(provider.info, provider.model, date.today()):
             self.say_once(note)
         self.agent = replace(self.agent, search=assembly.can_search(self.config, provider))
@@ -367,10 +358,10 @@ class Conversation:
     def use_effort(self, level: str | None) -> None:
         """`/effort`: how much the model thinks from the next request on; None or "default": as kode
         and the model decide. Raises: UserError for a word that is no level."""
-        effort = next((known for known in EFFORTS if known == level), None)
-        if effort is None and level not in (None, "default"):
+        if level not in (None, "default", *EFFORTS):
             levels = ", ".join(("default", *EFFORTS))
             raise UserError(f"There is no effort {str(level)[:40]!r}. The levels are: {levels}.")
+        effort = None if level == "default" else level
         config = self.config.model_copy(update={"effort": effort})
         self.settings = self.settings.with_config(config)
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
@@ -384,8 +375,7 @@ class Conversation:
 
     @property
     def modes(self) -> dict[str, str]:
-        """The permission modes to choose from → what each means. `full`, which asks nothing, is
-        among them only where the person has set it."""
+        """The permission modes to choose from → what each means; `full` only if a person set it."""
         set_by_person = (self.gate.mode, self.config.permissions.mode)
         return {m: what for m, what in MODE_MEANS.items() if m != "full" or m in set_by_person}
 
@@ -427,8 +417,7 @@ class Conversation:
     def offered(self) -> dict[str, str]:
         """The commands and skills that a message may begin with → what each does. Reads files."""
         offered = {name: added.summary for name, (_, added) in installed.added("slash").items()}
-        trusts = self.settings.trust_project
-        catalog = self.catalog or find_extensions(self.place.cwd, trust_project=trusts)
+        catalog = self.catalog or find_extensions(self.place.cwd, self.settings.trust_project)
         offered |= {skill.item.name: skill.description for skill in in_use(catalog.skills)}
         for command in in_use(catalog.commands):
             hint = f"{command.argument_hint} " if command.argument_hint else ""

@@ -1,6 +1,5 @@
-"""Extensions of a conversation: hooks, skills in the prompt and as a tool, commands and agents by
-name; how a hook runs, and when. `kode.extensions` finds them, and its `hook_runs` handles calls and
-questions."""
+"""Extensions of a conversation: skills in the prompt and as a tool, and when and how hooks run.
+`kode.extensions` finds them, and its `hook_runs` handles calls and questions."""
 
 import asyncio
 import time
@@ -61,9 +60,8 @@ async def add_extensions(
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
     catalog = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
     if problems := [text for texts in catalog.problems.values() for text in texts]:
-        more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
-        list_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
-        emit(Notice(text=f"{problems[0]}{more}{list_all}"))
+        more = f" And {len(problems) - 1} more: `kode extensions skills`, `agents` and so on."
+        emit(Notice(text=f"{problems[0]}{more if len(problems) > 1 else ''}"))
     if files := settings.loaded.foreign:
         unused = (f"{file.path}: {', '.join(file.unused)}" for file in files if file.unused)
         if lines := "; ".join((*(file.fault for file in files if file.fault), *unused)):
@@ -99,11 +97,8 @@ def _extend(
         interceptors=tuple(conversation.plugins.interceptors),
     )
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
-    guards = (
-        hook.thing
-        for hook in catalog.hooks
-        if hook.standing == "changed" and hook.thing.event == "PreToolUse"
-    )
+    changed = (hook.thing for hook in catalog.hooks if hook.standing == "changed")
+    guards = (hook for hook in changed if hook.event == "PreToolUse")
     hooks = None
     if active := (*in_use(catalog.hooks), *guards):
         hooks = Hooks(conversation=conversation, hooks=active, run=run_in_session)

@@ -74,8 +74,7 @@ class PluginSession:
 
     def change(self, call: Action, arguments: Mapping[str, Any]) -> CallDecision:
         """For `before_call`: the call has these arguments. Permissions are decided for them."""
-        by = f"The plug-in {self.plugin.name}"
-        return replace(call, arguments=arguments, changed_by=by)
+        return replace(call, arguments=arguments, changed_by=f"The plug-in {self.plugin.name}")
 
 
 @dataclass(frozen=True, kw_only=True)

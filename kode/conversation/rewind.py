@@ -5,6 +5,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import closing, suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kode import paths
@@ -80,23 +81,20 @@ def undo_rewind(conversation: "Conversation") -> bool:
     message has come since. Raises: StorageError."""
     past = conversation.session.entries
     restored = {entry.of for entry in past if isinstance(entry, RestoreEntry)}
-    for entry in reversed(past):
-        if isinstance(entry, MessageEntry):
-            break
-        if isinstance(entry, RewindEntry) and entry.id not in restored:
-            _append(conversation, RestoreEntry(of=entry.id))
-            return True
-    return False
+    newest = takewhile(lambda entry: not isinstance(entry, MessageEntry), reversed(past))
+    rewinds = (entry.id for entry in newest if isinstance(entry, RewindEntry))
+    if id := next((id for id in rewinds if id not in restored), None):
+        _append(conversation, RestoreEntry(of=id))
+    return id is not None
 
 
 def undo_compaction(conversation: "Conversation") -> str | None:
     """Restores what the last compaction removed from the model's view; returns a message about it,
     None if there was none. Raises: StorageError."""
     past, agent = effective(conversation.session.entries), conversation.agent
-    compactions = [entry for entry in past if isinstance(entry, entries.CompactionEntry)]
-    if not compactions:
+    if not (ids := [entry.id for entry in past if isinstance(entry, entries.CompactionEntry)]):
         return None
-    _append(conversation, RestoreEntry(of=compactions[-1].id))
+    _append(conversation, RestoreEntry(of=ids[-1]))
     conversation.context.fruitless = 0
     size, limit = conversation.context_tokens, agent.provider.info.context_window
     text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
@@ -117,13 +115,14 @@ async def finish_undos(conversation: "Conversation") -> None:
             if id == conversation.session.id:
                 text = await _change_files(conversation, Undo.finish)
             elif folder_of(paths.session_file(place.home, id)) == writable_path(place.cwd):
-                with closing(log.load(place.home, id)[0]) as other:
+                with (
+                    suppress(BusyError, SessionError),
+                    closing(log.load(place.home, id)[0]) as other,
+                ):
                     undo = undo_of_session(config, place.home, id)
                     text = await _change_files(conversation, Undo.finish, other, undo)
         except StorageError as error:  # the next start tries again
             text = str(error)
-        except (BusyError, SessionError):
-            continue
         if text:
             conversation.settings.emit(Notice(text=text))
 

@@ -69,14 +69,11 @@ FIRST_TURN = (
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what
 is imported between Enter and the request: nothing may be."""
 MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
-UPKEEP_EVERY_S = 86_400.0
-"""How often leftovers are looked for in all of the home."""
+UPKEEP_EVERY_S = 86_400.0  # how often leftovers are looked for in all of the home
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
 INTERRUPTED_GRACE_S = 2.0  # who pressed Ctrl-C wants to leave
-LEAST_GRACE_S = 0.1
-"""What each gets in any case: memory needs it to write down what is left to do."""
-HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0
-"""For all hooks of a session's end together, and for each subscriber of a plug-in."""
+LEAST_GRACE_S = 0.1  # of each in any case: memory writes down what is left to do
+HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0  # of all hooks of the end, and of each plug-in
 
 
 def open_session(
@@ -89,10 +86,10 @@ def open_session(
     new_id: str | None = None,
     task: str = "",
 ) -> Session:
-    """Loads a session from disk, and says what was repaired and what it still has to send; without
-    an id creates one, under `new_id` if given. The task, if any, is on disk when this returns. A
-    subagent's session is in its parent's record of it, without a parent only in memory. Raises:
-    SessionError if there is none, or `new_id` is taken; BusyError; StorageError."""
+    """Loads a session, and says what was repaired and what it still has to send; without an id
+    creates one, under `new_id` if given. The task, if any, is on disk when this returns. A child's
+    session is in its parent's record of it, without a parent only in memory. Raises: SessionError
+    if there is none, or `new_id` is taken; BusyError; StorageError."""
     child, notices, source = settings.child, list[str](), ""
     header = Header(
         id=new_id or new_session_id(),
@@ -164,9 +161,8 @@ def enter_session(
 
 
 async def switch_session(conversation: "Conversation", session_id: str | None = None) -> None:
-    """`/resume`: closes this session as at exit and opens another; without an id, `/new`: an empty
-    one. If the other cannot be opened, or this is cancelled while memory works, this one stays
-    open, and nothing is lost. Raises: SessionError, BusyError, StorageError."""
+    """Closes this session as at exit and opens another; without an id an empty one. If that fails,
+    or is cancelled, this one stays open. Raises: SessionError, BusyError, StorageError."""
     place, provider = conversation.place, conversation.agent.provider
     session = open_session(conversation.settings, place.home, place.cwd, provider, session_id)
     begun_by: BegunBy = "clear" if session_id is None else "resume"
@@ -177,9 +173,6 @@ async def switch_session(conversation: "Conversation", session_id: str | None = 
     except BaseException:
         session.close()
         raise
-
-
-# The start: with the first turn.
 
 
 async def start(conversation: "Conversation") -> None:
@@ -229,13 +222,11 @@ async def _start(conversation: "Conversation") -> None:
     for name, count in Counter(tool.name for tool in tools).items():
         if count > 1:
             raise UserError(f"There are {count} tools called {name}. Give yours another name.")
-    agent = replace(agent, tools=tuple(tools), withheld=tuple(withheld))
-    if extensions is not None:
-        agent = replace(agent, servers=tuple(extensions.servers))
-    reason: InjectReason = "start"
-    if conversation.begun_by == "resume":
-        reason = "trimmed" if was_trimmed(session) else "resume"
-    await open_context(agent, conversation.context, reason)
+    servers = agent.servers if extensions is None else tuple(extensions.servers)
+    agent = replace(agent, tools=tuple(tools), withheld=tuple(withheld), servers=servers)
+    resumed: InjectReason = "trimmed" if was_trimmed(session) else "resume"
+    is_resumed = conversation.begun_by == "resume"
+    await open_context(agent, conversation.context, resumed if is_resumed else "start")
     _name_gaps(conversation, agent, new - declared)
     await finish_undos(conversation)
     # `/model` may have changed the open agent meanwhile.
@@ -254,19 +245,17 @@ def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> Non
     if idle := [text for text in rules if parse(text).name not in names]:
         emit(Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}."))
     if new and CALLS_ANY not in {spec.name for spec in conversation.context.specs}:
-        lacking = ", ".join(first_of(sorted(new), 3))
-        text = f"This session began without the tools {lacking}. `/compact` or a new session "
-        emit(Notice(text=f"{text}offers them to the model."))
+        text = f"This session began without the tools {', '.join(first_of(sorted(new), 3))}."
+        emit(Notice(text=f"{text} `/compact` or a new session offers them to the model."))
     if agent.small and conversation.config.profile == "auto":
-        model, window = agent.provider.model, agent.provider.info.context_window
-        text = f"The window of {model} is {window:,} tokens, so it gets {len(agent.tools)} tools "
-        text += 'and a short prompt (`"profile": "full"` in the config for all).'
+        size, model = agent.provider.info.context_window, agent.provider.model
+        text = f"The window of {model} is {size:,} tokens, so it gets {len(agent.tools)} tools and "
+        text += 'a short prompt (`"profile": "full"` in the config for all).'
         emit(Notice(text=text, level="info"))
 
 
 def import_first_turn(conversation: "Conversation") -> None:
-    """Imports what is needed up to the first request of a session; call it in a thread. A fault is
-    left to whoever needs the module, and can say so."""
+    """Imports, in a thread, what a first request needs; a fault is left to who needs the module."""
     with contextlib.suppress(Exception):
         warm_up(conversation.agent.provider)
     for name in FIRST_TURN:
@@ -311,9 +300,8 @@ async def _try_sandbox(conversation: "Conversation") -> None:
 
 
 async def _remove_leftovers(conversation: "Conversation") -> None:
-    """Marks the session as open until it is left. Removes the sandboxes of killed kodes,
-    half-written files in the project and, after a kill or a day, in all of the home, and undo data
-    beyond its limit."""
+    """Marks the session as open until it is left. Removes what killed kodes left: sandboxes, and
+    half-written files, once a day in all of the home with the undo data beyond its limit."""
     from kode.sandbox import shared
 
     home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
@@ -342,8 +330,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
                 durable.remove_stale_temporaries(folder, also_below=True)
             drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
-    # In one thread, as the end of a short session waits for one that has started; and shielded: a
-    # busy machine may not have started it by then.
+    # One thread, shielded: the end of a short session waits for it.
     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
 
 
@@ -352,14 +339,10 @@ def not_recorded(error: StorageError) -> UserError:
     return UserError(f"{error} With --no-session kode works without saving the session.")
 
 
-# The end.
-
-
 async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
-    """Ends what runs in the background, before a program reads how the last turn ended; returns
-    that with what became of its changes."""
-    emit = conversation.settings.emit
-    run = Run(agent=conversation.agent, context=conversation.context, emit=emit)
+    """Ends what runs in the background; returns a turn's end with what became of its changes."""
+    agent, context, emit = conversation.agent, conversation.context, conversation.settings.emit
+    run = Run(agent=agent, context=context, emit=emit)
     await conversation.commands.close()
     await note_late_changes(run)
     if run.denials and ended.status == "success":
@@ -376,9 +359,8 @@ async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
 async def close(
     conversation: "Conversation", *, interrupted: bool = False, wait_s: float | None = None
 ) -> None:
-    """Ends the session: memory processes it within its deadline, and leaves the rest pending for
-    the next start; all of it if the last turn was `interrupted`, as nobody waits then. Hooks,
-    servers and memory together get `wait_s`, if given. An unused session leaves no file."""
+    """Ends the session. What memory cannot process within its deadline is left to the next start;
+    all of it after an `interrupted` turn. Hooks, servers and memory get `wait_s`, if given."""
     leave_by = math.inf if wait_s is None else time.monotonic() + wait_s
     interrupted |= conversation.last is not None and conversation.last.status == "interrupted"
     try:

@@ -99,8 +99,7 @@ def form_of_type(kind: Any) -> Form:
             return adapter.validate_json(text)
         except ValidationError as error:
             faults = error.errors(include_url=False)[:MAX_FAULTS]
-            paths = [".".join(("$", *map(str, fault["loc"]))) for fault in faults]
-            texts = [f"{path}: {fault['msg']}" for path, fault in zip(paths, faults, strict=True)]
+            texts = (f"{'.'.join(('$', *map(str, it['loc'])))}: {it['msg']}" for it in faults)
             raise ValueError("; ".join(texts)) from None
 
     return Form(schema=schema, parse=parse)

@@ -202,9 +202,6 @@ async def _note_late_results(conversation: "Conversation") -> None:
         conversation.settings.emit(Notice(text=unread, level="info"))
 
 
-# Commands, skills and prompts of servers.
-
-
 def find_named(catalog: FoundExtensions, message: str) -> Command | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message. The
     last part of a name is enough where it is the only one, and a bundle's gives way."""
@@ -219,12 +216,10 @@ def find_named(catalog: FoundExtensions, message: str) -> Command | Skill | None
 
 
 async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
-    """Runs a turn; one whose message names a command or a skill with its text, limits and model, a
-    prompt of a server, `/mcp__server__prompt words`, with that. Raises: ToolError if it has changed
-    since it was approved; StorageError; UserError, ServerError for a prompt."""
+    """Runs a turn with the command, skill or server's prompt that its message names. Raises:
+    ToolError if it has changed since it was approved; StorageError; UserError; ServerError."""
     place, extensions, before = conversation.place, conversation.extensions, conversation.agent
-    name, _, argument = text.partition(" ")
-    argument = argument.strip()
+    name, argument = text.partition(" ")[0], text.partition(" ")[2].strip()
     thing = find_named(conversation.catalog or FoundExtensions(), text)
     if thing is None:
         prompt = await extensions.expand(name, argument) if extensions is not None else None
@@ -246,9 +241,8 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
             conversation.use_model(command.model)
             if not conversation.agent.provider.info.known:
                 conversation.use_model(model, provider)
-                wanted = f"/{command.item.name} asks for the model {command.model}"
-                unknown = f"which kode does not know: {model} is used."
-                conversation.settings.emit(Notice(text=f"{wanted}, {unknown}"))
+                unknown = f"{name} asks for {command.model}, which kode does not know"
+                conversation.settings.emit(Notice(text=f"{unknown}: {model} is used."))
         return await run(text, limits)
     finally:
         if conversation.agent.provider.model != model:
@@ -269,9 +263,8 @@ async def _fill_in(
     async def call(tool: str, limits: tuple[Interceptor, ...] = (), **arguments: str) -> str:
         limited = replace(agent, interceptors=(*agent.interceptors, *limits))
         run = Run(agent=limited, context=context, emit=conversation.settings.emit)
-        call_id = f"prepared-{secrets.token_hex(4)}"
-        call = ToolCall(id=call_id, name=tool, arguments=json.dumps(arguments))
-        result, pictures = await run_aside(run, call)
+        id, text = f"prepared-{secrets.token_hex(4)}", json.dumps(arguments)
+        result, pictures = await run_aside(run, ToolCall(id=id, name=tool, arguments=text))
         images.extend(replace(picture, call_id="") for picture in pictures)
         return result.text
 
@@ -285,9 +278,6 @@ async def _fill_in(
     return [Text(text=text, source="instructions"), *images]
 
 
-# The plan, and the mode that makes one. `kode.session.plan` defines how a plan looks, and its file.
-
-
 def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know of the mode; records news of the plan. Raises: StorageError."""
     plan, entries = conversation.plan.text, effective(conversation.session.entries)
@@ -298,8 +288,7 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
     mode, planning = conversation.gate.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
         return (planning,)
-    turns = [*filter(is_turn, entries)]
-    if turns and planning in turns[-1].parts:
+    if any(planning in turn.parts for turn in [*filter(is_turn, entries)][-1:]):
         back = f"[The mode is now {mode}: changes are possible again.]"
         return (Text(text=back, source="note"),)
     return ()
@@ -335,15 +324,11 @@ def _known_plan(entries: Sequence[Entry]) -> str:
     return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")
 
 
-# Texts that are attached. A file's in the working folders is the person's; all others are outside
-# text, and so is a file left by a session that had read outside text.
-
-
 def file_part(
     name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Provenance
 ) -> Text:
-    """A file's text as a message part, under the name it was given by; `path` is None if it is not
-    a file of this machine. Raises: UserError if it is too long."""
+    """A file's text as a message part; see `text_part`. `path`: None if it is not a file of this
+    machine. Raises: UserError if it is too long."""
     if len(text) > MAX_ATTACHED_BYTES:
         raise UserError(
             f"{name} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it, or name it in the "
@@ -355,7 +340,8 @@ def file_part(
 def text_part(
     text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, source: str = ""
 ) -> Text:
-    """A text about the file or folder `path` as a message part; without one, from `source`."""
+    """A text about the file or folder `path`, or from `source`, as a message part: outside text
+    where it is not in the working folders, or a session that read outside text left it."""
     if path is not None:
         source = marks.find_source([str(path)]) if path.is_file() else ""
         real = Path(real_path(path))

@@ -144,7 +144,7 @@ async def test_its_model_serves_its_turn_unless_it_is_unknown(
 
     assert conversation.agent.provider.model == model
     notices = [event.text for event in events if isinstance(event, Notice)]
-    assert any("asks for the model opus, which kode does not know" in text for text in notices)
+    assert any("asks for opus, which kode does not know" in text for text in notices)
 
 
 async def test_one_that_is_not_approved_is_an_ordinary_message(world: World, opened: Open) -> None:
