@@ -19,7 +19,7 @@ from kode.session.entries import MessageEntry, RestoreEntry, RewindEntry, UndoEn
 from kode.session.index import folder_of, writable_path
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.undo.undo import FileDiff, Undo, Undone, file_diffs, undo_text
+from kode.undo.undo import FileDiff, Undo, UndoResult, file_diffs, undo_text
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
@@ -129,7 +129,7 @@ async def finish_undos(conversation: "Conversation") -> None:
 
 async def _change_files(
     conversation: "Conversation",
-    change: Callable[[Undo], Undone | None],
+    change: Callable[[Undo], UndoResult | None],
     session: Session | None = None,
     undo: Undo | None = None,
 ) -> str:
@@ -140,7 +140,7 @@ async def _change_files(
     if undone is None:
         undo.confirm()
         return ""
-    step, files, agent = undone.step, (*undone.touched,), conversation.agent
+    step, files, agent = undone.step, (*undone.changed_files,), conversation.agent
     # A kode that was killed may have recorded it.
     known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
     if files and (step.id, files) not in known:

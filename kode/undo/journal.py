@@ -96,7 +96,7 @@ class History:
     ) -> None:
         self.steps, self.damaged, self.lines = steps, damaged, lines
         groups: list[Group] = []
-        self.undone: list[Group] = []
+        self.redoable: list[Group] = []
         """What can be redone, the last undone at the end."""
         self.last: Step | None = None
         """The last undo or redo."""
@@ -114,19 +114,19 @@ class History:
                 group.files.setdefault(path, []).append(change)
             group.heads += step.heads
             if step.heads or after:
-                self.undone.clear()
+                self.redoable.clear()
         for group in groups:
             files = group.files.items()
             group.files = {path: many for path, many in files if any(a != b for a, b in many)}
         self.groups = [group for group in groups if group.files or group.heads]
         """What has an effect, the oldest first."""
-        self.standing = [group for group in self.groups if not group.is_undone]
+        self.undoable = [group for group in self.groups if not group.is_undone]
         """What can be undone, the newest last."""
 
     def since(self, turn: int) -> list[Group]:
         """What can be undone of this turn and later ones, newest first."""
         groups: list[Group] = []
-        for group in reversed(self.standing):
+        for group in reversed(self.undoable):
             # Numbers that rise on the way back are of turns that a rewind dropped before.
             if group.turn.number < turn or (groups and group.turn.number > groups[-1].turn.number):
                 break
@@ -139,12 +139,12 @@ class History:
                 continue
             group.is_undone = step.kind == "undo"
             if group.is_undone:
-                self.undone.append(group)
+                self.redoable.append(group)
                 after = step.goal if step.after is None else step.after
                 both = step.before.keys() & after.keys()
                 group.last_undo |= {path: [Change(step.before[path], after[path])] for path in both}
-            elif group in self.undone:
-                self.undone.remove(group)
+            elif group in self.redoable:
+                self.redoable.remove(group)
 
 
 def write_step(journal: Path, step: Step) -> None:

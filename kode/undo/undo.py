@@ -39,14 +39,14 @@ _CHANGED_SINCE = "it has changed since"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Undone:
+class UndoResult:
     """What an undo or a redo did. Paths are absolute."""
 
     history: History
     """What can be undone and redone now."""
     step: Step
     """Without `of` if there was nothing to do."""
-    resumed: bool = False
+    is_continued: bool = False
     """Whether it had begun before, and was cut short."""
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
@@ -57,7 +57,7 @@ class Undone:
         return self.step.turn.number if self.step.of else None
 
     @property
-    def touched(self) -> dict[str, Seen]:
+    def changed_files(self) -> dict[str, Seen]:
         """The files that it restored or removed, with what is there now."""
         after = self.step.after or {}
         return {path: after[path] for path in drop_parents(after)}
@@ -151,12 +151,12 @@ class Undo:
             for folder in {Path(path).parent for step in cut for path in step.before}:
                 durable.remove_stale_temporaries(folder)
 
-    def undo(self) -> Undone:
+    def undo(self) -> UndoResult:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
         return self._take_back("undo")
 
-    def redo(self) -> Undone:
+    def redo(self) -> UndoResult:
         """Brings back the turn that was undone last. Raises: StorageError."""
         return self._take_back("redo")
 
@@ -165,7 +165,7 @@ class Undo:
         if self.marker is not None:
             durable.remove(self.marker)
 
-    def finish(self) -> Undone | None:
+    def finish(self) -> UndoResult | None:
         """Completes an undo or a redo that a crash or a full disk has cut short, or returns one
         that the session may not know of; None if there is none. Files that somebody has changed
         since are left alone. Raises: StorageError."""
@@ -173,19 +173,19 @@ class Undo:
         step, is_marked = past.last, self.marker is not None and self.marker.exists()
         if step is not None and step.after is None:
             self.remove_stale_temporaries()
-            return self._apply(step, resumed=True)
+            return self._apply(step, is_continued=True)
         if step is None or not is_marked:
             return None
-        return Undone(history=past, step=step, resumed=True)
+        return UndoResult(history=past, step=step, is_continued=True)
 
-    def _take_back(self, kind: Literal["undo", "redo"]) -> Undone:
+    def _take_back(self, kind: Literal["undo", "redo"]) -> UndoResult:
         finished = self.finish()
         if finished is not None and finished.step.kind == kind:
             return finished
         past = self.history()
-        groups = past.undone if kind == "redo" else past.standing
+        groups = past.redoable if kind == "redo" else past.undoable
         if not groups:
-            return finished or Undone(history=past, step=Step(turn=TurnId("", 0), kind=kind))
+            return finished or UndoResult(history=past, step=Step(turn=TurnId("", 0), kind=kind))
         group = groups[-1]
         heads = group.heads if kind == "undo" else []
         step = Step(turn=group.turn, kind=kind, of=group.first, heads=heads)
@@ -209,8 +209,8 @@ class Undo:
         return self._apply(step, left)
 
     def _apply(
-        self, step: Step, left: Mapping[str, str] = NOTHING, *, resumed: bool = False
-    ) -> Undone:
+        self, step: Step, left: Mapping[str, str] = NOTHING, *, is_continued: bool = False
+    ) -> UndoResult:
         """Changes the files as planned, durably; nothing is lost if it is killed in between.
         Removals come first, folders after what was in them, so that a folder may replace a file and
         the reverse; then folders and links, so that no file is written through a link that is being
@@ -240,7 +240,7 @@ class Undo:
                     durable.sync_folder(folder)
         journal.write_step(self.journal, step)
         past, left_alone = self.history(), tuple(why_left.items())
-        return Undone(history=past, step=step, resumed=resumed, left_alone=left_alone)
+        return UndoResult(history=past, step=step, is_continued=is_continued, left_alone=left_alone)
 
 
 def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
@@ -288,10 +288,10 @@ def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> U
     return Undo(folder, Contents(folder / "contents", max_file_bytes, max_bytes))
 
 
-def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
+def undo_text(undone: UndoResult, cwd: Path, prompt: str) -> str:
     """Names the turn, which began with `prompt`, each file, and what can be done next."""
     past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
-    names = [(relative_path(path, cwd), seen.state) for path, seen in undone.touched.items()]
+    names = [(relative_path(path, cwd), seen.state) for path, seen in undone.changed_files.items()]
     lines = [_head(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
@@ -304,26 +304,25 @@ def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
         lost = f"{plural(past.damaged, 'part')} of the session's record of changes damaged or lost"
         lines.append(f"{lost}: files that only they named are left as they are.")
     if undone.turn is not None:
-        ways = [f"`/undo` undoes turn {group.turn.number}" for group in past.standing[-1:]]
-        ways += [f"`/redo` reapplies turn {group.turn.number}" for group in past.undone[-1:]]
+        ways = [f"`/undo` undoes turn {group.turn.number}" for group in past.undoable[-1:]]
+        ways += [f"`/redo` reapplies turn {group.turn.number}" for group in past.redoable[-1:]]
         lines.append("; ".join(ways) + ".")
     return "\n".join(lines)
 
 
-def _head(undone: Undone, prompt: str) -> str:
+def _head(undone: UndoResult, prompt: str) -> str:
     if undone.turn is None:
         if undone.step.kind == "redo":
             return "Nothing to redo."
-        if undone.history.undone:
+        if undone.history.redoable:
             return "Nothing more to undo. `/redo` reapplies what was undone."
         return "Nothing to undo: no turn of this session has changed a file."
     verb = "Redid" if undone.step.kind == "redo" else "Undid"
     about = f"turn {undone.turn}" + (f" ({prompt})" if prompt else "")
-    if undone.resumed:
+    if undone.is_continued:
         return f"{verb} the rest of {about}, which had been cut short"
-    if undone.left_alone and not undone.touched:
-        return f"{verb} nothing of {about}"
-    return f"{verb} {about}"
+    is_nothing = bool(undone.left_alone) and not undone.changed_files
+    return f"{verb} nothing of {about}" if is_nothing else f"{verb} {about}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,7 +341,7 @@ class FileDiff:
 def file_diffs(undo: Undo, cwd: Path) -> list[FileDiff]:
     """One diff per changed file, except undone changes; files inside `cwd` get relative names."""
     diffs, first = [], dict[str, State]()
-    for group in undo.history().standing:
+    for group in undo.history().undoable:
         for path, changes in group.files.items():
             first.setdefault(path, changes[0].before.state)
     for path, before in first.items():

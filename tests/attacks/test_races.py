@@ -1,6 +1,6 @@
 """Trees with links at every component, swapped in by a process beside while kode writes.
 
-Every door that writes below a folder which others change: nothing may come to be elsewhere.
+Every function that writes below a folder which others change: nothing may come to be elsewhere.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ def swapped(folder: Path, to: Path) -> Iterator[Path]:
 STEPS = ("a", "b", "c")
 NAMES = tuple(f"f{number}" for number in range(4))
 ROUNDS = 6
-Door = Callable[["Tree", int], None]
+Writer = Callable[["Tree", int], None]
 
 
 class Tree:
@@ -178,28 +178,28 @@ def by_name(tree: Tree, depth: int) -> None:
             path.write_text("new")
 
 
-DOORS = (by_apply, by_live, by_restore, by_undo, by_tools, by_fleet)
+WRITERS = (by_apply, by_live, by_restore, by_undo, by_tools, by_fleet)
 
 
-def came_elsewhere(door: Door, depth: int, rounds: int) -> bool:
-    """Whether a door, while the folder of that depth is swapped, has written elsewhere."""
+def came_elsewhere(writer: Writer, depth: int, rounds: int) -> bool:
+    """Whether a writer, while the folder of that depth is swapped, has written elsewhere."""
     with tempfile.TemporaryDirectory() as top:
         tree = Tree(Path(top).resolve())
         swap = tree.work.joinpath(*STEPS[:depth])
         with swapped(swap, tree.elsewhere.joinpath(*STEPS[:depth])) as often:
             found = False
             while rounds > 0 or not often.exists():
-                door(tree, depth)
+                writer(tree, depth)
                 found = found or tree.outside() != tree.before
                 rounds = 0 if found else rounds - 1
         return found
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=share(3), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(depth=st.integers(1, len(STEPS)))
-def test_no_door_writes_elsewhere_while_folders_are_swapped(door: Door, depth: int) -> None:
-    assert not came_elsewhere(door, depth, ROUNDS)
+def test_no_writer_writes_elsewhere_while_folders_are_swapped(writer: Writer, depth: int) -> None:
+    assert not came_elsewhere(writer, depth, ROUNDS)
 
 
 def test_a_write_by_name_comes_elsewhere() -> None:

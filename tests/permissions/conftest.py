@@ -1,1 +1,1 @@
-from tests.permissions.gates import room  # noqa: F401
+from tests.permissions.gates import gates  # noqa: F401

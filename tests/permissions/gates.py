@@ -38,7 +38,7 @@ class Person:
 
 
 @pytest.fixture
-def room(tmp_path):
+def gates(tmp_path):
     project, home = tmp_path / "project", tmp_path / "home" / ".kode"
     project.mkdir()
     context = ToolContext(

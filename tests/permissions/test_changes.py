@@ -9,20 +9,20 @@ from kode.tool import Blocked, FileChange
 from tests.permissions.gates import NO, ONCE, SCRIPT, SESSION, Person
 
 
-def changes(room, *names, ignored="", change="changed", **fields):
-    ignored = f"{room.project}/{ignored}" if ignored else ""
+def changes(gates, *names, ignored="", change="changed", **fields):
+    ignored = f"{gates.project}/{ignored}" if ignored else ""
     return [
-        FileChange(path=str(room.project / name), change=change, ignored=ignored, **fields)
+        FileChange(path=str(gates.project / name), change=change, ignored=ignored, **fields)
         for name in names
     ]
 
 
-async def decide(room, gate, made, may_ask=True):
+async def decide(gates, gate, made, may_ask=True):
     """The names of what is kept, and the flag that would keep each of the rest."""
     decided = await gate.judge_changes(SCRIPT, made, "the diff", may_ask=may_ask)
     kept, refused = [], {}
     for change, decision in decided:
-        name = change.path.removeprefix(f"{room.project}/")
+        name = change.path.removeprefix(f"{gates.project}/")
         if decision.is_allowed:
             kept.append(name)
         elif change.is_reported:
@@ -44,8 +44,8 @@ IN_VENV = [".venv/bin/pip", ".venv/x.py"]
 LINKED = [".cargo", ".github", "a/.yarn", "gradle", ".config", "src/.hg"]
 
 
-def made_by(room, made):
-    return [change for names, fields in made for change in changes(room, *names, **fields)]
+def made_by(gates, made):
+    return [change for names, fields in made for change in changes(gates, *names, **fields)]
 
 
 @pytest.mark.parametrize(
@@ -79,15 +79,15 @@ def made_by(room, made):
         ("auto-edit", {}, [((*LINKED, "docs"), CREATED | {"is_link": True})], ["docs"]),
     ],
 )
-async def test_mode_and_rules_decide_where_nobody_is_asked(room, mode, rules, made, kept):
-    gate = room.gate(None, mode=mode, **rules)
-    assert (await decide(room, gate, made_by(room, made)))[0] == kept
+async def test_mode_and_rules_decide_where_nobody_is_asked(gates, mode, rules, made, kept):
+    gate = gates.gate(None, mode=mode, **rules)
+    assert (await decide(gates, gate, made_by(gates, made)))[0] == kept
 
 
-async def test_no_change_in_the_folder_of_kode_counts(room):
+async def test_no_change_in_the_folder_of_kode_counts(gates):
     for mode in ("plan", "ask", "auto-edit", "full"):
-        own = FileChange(path=str(room.home / "config.json"), change="changed")
-        assert (await decide(room, room.gate(Person(), mode=mode), [own]))[0] == []
+        own = FileChange(path=str(gates.home / "config.json"), change="changed")
+        assert (await decide(gates, gates.gate(Person(), mode=mode), [own]))[0] == []
 
 
 @pytest.mark.parametrize("may_ask", [True, False])
@@ -99,9 +99,9 @@ async def test_no_change_in_the_folder_of_kode_counts(room):
         ("auto-edit", INSTALLED, "--allow 'edit(./.venv/**)' --allow 'edit(./p/node_modules/**)'"),
     ],
 )
-async def test_a_refusal_names_the_flag_when_nobody_answers(room, mode, made, flags, may_ask):
-    gate = room.gate(None if may_ask else Person(), mode=mode)
-    kept, refused = await decide(room, gate, made_by(room, made), may_ask=may_ask)
+async def test_a_refusal_names_the_flag_when_nobody_answers(gates, mode, made, flags, may_ask):
+    gate = gates.gate(None if may_ask else Person(), mode=mode)
+    kept, refused = await decide(gates, gate, made_by(gates, made), may_ask=may_ask)
     assert (kept, set(refused.values())) == ([], {flags})
 
 
@@ -122,12 +122,12 @@ async def test_a_refusal_names_the_flag_when_nobody_answers(room, mode, made, fl
         ("auto-edit", [(FOLDERS[:4], {"change": "deleted"})], "deleted .git\n", ".git/HEAD", None),
     ],
 )
-async def test_one_question_shows_what_needs_one(room, mode, made, lines, silent, rules):
+async def test_one_question_shows_what_needs_one(gates, mode, made, lines, silent, rules):
     person = Person(ONCE)
-    every = made_by(room, made)
-    kept, _ = await decide(room, room.gate(person, mode=mode), every)
+    every = made_by(gates, made)
+    kept, _ = await decide(gates, gates.gate(person, mode=mode), every)
 
-    assert kept == sorted(change.path.removeprefix(f"{room.project}/") for change in every)
+    assert kept == sorted(change.path.removeprefix(f"{gates.project}/") for change in every)
     (question,) = person.questions
     assert lines in question.preview
     assert "the diff" in question.preview
@@ -135,15 +135,15 @@ async def test_one_question_shows_what_needs_one(room, mode, made, lines, silent
     assert rules is None or set(question.rules) == rules
 
 
-async def test_a_no_drops_changes_and_is_no_lasting_answer(room):
+async def test_a_no_drops_changes_and_is_no_lasting_answer(gates):
     no = Answer(choice="no", message="use tabs")
-    gate = room.gate(Person(no, NO, ONCE), mode="ask")
+    gate = gates.gate(Person(no, NO, ONCE), mode="ask")
 
-    decided = await gate.judge_changes(SCRIPT, changes(room, "a.py"), "", may_ask=True)
+    decided = await gate.judge_changes(SCRIPT, changes(gates, "a.py"), "", may_ask=True)
     assert [decision.is_allowed for _, decision in decided] == [False]
     assert "use tabs" in decided[0][1].refusal.for_model
-    assert (await decide(room, gate, made_by(room, INSTALLED)))[0] == []
-    assert len((await decide(room, gate, made_by(room, INSTALLED)))[0]) == 3
+    assert (await decide(gates, gate, made_by(gates, INSTALLED)))[0] == []
+    assert len((await decide(gates, gate, made_by(gates, INSTALLED)))[0]) == 3
 
 
 @pytest.mark.parametrize(
@@ -155,34 +155,34 @@ async def test_a_no_drops_changes_and_is_no_lasting_answer(room):
         ([(("src/a.py",), {})], [(("src/venv/x",), VENV | {"ignored": "src/venv/"})], False),
     ],
 )
-async def test_a_lasting_answer_holds_for_its_folder(room, first, later, is_covered):
-    gate = room.gate(Person(SESSION, NO))
+async def test_a_lasting_answer_holds_for_its_folder(gates, first, later, is_covered):
+    gate = gates.gate(Person(SESSION, NO))
 
-    await decide(room, gate, made_by(room, first))
-    kept, _ = await decide(room, gate, made_by(room, later))
+    await decide(gates, gate, made_by(gates, first))
+    kept, _ = await decide(gates, gate, made_by(gates, later))
 
     assert bool(kept) is is_covered
 
 
 @pytest.mark.parametrize("change", ["deleted", "changed"])
-async def test_a_link_is_judged_by_its_place_not_its_target(room, change):
-    (room.project / "bin").mkdir()
-    (room.project / "bin/python").symlink_to("/usr/bin/python3")
-    made = changes(room, "bin/python", change=change)
+async def test_a_link_is_judged_by_its_place_not_its_target(gates, change):
+    (gates.project / "bin").mkdir()
+    (gates.project / "bin/python").symlink_to("/usr/bin/python3")
+    made = changes(gates, "bin/python", change=change)
     person = Person(ONCE)
 
-    assert (await decide(room, room.gate(mode="auto-edit"), made))[0] == ["bin/python"]
-    await decide(room, room.gate(person), made)
+    assert (await decide(gates, gates.gate(mode="auto-edit"), made))[0] == ["bin/python"]
+    await decide(gates, gates.gate(person), made)
     assert "edit(./bin/**)" in person.questions[0].rules
 
 
 PYTEST = replace(SCRIPT, arguments={"command": "pytest"})
 
 
-async def test_a_command_at_the_wall_is_asked_about_once(room):
+async def test_a_command_at_the_wall_is_asked_about_once(gates):
     person = Person(ONCE)
 
-    decision = await room.gate(person).judge_outside(PYTEST, [Blocked("lookup")])
+    decision = await gates.gate(person).judge_outside(PYTEST, [Blocked("lookup")])
 
     assert (decision.is_allowed, decision.run_in) == (True, "host")
     assert Blocked("lookup").words in person.questions[0].reason
@@ -190,10 +190,10 @@ async def test_a_command_at_the_wall_is_asked_about_once(room):
     assert decision.untrusted
 
 
-async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):
+async def test_it_stays_inside_in_plan_and_when_nobody_is_there(gates):
     blocked = [Blocked("write", "/etc/x")]
-    in_plan = await room.gate(Person(), mode="plan").judge_outside(PYTEST, blocked)
-    alone = await room.gate(None).judge_outside(PYTEST, blocked)
+    in_plan = await gates.gate(Person(), mode="plan").judge_outside(PYTEST, blocked)
+    alone = await gates.gate(None).judge_outside(PYTEST, blocked)
 
     assert not in_plan.is_allowed
     assert not alone.is_allowed

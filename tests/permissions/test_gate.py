@@ -29,11 +29,11 @@ WRITE = TOOLS["write_file"]
         ((replace(ONCE, mode="full"),), ("pytest -q", "mkdir a"), ()),
     ],
 )
-async def test_an_answer_holds_as_far_as_it_says(room, answers, commands, refused):
+async def test_an_answer_holds_as_far_as_it_says(gates, answers, commands, refused):
     person = Person(*answers)
-    gate = room.gate(person)
+    gate = gates.gate(person)
 
-    decisions = [await room.check(gate, command) for command in commands]
+    decisions = [await gates.check(gate, command) for command in commands]
 
     assert [at for at, one in enumerate(decisions) if not one.is_allowed] == [*refused]
     assert person.answers == []
@@ -51,26 +51,26 @@ async def test_an_answer_holds_as_far_as_it_says(room, answers, commands, refuse
         ({"allow": ["delegate", "edit"]}, False),
     ],
 )
-def test_a_tool_needing_a_yes_runs_where_one_may_come(room, settings, could):
-    gate = room.gate(**settings)
+def test_a_tool_needing_a_yes_runs_where_one_may_come(gates, settings, could):
+    gate = gates.gate(**settings)
 
     assert gate.could_run(TOOLS["fetch_url"]) is could
     assert gate.could_run(TOOLS["shell"])
 
 
-async def test_answer_project_saves_one_rule_per_part(room):
+async def test_answer_project_saves_one_rule_per_part(gates):
     person = Person(PROJECT)
 
-    await room.check(room.gate(person), "npm ci && npm test")
-    document = json.loads(paths.permissions_file(room.home, room.project).read_text())
-    decision = await room.check(room.gate(), "npm ci")
+    await gates.check(gates.gate(person), "npm ci && npm test")
+    document = json.loads(paths.permissions_file(gates.home, gates.project).read_text())
+    decision = await gates.check(gates.gate(), "npm ci")
 
     assert document["allow"] == ["shell(npm ci:*)", "shell(npm test:*)"]
     assert decision.is_allowed
 
 
-async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
-    path = paths.permissions_file(room.home, room.project)
+async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(gates):
+    path = paths.permissions_file(gates.home, gates.project)
     path.parent.mkdir(parents=True)
     path.write_text('{"version": 1, "allow": ["shell(np')
     notices = []
@@ -79,12 +79,12 @@ async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
         path.write_text("x")
         return PROJECT
 
-    assert not (await room.check(room.gate(emit=notices.append), "npm test")).is_allowed
+    assert not (await gates.check(gates.gate(emit=notices.append), "npm test")).is_allowed
     assert ["damaged" in notice.text for notice in notices] == [True]
     assert [it.read_text() for it in path.parent.glob("*.damaged-*")] == [
         '{"version": 1, "allow": ["shell(np'
     ]
-    assert (await room.check(room.gate(damage, emit=notices.append), "npm test")).is_allowed
+    assert (await gates.check(gates.gate(damage, emit=notices.append), "npm test")).is_allowed
     assert "this session only" in notices[1].text
 
 
@@ -95,33 +95,33 @@ async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
         (None, "--allow 'shell(npm test:*)'"),
     ],
 )
-async def test_a_refusal_gives_words_or_a_flag(room, person, says):
-    decision = await room.check(room.gate(person), "npm test")
+async def test_a_refusal_gives_words_or_a_flag(gates, person, says):
+    decision = await gates.check(gates.gate(person), "npm test")
 
     assert not decision.is_allowed
     assert says in decision.refusal.for_model
 
 
-async def test_a_yes_keeps_the_name_of_outside_text(room):
-    decision = await room.check(room.gate(Person(ONCE)), "cat /var/tmp/F")
+async def test_a_yes_keeps_the_name_of_outside_text(gates):
+    decision = await gates.check(gates.gate(Person(ONCE)), "cat /var/tmp/F")
 
     assert (decision.is_allowed, decision.untrusted) == (True, "/var/tmp/F")
 
 
-async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):
+async def test_full_runs_unasked_without_a_person_and_asks_with_one(gates):
     person = Person(NO)
 
-    assert (await room.check(room.gate(mode="full"), "git reset --hard")).is_allowed
-    assert not (await room.check(room.gate(person, mode="full"), "git reset --hard")).is_allowed
+    assert (await gates.check(gates.gate(mode="full"), "git reset --hard")).is_allowed
+    assert not (await gates.check(gates.gate(person, mode="full"), "git reset --hard")).is_allowed
     assert person.questions[0].may_always is False
 
 
-async def test_one_lasting_answer_settles_the_questions_that_wait(room):
+async def test_one_lasting_answer_settles_the_questions_that_wait(gates):
     person = Person(SESSION, NO)
-    gate = room.gate(person)
+    gate = gates.gate(person)
 
     decisions = await asyncio.gather(
-        room.check(gate, "pytest -q"), room.check(gate, "pytest -x"), room.check(gate, "mkdir a")
+        gates.check(gate, "pytest -q"), gates.check(gate, "pytest -x"), gates.check(gate, "mkdir a")
     )
 
     assert [decision.is_allowed for decision in decisions] == [True, True, False]
@@ -129,10 +129,10 @@ async def test_one_lasting_answer_settles_the_questions_that_wait(room):
     assert len(person.questions) == 2
 
 
-async def test_a_question_shows_the_whole_change_and_offers_its_rule(room):
+async def test_a_question_shows_the_whole_change_and_offers_its_rule(gates):
     person = Person(NO, NO)
     for path in ("b/a.txt", "c.txt"):
-        await room.judge(room.gate(person), WRITE, {"path": path, "content": "new\n"})
+        await gates.judge(gates.gate(person), WRITE, {"path": path, "content": "new\n"})
 
     question, _ = person.questions
     assert "a.txt" in question.subject
@@ -141,21 +141,21 @@ async def test_a_question_shows_the_whole_change_and_offers_its_rule(room):
     assert [one.rules for one in person.questions] == [("edit(./b/**)",), ("edit(./c.txt)",)]
 
 
-async def test_a_call_that_cannot_succeed_is_not_asked_about(room):
+async def test_a_call_that_cannot_succeed_is_not_asked_about(gates):
     person = Person()
     edit = {"path": "missing.txt", "old_text": "a", "new_text": "b"}
     checked = TOOLS["edit_file"].check(edit)
 
     with pytest.raises(ToolError):
-        await room.judge(room.gate(person), TOOLS["edit_file"], checked)
+        await gates.judge(gates.gate(person), TOOLS["edit_file"], checked)
 
     assert person.questions == []
 
 
-async def test_a_question_shows_characters_that_hide(room):
+async def test_a_question_shows_characters_that_hide(gates):
     person = Person(NO)
 
-    await room.check(room.gate(person), "echo ok \x1b[2K\u202e; rm -rf src")
+    await gates.check(gates.gate(person), "echo ok \x1b[2K\u202e; rm -rf src")
 
     assert "\\x1b[2K" in person.questions[0].preview
     assert "\\u202e" in person.questions[0].preview
@@ -187,9 +187,9 @@ def test_visible_spells_out_what_does_not_show(text, shown):
 
 
 @pytest.mark.parametrize("choice", ["session", "project"])
-async def test_a_removed_answer_is_asked_again_until_restored(room, choice):
-    gate = room.gate(Person(Answer(choice=choice), NO), allow=["shell(ls:*)"], deny=["fetch"])
-    assert (await room.check(gate, "pytest -q")).is_allowed
+async def test_a_removed_answer_is_asked_again_until_restored(gates, choice):
+    gate = gates.gate(Person(Answer(choice=choice), NO), allow=["shell(ls:*)"], deny=["fetch"])
+    assert (await gates.check(gate, "pytest -q")).is_allowed
     *_, given = rules = gate.standing_rules()
     assert [(rule.effect, str(rule.rule), rule.source) for rule in rules] == [
         ("deny", "fetch", "settings"),
@@ -200,26 +200,26 @@ async def test_a_removed_answer_is_asked_again_until_restored(room, choice):
     gate.change_approvals(remove=given.id)
 
     assert [rule.removed for rule in gate.standing_rules()] == [False, False, True]
-    assert not (await room.check(gate, "pytest -q")).is_allowed
+    assert not (await gates.check(gate, "pytest -q")).is_allowed
     gate.change_approvals(restore="shell(pytest:*)")
-    assert (await room.check(gate, "pytest -q")).is_allowed
+    assert (await gates.check(gate, "pytest -q")).is_allowed
 
 
-async def test_an_answer_another_kode_removed_counts_no_more(room):
-    beside = room.gate(Person(PROJECT))
-    await room.check(beside, "npm test")
-    gate = room.gate()
-    assert (await room.check(gate, "npm test")).is_allowed
+async def test_an_answer_another_kode_removed_counts_no_more(gates):
+    beside = gates.gate(Person(PROJECT))
+    await gates.check(beside, "npm test")
+    gate = gates.gate()
+    assert (await gates.check(gate, "npm test")).is_allowed
 
     beside.change_approvals(remove="shell(npm test:*)")
 
-    assert not (await room.check(gate, "npm test")).is_allowed
+    assert not (await gates.check(gate, "npm test")).is_allowed
 
 
 @pytest.mark.parametrize("name", ["", "zzzz", "shell(ls:*)"])
-async def test_an_answer_that_is_not_there_is_named(room, name):
-    gate = room.gate(Person(PROJECT))
-    await room.check(gate, "npm test")
+async def test_an_answer_that_is_not_there_is_named(gates, name):
+    gate = gates.gate(Person(PROJECT))
+    await gates.check(gate, "npm test")
 
     with pytest.raises(ConfigError):
         gate.change_approvals(remove=name or "x")
@@ -227,25 +227,25 @@ async def test_an_answer_that_is_not_there_is_named(room, name):
         gate.change_approvals(restore="shell(npm test:*)")
 
 
-async def test_a_path_is_judged_as_written_and_as_bound(room):
-    outside = room.home.parent / "x"
-    gate = room.gate(mode="auto-edit", allow=["edit(a.py)"])
+async def test_a_path_is_judged_as_written_and_as_bound(gates):
+    outside = gates.home.parent / "x"
+    gate = gates.gate(mode="auto-edit", allow=["edit(a.py)"])
 
-    inside = await room.judge(gate, WRITE, {"path": "a.py", "content": "x"})
-    swapped = await room.judge(gate, WRITE, {"path": "a.py", "content": "x"}, path=str(outside))
+    inside = await gates.judge(gate, WRITE, {"path": "a.py", "content": "x"})
+    swapped = await gates.judge(gate, WRITE, {"path": "a.py", "content": "x"}, path=str(outside))
 
     assert inside.is_allowed
     assert not swapped.is_allowed
     assert str(outside) in swapped.reason
 
 
-async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
+async def test_questions_are_of_the_kind_that_approvals_are_counted_by(gates):
     person = Person(NO, NO, NO)
-    gate = room.gate(person)
+    gate = gates.gate(person)
 
-    await room.check(gate, "mkdir a && curl https://x.example")
-    await room.check(gate, "git reset --hard")
-    await room.judge(gate, WRITE, {"path": "c.txt", "content": "x"})
+    await gates.check(gate, "mkdir a && curl https://x.example")
+    await gates.check(gate, "git reset --hard")
+    await gates.judge(gate, WRITE, {"path": "c.txt", "content": "x"})
 
     assert [question.kind for question in person.questions] == [
         "run network",
@@ -256,11 +256,11 @@ async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
 
 @pytest.mark.parametrize("name", [".env", "../outside.txt", "denied/notes"])
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name, mode):
-    path = room.project / name
+async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(gates, name, mode):
+    path = gates.project / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("# settings\npassword is swordfish\nfirst = 1\nsecond = swordfish\n")
-    gate = room.gate(Person(ONCE), mode=mode, deny=("read(denied/**)",))
+    gate = gates.gate(Person(ONCE), mode=mode, deny=("read(denied/**)",))
     hunks = [
         Hunk(old=["# settings", "password"], new=["x"]),
         Hunk(old=["first = 1"], new=["first = 2"]),
@@ -272,39 +272,39 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name
     for tool, arguments in calls:
         real = os.path.realpath(path)
         try:
-            decision = await room.judge(gate, tool, arguments, path=real)
+            decision = await gates.judge(gate, tool, arguments, path=real)
             if decision.is_allowed:
-                context = replace(room.context, path=real, decision=decision)
+                context = replace(gates.context, path=real, decision=decision)
                 said.append((await tool.run(context, tool.check(arguments))).text)
         except ToolError as error:
             said.append(str(error))
     assert "swordfish" not in "".join(said)
 
 
-async def test_an_edit_of_a_readable_file_needs_no_prior_reading(room):
-    (room.project / "a.py").write_text("first = 1\n")
-    gate = room.gate(mode="auto-edit")
-    decision = await room.judge(gate, patch_file, {"path": "a.py", "hunks": []})
+async def test_an_edit_of_a_readable_file_needs_no_prior_reading(gates):
+    (gates.project / "a.py").write_text("first = 1\n")
+    gate = gates.gate(mode="auto-edit")
+    decision = await gates.judge(gate, patch_file, {"path": "a.py", "hunks": []})
     assert (decision.is_allowed, decision.must_read_first) == (True, False)
 
 
 @pytest.mark.parametrize(("command", "runs"), [("ls | head", True), ("touch a", False)])
-async def test_advice_for_plan_outweighs_mode_and_rules(room, command, runs):
-    gate = room.gate(Person(), mode="full", allow=["shell"])
+async def test_advice_for_plan_outweighs_mode_and_rules(gates, command, runs):
+    gate = gates.gate(Person(), mode="full", allow=["shell"])
     advice = Decision(outcome="allow", reason="limits", run_in="read_only")
 
-    decision = await room.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
+    decision = await gates.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
 
     assert (decision.is_allowed, decision.reason) == (runs, "limits")
 
 
-async def test_copies_of_a_gate_share_mode_and_answers(room):
-    gate = room.gate(None)
+async def test_copies_of_a_gate_share_mode_and_answers(gates):
+    gate = gates.gate(None)
     copy = replace(gate, ask=Person(SESSION))
 
-    await room.check(copy, "make")
+    await gates.check(copy, "make")
     assert gate.approved_in_session == copy.approved_in_session == ("shell(make)",)
-    assert not (await room.check(room.gate(), "make")).is_allowed
+    assert not (await gates.check(gates.gate(), "make")).is_allowed
     gate.mode = "plan"
     assert copy.mode == "plan"
-    assert not (await room.check(copy, "mkdir a")).is_allowed
+    assert not (await gates.check(copy, "mkdir a")).is_allowed

@@ -13,7 +13,7 @@ from kode.permissions.question import Answer
 from kode.sandbox.named import Named
 from kode.tool import FileChange
 from tests.needs import needs
-from tests.permissions.gates import SCRIPT, TOOLS, Person, room  # noqa: F401
+from tests.permissions.gates import SCRIPT, TOOLS, Person, gates  # noqa: F401
 
 pytestmark = [needs("git")]
 
@@ -181,18 +181,18 @@ def test_damaged_and_circular_texts_are_survived(project: Path) -> None:
     assert {"Makefile", "a.sh"} <= named(project)
 
 
-async def test_a_named_file_is_asked_about_in_auto_edit(room):  # noqa: F811
-    subprocess.run(["git", "init", "-q", "."], cwd=room.project, check=True)
+async def test_a_named_file_is_asked_about_in_auto_edit(gates):  # noqa: F811
+    subprocess.run(["git", "init", "-q", "."], cwd=gates.project, check=True)
     setting = ["core.fsmonitor", "tools/watch"]
-    subprocess.run(["git", "config", *setting], cwd=room.project, check=True)
+    subprocess.run(["git", "config", *setting], cwd=gates.project, check=True)
     person = Person(*[Answer(choice="no")] * 4)
-    gate = room.gate(person, mode="auto-edit")
-    gate.place = replace(gate.place, named=Named(room.project))
-    plain = FileChange(path=str(room.project / "tools/other"), change="created")
-    watch = FileChange(path=str(room.project / "tools/watch"), change="created")
-    link = FileChange(path=str(room.project / "tools"), change="created", is_link=True)
+    gate = gates.gate(person, mode="auto-edit")
+    gate.place = replace(gate.place, named=Named(gates.project))
+    plain = FileChange(path=str(gates.project / "tools/other"), change="created")
+    watch = FileChange(path=str(gates.project / "tools/watch"), change="created")
+    link = FileChange(path=str(gates.project / "tools"), change="created", is_link=True)
 
     decided = await gate.judge_changes(SCRIPT, (plain, watch, link), "", may_ask=True)
     assert [change for change, decision in decided if decision.is_allowed] == [plain]
     arguments = {"path": watch.path, "content": ""}
-    assert not (await room.judge(gate, TOOLS["write_file"], arguments)).is_allowed
+    assert not (await gates.judge(gate, TOOLS["write_file"], arguments)).is_allowed

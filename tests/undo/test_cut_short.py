@@ -82,7 +82,7 @@ def test_an_undo_on_a_full_disk_is_completed_by_another(
 
     done = opened().undo()
 
-    assert (done.turn, done.resumed, done.left_alone) == (1, True, ())
+    assert (done.turn, done.is_continued, done.left_alone) == (1, True, ())
     assert held(project) == BEFORE
     assert opened().redo().turn == 1
     assert held(project) == changed
@@ -108,7 +108,7 @@ def test_a_session_learns_of_an_undo_after_a_kill(opened: Callable[[], Undo]) ->
     done, again = opened().undo(), opened().finish()
 
     assert again is not None
-    assert (again.step.id, {*again.touched}) == (done.step.id, {*done.touched})
+    assert (again.step.id, {*again.changed_files}) == (done.step.id, {*done.changed_files})
     opened().confirm()
     assert opened().finish() is None
 

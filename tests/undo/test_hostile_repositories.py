@@ -33,7 +33,7 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
     undo.end(step)
     undone = undo.undo()
 
-    assert [*undone.touched] == [str(repo / ".gitignore")]
+    assert [*undone.changed_files] == [str(repo / ".gitignore")]
     assert {path for path, _ in undone.left_alone} == {str(repo / "clean.py"), str(repo / "run.sh")}
     assert not step.problem
     assert not proof.exists()
@@ -77,7 +77,7 @@ def test_a_missing_object_costs_one_file(repo: Path) -> None:
 
     undone = undo.undo()
 
-    assert [*undone.touched] == [str(repo / "run.sh")]
+    assert [*undone.changed_files] == [str(repo / "run.sh")]
     assert [path for path, _ in undone.left_alone] == [str(repo / "clean.py")]
 
 

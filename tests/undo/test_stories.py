@@ -112,7 +112,7 @@ def operation(dice: random.Random, path: Path, modes: tuple[int, ...]) -> Operat
     return dice.choice((write, write, write, lambda: remove(path), link, chmod, *others))
 
 
-def touched(root: Path, paths: list[Path]) -> list[str]:
+def possible_paths(root: Path, paths: list[Path]) -> list[str]:
     """What operations on these paths may change: they, all that is in them, and the folders that
     they are in."""
     found = {*paths}
@@ -162,7 +162,7 @@ class Story:
             if any(is_below_a_link(path) for path in paths):
                 continue
             if self.kind == "known":
-                backup = undo.begin(turn_id(number), touched(self.project, paths))
+                backup = undo.begin(turn_id(number), possible_paths(self.project, paths))
             else:
                 backup = undo.begin(turn_id(number), writes=())
             for path in paths:

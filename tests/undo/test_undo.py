@@ -22,16 +22,16 @@ def test_undo_goes_back_turn_by_turn_and_redo_forward(undo: Undo, tmp_path: Path
     change(undo, 2, path, "three")
 
     undone = undo.undo()
-    assert (undone.turn, [*undone.touched]) == (2, [str(path)])
+    assert (undone.turn, [*undone.changed_files]) == (2, [str(path)])
     assert (undone.step.turn.id, path.read_text()) == ("message 2", "two and a half")
-    assert [group.turn.number for group in undone.history.standing] == [1]
-    assert undo.undo().history.standing == []
+    assert [group.turn.number for group in undone.history.undoable] == [1]
+    assert undo.undo().history.undoable == []
     assert path.read_text() == "one"
     assert undo.undo().turn is None
 
-    assert [group.turn.number for group in undo.redo().history.undone] == [2]
+    assert [group.turn.number for group in undo.redo().history.redoable] == [2]
     assert path.read_text() == "two and a half"
-    assert undo.redo().history.undone == []
+    assert undo.redo().history.redoable == []
     assert path.read_text() == "three"
     assert undo.redo().turn is None
 
@@ -110,9 +110,9 @@ def test_a_turn_that_a_crash_cut_short_can_be_undone(undo: Undo, tmp_path: Path)
     change(undo_in(undo.folder), 2, other, "new")
 
     again = undo_in(undo.folder)
-    assert again.undo().touched[str(other)].state is None
+    assert again.undo().changed_files[str(other)].state is None
     assert path.read_text() == "half done"
-    assert [*again.undo().touched] == [str(path)]
+    assert [*again.undo().changed_files] == [str(path)]
     assert path.read_text() == "one"
     again.redo()
     assert path.read_text() == "half done"
@@ -149,7 +149,7 @@ def test_a_journal_that_lost_its_end_says_so_for_good(undo: Undo, tmp_path: Path
 
     undone, again = undo_in(undo.folder).undo(), undo_in(undo.folder).undo()
 
-    assert [*undone.touched] == [str(paths[0])]
+    assert [*undone.changed_files] == [str(paths[0])]
     assert undone.history.damaged == again.history.damaged == 1
 
 
@@ -213,7 +213,7 @@ def test_the_undo_of_many_files_syncs_each_folder_once(
     monkeypatch.setattr(os, "fsync", seen)
     undone = undo.undo()
 
-    assert sorted(undone.touched) == sorted(map(str, paths))
+    assert sorted(undone.changed_files) == sorted(map(str, paths))
     assert [path.read_text() for path in paths] == [f"before {path.name}" for path in paths]
     assert synced.count(str(paths[0].parent)) == 1
     assert synced.count(str(undo.contents.folder)) == 1
