@@ -181,9 +181,9 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
         return find_rule(words[2:])  # `python3 -m pip` is pip
     subs = [words[index].text for index in subcommand_at(words)]
     versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
-    found = [row for key in (words[0].text, name, versionless) for row in rows().get(key, ())]
-    found += [row for row in rows()[""] if _is_one_of(name, row[1].partition(" ")[0])]
-    for rule in sorted(rules_in(found), key=lambda rule: -GRAVITY.index(rule.risk)):
+    about = [row for key in (words[0].text, name, versionless) for row in rows().get(key, ())]
+    about += [row for row in rows()[""] if _is_one_of(name, row[1].partition(" ")[0])]
+    for rule in sorted(rules_in(about), key=lambda rule: -GRAVITY.index(rule.risk)):
         later = rule.words.split()[1:]
         if len(subs) < len(later) or not all(map(_is_one_of, subs, later)):
             continue
@@ -333,9 +333,9 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
             command = None
 
 
-def rules_in(found: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
+def rules_in(some_rows: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
     """The rules in some of `rows`."""
-    for section, words, value in found:
+    for section, words, value in some_rows:
         risk, leaves = _RISKS[section]
         for row in value if isinstance(value, list) else [value]:
             fields = {"leaves": leaves, **({"reason": row} if isinstance(row, str) else row)}
@@ -377,11 +377,12 @@ def names(section: str, key: str = "programs") -> frozenset[str]:
 @functools.cache
 def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
     """The closed list: programs, some with a first word, that only read and print."""
-    rows: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    by_words: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for words, row in _data()["readers"].items():
         *before, last = words.split()  # `command -v|-V` is two
-        rows |= {(*before, choice): row for choice in last.split("|")}
-    return rows
+        for choice in last.split("|"):
+            by_words[*before, choice] = row
+    return by_words
 
 
 @functools.cache
