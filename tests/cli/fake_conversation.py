@@ -12,8 +12,8 @@ from types import SimpleNamespace
 from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
-from kode.config.model import Config, Repl
-from kode.errors import SessionError, UserError
+from kode.config.model import Config
+from kode.errors import UserError
 from kode.events import (
     MemoryChanged,
     Notice,
@@ -90,7 +90,7 @@ class FakeConversation:
     catalog: FoundExtensions = field(default_factory=FoundExtensions)
     steering: object = tuple
     typed: str | None = None
-    sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
+    sees: bool = True
     wish: str = ""
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
@@ -140,7 +140,7 @@ class FakeConversation:
 
     @property
     def config(self):
-        return Config(repl=Repl(vi_mode=bool(os.environ.get("VI_MODE"))))
+        return Config()
 
     def attach_command(self, command: str, text: str) -> None:
         self.attachments.append(Text(text=text, source="attachment"))
@@ -183,8 +183,6 @@ class FakeConversation:
         except asyncio.CancelledError:
             self.cancelled += 1
             status, result, error = "interrupted", "", None
-        except SessionError as fault:
-            status, result, error = "error", "", str(fault)
         ended = TurnEnded(
             status=status,
             result=result,
@@ -218,27 +216,12 @@ class FakeConversation:
             emit(Steered(text=said[0].text))
             await self._say(f"Steered by: {said[0].text}")
             return
-        if text == "ponder":
-            emit(
-                ThinkingDelta(text="First the beginning of it. " + "And so on. " * 20 + "At last.")
-            )
-            while not (self.cwd / "go").exists():  # the test has seen what is thought
-                await asyncio.sleep(0.05)
-            await self._say("Pondered.")
-            return
         if text == "evil":
             await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
-            return
-        if text == "once the editor is open":
-            while not (self.cwd / "opened").exists():
-                await asyncio.sleep(0.01)
-            await self._say("It is open now.")
             return
         if text == "slow":
             emit(ToolStarted(call_id="1", name="shell", subject="sleep 60"))
             await asyncio.Event().wait()  # until it is stopped
-        if text == "fail":
-            raise SessionError("The server said no. Check the model's name.")
         if text == "ask":
             answer = await self._question()
             await self._say(f"The answer was {answer.choice}: {answer.message}")
@@ -369,7 +352,7 @@ async def main() -> int:
         await asyncio.sleep(conversation.pause_s)
         return conversation
 
-    code = await run_repl(opening, os.environ.get("FIRST_TASK"), screen=screen, renderer=renderer)
+    code = await run_repl(opening, screen=screen, renderer=renderer)
     print(f"left with {code}, closed {conversation.closed}, cancelled {conversation.cancelled}")
     return code
 

@@ -36,10 +36,12 @@ def test_list_of_this_directory_leaves_out_others(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mine = made(home, "a", cwd=Path.cwd())
-    other = made(home, "b")
+    other = made(home, "b\x1b]0;owned\x07 \x1b[2J task")
 
     assert other not in said(capsys, "list", "--here")
-    assert {mine, other} == {line.split()[0] for line in said(capsys, "list").splitlines()}
+    listed = said(capsys, "list")
+    assert {mine, other} == {line.split()[0] for line in listed.splitlines()}
+    assert "\x1b" not in listed
 
 
 def test_list_shows_the_newest_sessions_and_names_the_flag(
@@ -54,14 +56,6 @@ def test_list_shows_the_newest_sessions_and_names_the_flag(
     assert len(json.loads(said(capsys, "list", "--json"))) == 22
 
 
-def test_list_cannot_be_used_to_control_the_terminal(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made(home, "a\x1b]0;owned\x07 \x1b[2J task")
-
-    assert "\x1b" not in said(capsys, "list")
-
-
 def test_show_has_the_ids_that_fork_takes(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = whole_story(home)
     first = next(entry for entry in session.entries if isinstance(entry, MessageEntry))
@@ -69,6 +63,7 @@ def test_show_has_the_ids_that_fork_takes(home: Path, capsys: pytest.CaptureFixt
     out = said(capsys, "show", str(session.id)[:-2])
     forked = said(capsys, "fork", str(session.id), "--at", first.id).strip()
 
+    assert out.startswith(f"# Session {session.id}")
     assert first.id in out
     assert json.loads(said(capsys, "show", forked, "--json"))["turns"] == 1
 
@@ -103,11 +98,12 @@ def test_check_finds_and_repair_mends(home: Path, capsys: pytest.CaptureFixture[
     assert "no damage" in said(capsys, "check")
 
 
-def test_a_wrong_id_is_one_sentence_and_status_3(home: Path) -> None:
-    for command in (["show"], ["delete"], ["export"], ["trim", "3"], ["fork"], ["check"]):
-        with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
-            run(session, [command[0], "zz", *command[1:]])
-        assert caught.value.exit_code == 3
+@pytest.mark.parametrize("command", ["show", "delete", "export", "trim 3", "fork", "check"])
+def test_a_wrong_id_is_one_sentence_and_status_3(home: Path, command: str) -> None:
+    name, *rest = command.split()
+    with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
+        run(session, [name, "zz", *rest])
+    assert caught.value.exit_code == 3
 
 
 def test_search_names_the_place_of_each_text_newest_first(
@@ -121,6 +117,5 @@ def test_search_names_the_place_of_each_text_newest_first(
     found = [line.split()[0] for line in out.splitlines()[::2]]
     assert found == [second, second, first, first]
     assert "turn 2  kode" in out.splitlines()[0]
-    assert out.splitlines()[3].strip() == "no Walrus here"
     assert [row["session"] for row in rows] == found
     assert "No message" in said(capsys, "search", "walrus", "zanzibar")
