@@ -46,17 +46,6 @@ def test_show_has_every_key_with_its_origin_and_no_secret(
     assert document["repl.notify"] == {"value": True, "from": "default"}
 
 
-def test_path_names_both_files_and_says_which_is_missing(
-    home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (home / "config.json").write_text("{}")
-
-    own, project = said(capsys, "path").splitlines()
-
-    assert own == str(home / "config.json")
-    assert project == f"{Path.cwd() / 'kode.json'}  (not there)"
-
-
 def test_check_names_every_fault_and_exits_3(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -152,15 +152,6 @@ def test_missing_and_broken_programs_are_told_apart(
     assert "cannot be run" in found(tmp_path, "ripgrep").detail
 
 
-def test_a_terminal_that_can_do_little_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    monkeypatch.setenv("TERM", "dumb")
-    finding = found(tmp_path, "terminal")
-    assert (finding.state, "xterm-256color" in finding.next_step) == ("optional", True)
-
-
 def test_a_check_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(case: Case) -> Finding:
         raise RuntimeError("boom")

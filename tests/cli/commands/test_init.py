@@ -79,17 +79,6 @@ def test_a_key_is_taken_untested_where_nothing_can_be_reached(
     assert "no route" in capsys.readouterr().out
 
 
-def test_variables_that_a_cloud_needs_are_named(
-    said: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    said += [provider_row("bedrock").shown]
-
-    assert init.choose() == {"provider": "bedrock"}
-    out = capsys.readouterr().out
-    for variable in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_REGION", "AWS_SECRET_ACCESS_KEY"):
-        assert variable in out
-
-
 def test_a_server_at_another_address_needs_no_key(said: list[str]) -> None:
     with ScriptedServer() as server:
         said += [ADDRESS, "not an address", server.openai_url]

@@ -15,22 +15,6 @@ def at_home(tmp_path, monkeypatch):
     monkeypatch.chdir(work)
 
 
-def test_an_entry_is_shown_searched_logged_and_undone_keyless(tmp_path, capsys):
-    assert main(["memory", "add", "user", "likes tabs"]) == 0
-    assert (tmp_path / "home/memory/facts/user.md").read_text() == "likes tabs"
-    assert "likes tabs" in capsys.readouterr().out
-
-    assert main(["memory", "show"]) == 0
-    assert "likes tabs" in capsys.readouterr().out
-    assert main(["memory", "search", "tabs"]) == 0
-    assert "likes tabs" in capsys.readouterr().out
-    assert main(["memory", "log"]) == 0
-    assert "likes tabs" in capsys.readouterr().out
-
-    assert main(["memory", "undo"]) == 0
-    assert not (tmp_path / "home/memory/facts/user.md").exists()
-
-
 @pytest.mark.parametrize(
     ("argv", "code"),
     [

@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from kode import installed
 from kode.cli.commands import session
-from kode.errors import SessionError
+from kode.errors import ConfigError, SessionError
+from kode.installed import ExportFile, Plugin
 from kode.session.entries import MessageEntry
 from tests.cli.commands.answers import run
 from tests.session.stories import new_session, plain_turn, whole_story
@@ -119,3 +121,24 @@ def test_search_names_the_place_of_each_text_newest_first(
     assert "turn 2  kode" in out.splitlines()[0]
     assert [row["session"] for row in rows] == found
     assert "No message" in said(capsys, "search", "walrus", "zanzibar")
+
+
+def test_a_plugins_format_is_printed_or_written(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = ExportFile(data=b"packed", contains=["your words"], then="`tally {path}` reads it.")
+    formats = {"text": lambda transcript: transcript.header.id, "file": lambda transcript: packed}
+    tally = Plugin(name="tally", summary="counts", exports={name: name for name in formats})
+    monkeypatch.setattr(installed, "plugins", lambda: (tally,))
+    monkeypatch.setattr(installed, "load", lambda plugin, where: formats[where])
+    session_id, file = made(home, "one"), tmp_path / "file"
+
+    assert said(capsys, "export", session_id, "--format", "text") == f"{session_id}\n"
+    for argv, why in (([], "--format file FILE"), ([str(file)], "--yes")):
+        with pytest.raises(ConfigError, match=why):
+            run(session, ["export", session_id, *argv, "--format", "file"])
+    assert not file.exists()
+    assert run(session, ["export", session_id, str(file), "--format", "file", "--yes"]) == 0
+    ran = capsys.readouterr()
+    assert (file.read_bytes(), f"`tally {file}` reads it." in ran.out) == (b"packed", True)
+    assert "your words" in ran.err

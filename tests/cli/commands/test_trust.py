@@ -47,18 +47,6 @@ def test_a_server_is_new_then_trusted_changed_and_revoked(project, capsys):
     assert states() == {"one": "new", "two": "new"}
 
 
-@pytest.mark.parametrize("command", [trust, mcp])
-def test_the_list_is_printed_where_no_subcommand_is_named(project, capsys, command):
-    bring(project, one={"command": "a"})
-
-    run(command, ["list"])
-    listed = capsys.readouterr().out
-    run(command, [])
-
-    assert "one" in listed
-    assert capsys.readouterr().out == listed
-
-
 def test_approval_needs_a_person_who_can_be_asked(project):
     bring(project, one={"command": "a"})
     with pytest.raises(ConfigError, match="--yes"):
