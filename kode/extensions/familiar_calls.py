@@ -15,61 +15,53 @@ from kode.tools.builtin import index_tools
 
 __all__ = ["arguments", "called"]
 
-_PATH = dict.fromkeys(
-    "file_path filePath filepath absolute_path target_file dir_path directory".split(), "path"
+
+def _table(*rows: str) -> dict[str, str]:
+    """Another agent's name → the own name, of rows `OWN: OTHER OTHER ...`; of `-: OTHER ...` the
+    own name is "", for what changes nothing here."""
+    pairs = (row.split(":") for row in rows)
+    return {other: own.strip("-") for own, others in pairs for other in others.split()}
+
+
+_PATH = "path: file_path filePath filepath absolute_path target_file dir_path directory"
+_EDIT = (
+    "old_text: old_string oldString old_str oldText",
+    "new_text: new_string newString new_str newText",
+    "replace_all: replaceAll allow_multiple expected_replacements",
+    "-: instruction",
 )
-_EDIT = {
-    **dict.fromkeys("old_string oldString old_str oldText".split(), "old_text"),
-    **dict.fromkeys("new_string newString new_str newText".split(), "new_text"),
-    **dict.fromkeys("replaceAll allow_multiple expected_replacements".split(), "replace_all"),
-    "instruction": "",
-}
-_STEP = {
-    **dict.fromkeys(("content", "step", "description"), "text"),
-    **dict.fromkeys(("activeForm", "id", "priority"), ""),
-}
 
 ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "read_file": {**_PATH, "start_line": "offset", "end_line": "", "pages": ""},
-    "write_file": {**_PATH, **dict.fromkeys(("contents", "file_text", "text"), "content")},
-    "edit_file": {**_PATH, **_EDIT, "changes": "edits"},
-    "apply_patch": dict.fromkeys(("patchText", "patch"), "input"),
-    "search_files": {
-        **_PATH,
-        **dict.fromkeys(("query", "regex"), "pattern"),
-        **dict.fromkeys(("include", "include_pattern"), "glob"),
-        **dict.fromkeys(("-C", "-A", "-B"), "context"),
-        **{"-i": "ignore_case", "-n": "", "type": "", "multiline": "", "output_mode": ""},
-        **dict.fromkeys(("head_limit", "limit", "offset", "case_sensitive"), ""),
-    },
-    "list_files": {
-        **_PATH,
-        "glob": "pattern",
-        **dict.fromkeys(("ignore", "depth", "limit", "offset", "case_sensitive"), ""),
-    },
-    "shell": {
-        **dict.fromkeys(("cmd", "script"), "command"),
-        **dict.fromkeys(("timeout", "timeout_ms"), "timeout_s"),
-        **dict.fromkeys(("run_in_background", "is_background"), "background"),
-        **dict.fromkeys(
-            "justification login tty yield_time_ms restart with_escalated_permissions "
-            "sandbox_permissions max_output_tokens".split(),
-            "",
-        ),
-    },
-    "job": {
-        **dict.fromkeys(("bash_id", "shell_id", "task_id"), "id"),
-        **{"timeout": "wait_s", "block": "", "filter": ""},
-    },
-    "todo": {**dict.fromkeys(("todos", "plan"), "items"), "explanation": ""},
-    "fetch_url": {"prompt": "", "format": "", "timeout": ""},
+    "read_file": _table(_PATH, "offset: start_line", "-: end_line pages"),
+    "write_file": _table(_PATH, "content: contents file_text text"),
+    "edit_file": _table(_PATH, *_EDIT, "edits: changes"),
+    "apply_patch": _table("input: patchText patch"),
+    "search_files": _table(
+        _PATH,
+        "pattern: query regex",
+        "glob: include include_pattern",
+        "context: -C -A -B",
+        "ignore_case: -i",
+        "-: -n type multiline output_mode head_limit limit offset case_sensitive",
+    ),
+    "list_files": _table(_PATH, "pattern: glob", "-: ignore depth limit offset case_sensitive"),
+    "shell": _table(
+        "command: cmd script",
+        "timeout_s: timeout timeout_ms",
+        "background: run_in_background is_background",
+        "-: justification login tty yield_time_ms restart with_escalated_permissions",
+        "-: sandbox_permissions max_output_tokens",
+    ),
+    "job": _table("id: bash_id shell_id task_id", "wait_s: timeout", "-: block filter"),
+    "todo": _table("items: todos plan", "-: explanation"),
+    "fetch_url": _table("-: prompt format timeout"),
     "delegate_tasks": {},
 }
 """Tool → another agent's name of an argument → its own; "" for one that changes nothing here."""
 
 ITEMS: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("edit_file", "edits"): _EDIT,
-    ("todo", "items"): _STEP,
+    ("edit_file", "edits"): _table(*_EDIT),
+    ("todo", "items"): _table("text: content step description", "-: activeForm id priority"),
 }
 """The same for the objects in a list."""
 

@@ -8,7 +8,7 @@ import pytest
 from kode.config.load import load_config
 from kode.errors import ConfigError
 from kode.events import Event, Notice
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.extensions.found_extensions.conftest import opened as opened
 from tests.extensions.found_extensions.conftest import world as world
 
@@ -31,9 +31,7 @@ WHERE = [".claude/settings.json", ".claude/settings.local.json", "~/.claude/sett
 @pytest.mark.parametrize("where", WHERE)
 async def test_their_denials_count_at_once(world: World, opened: Open, where: str) -> None:
     settings(world, where, permissions={"deny": ["Bash(touch:*)"]})
-    conversation = await opened({"calls": [ASKED]}, DONE, mode="full")
-
-    ended = await conversation.turn("make")
+    _, ended = await play(opened, ASKED, mode="full")
 
     assert len(ended.denials) == 1
     assert not (world.project / "made.txt").exists()
@@ -41,9 +39,7 @@ async def test_their_denials_count_at_once(world: World, opened: Open, where: st
 
 async def test_their_allowances_count_for_nothing(world: World, opened: Open) -> None:
     settings(world, permissions={"allow": ["Bash(touch:*)"]})
-    conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **{"sandbox.enabled": False})
-
-    await conversation.turn("make")
+    await play(opened, ASKED, mode="ask", **{"sandbox.enabled": False})
 
     assert not (world.project / "made.txt").exists()
 
@@ -83,9 +79,7 @@ async def test_named_settings_deny_but_never_allow(
         "permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash(rm:*)"]},
         "hooks": {"Stop": []},
     }
-    conversation = await opened({"calls": [ASKED]}, DONE, mode="full", settings=json.dumps(named))
-
-    ended = await conversation.turn("make and say")
+    conversation, ended = await play(opened, ASKED, mode="full", settings=json.dumps(named))
 
     assert [one.subject for one in ended.denials] == ["touch made.txt"]
     assert conversation.config.permissions.allow == ()

@@ -10,7 +10,7 @@ import pytest
 
 from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
-from kode.events import Event
+from kode.events import Event, TurnEnded
 from kode.extensions import found_extensions, trust
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.places import Surroundings, surroundings
@@ -44,6 +44,14 @@ class World:
     def approve(self) -> None:
         """Says yes to all that is there now."""
         trust.approve(self.home, self.project, self.find().items())
+
+
+async def play(
+    opened: Open, *calls: dict[str, Any], **flags: Any
+) -> tuple[Conversation, TurnEnded]:
+    """A conversation whose model has made these calls in its only turn, and how that ended."""
+    conversation = await opened({"calls": [*calls]}, {"text": "done"}, **flags)
+    return conversation, await conversation.turn("work")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from kode.extensions import trust
 from kode.messages import Text, calls_of, results_of
 from kode.permissions.question import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.needs import needs
 from tests.sandbox.sandboxed import running
 
@@ -58,9 +58,7 @@ if call["tool_input"]["file_path"].endswith("a.txt"):
 '"""
     hooks(world, ("PreToolUse", "Write|Edit", check))
     other = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b\n"}}
-    conversation = await opened({"calls": [EDIT, other]}, DONE, mode="full")
-
-    ended = await conversation.turn("write")
+    conversation, ended = await play(opened, EDIT, other, mode="full")
 
     assert [path.name for path in world.project.glob("*.txt")] == ["b.txt"]
     assert "a.txt is generated" in finished(events)[0].for_model
@@ -92,9 +90,7 @@ async def test_a_hook_allows_only_what_a_rule_could(
     hooks(world, ("PreToolUse", "*", ALLOW))
     path = path.replace("{home}", str(world.home))
     call = {"name": "write_file", "arguments": {"path": path, "content": "x"}}
-    conversation = await opened({"calls": [call]}, DONE, mode=mode, **{"permissions.deny": deny})
-
-    await conversation.turn("write")
+    await play(opened, call, mode=mode, **{"permissions.deny": deny})
 
     assert (world.project / path).exists() is done
 
@@ -107,9 +103,7 @@ async def test_a_hook_has_the_person_asked_in_every_mode(world: World, opened: O
         asked.append(question)
         return Answer(choice="no")
 
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="full", ask=ask)
-
-    await conversation.turn("write")
+    await play(opened, EDIT, mode="full", ask=ask)
 
     assert "wants you to decide: big" in asked[0].reason
     assert not (world.project / "a.txt").exists()
@@ -121,9 +115,7 @@ async def test_a_guard_that_fails_lets_nothing_pass(
     world: World, opened: Open, events: list[Event], command: str
 ) -> None:
     hooks(world, ("PreToolUse", "*", command), guard=True, timeout=1)
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="full")
-
-    await conversation.turn("write")
+    await play(opened, EDIT, mode="full")
 
     assert not (world.project / "a.txt").exists()
     assert "the action is blocked" in finished(events)[0].for_model
@@ -141,9 +133,7 @@ async def test_hook_context_reaches_the_model_with_its_subject(world: World, ope
         ("PostToolUseFailure", "Bash", say.replace("%s", "failed")),
     )
     wrong = {"name": "shell", "arguments": {"command": "exit 3"}}
-    conversation = await opened({"calls": [LIST, wrong]}, DONE)
-
-    await conversation.turn("list")
+    conversation, _ = await play(opened, LIST, wrong)
 
     first, *_, results, _ = conversation.session.messages
     notes = [part.text for part in first.parts if isinstance(part, Text) and part.source == "note"]
@@ -223,9 +213,7 @@ async def test_a_repositorys_hook_allows_nothing(
         asked.append(question.kind)
         return Answer(choice="once" if question.kind == "trust" else "no")
 
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask", ask=ask)
-
-    await conversation.turn("write")
+    await play(opened, EDIT, mode="ask", ask=ask)
 
     assert len(asked) == 2  # the hooks themselves, and the edit all the same
     assert not (world.project / "a.txt").exists()
@@ -243,9 +231,7 @@ async def test_a_hook_answers_only_questions_a_saved_rule_could(world: World, op
         return Answer(choice="no")
 
     gone = {"name": "shell", "arguments": {"command": "rm -rf .git"}}
-    conversation = await opened({"calls": [EDIT, gone]}, DONE, ask=ask)
-
-    await conversation.turn("write")
+    await play(opened, EDIT, gone, ask=ask)
 
     assert asked == ["rm -rf .git"]
     assert (world.project / "a.txt").exists()
@@ -290,9 +276,7 @@ async def test_a_hooks_changes_after_a_call_are_decided_like_commands(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     hooks(world, ("PostToolUse", "Write", "tr a-z A-Z < a.txt > b.txt"))
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="auto-edit")
-
-    await conversation.turn("write")
+    conversation, _ = await play(opened, EDIT, mode="auto-edit")
 
     assert (world.project / "b.txt").read_text() == "A\n"
     assert "[It changed b.txt (new).]" in finished(events)[0].for_model
@@ -303,9 +287,7 @@ async def test_a_hooks_changes_after_a_call_are_decided_like_commands(
 @needs("bwrap")
 async def test_a_hooks_changes_before_a_call_are_dropped(world: World, opened: Open) -> None:
     hooks(world, ("PreToolUse", "*", "touch left"))
-    conversation = await opened({"calls": [LIST]}, DONE, mode="auto-edit")
-
-    await conversation.turn("list")
+    await play(opened, LIST, mode="auto-edit")
 
     assert not (world.project / "left").exists()
 
@@ -384,9 +366,7 @@ async def test_a_call_becomes_what_a_hook_makes_of_it(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     hooks(world, ("PreToolUse", "Bash", rewriting(PREFIX)))
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    await conversation.turn("look")
+    conversation, _ = await play(opened, LIST, mode="full")
 
     (done,) = finished(events)
     assert done.subject == "time -p echo one"
@@ -408,9 +388,7 @@ async def test_a_call_that_is_as_the_hook_wants_runs_unchanged(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     hooks(world, ("PreToolUse", "*", rewriting("")))
-    conversation = await opened({"calls": [LIST, EDIT]}, DONE, mode="ask")
-
-    await conversation.turn("look")
+    conversation, _ = await play(opened, LIST, EDIT, mode="ask")
 
     assert [one.is_error for one in finished(events)] == [False, False]
     assert [run.updated_input for run in runs(conversation)] == [None, None]
@@ -424,9 +402,7 @@ async def test_a_changed_call_loses_the_rule_of_the_old_one(
     world.write("kept.txt", "kept\n")
     hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "rm kept.txt"', "")))
     flags = {"permissions.allow": ["shell(echo:*)"], "sandbox.enabled": False}
-    conversation = await opened({"calls": [LIST]}, DONE, mode=mode, **flags)
-
-    ended = await conversation.turn("look")
+    _, ended = await play(opened, LIST, mode=mode, **flags)
 
     assert (world.project / "kept.txt").exists()
     assert len(ended.denials) == 1
@@ -440,9 +416,7 @@ async def test_the_question_says_what_a_hook_changed(world: World, opened: Open)
         asked.append(question)
         return Answer(choice="once")
 
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask", ask=ask)
-
-    await conversation.turn("write")
+    await play(opened, EDIT, mode="ask", ask=ask)
 
     assert asked[0].subject.endswith("a.txt.new")
     assert "instead of `a.txt`" in asked[0].reason
@@ -453,9 +427,7 @@ async def test_a_hook_cannot_change_a_call_that_others_have_judged(
     world: World, opened: Open
 ) -> None:
     hooks(world, ("PreToolUse", "Bash", "true"), ("PreToolUse", "Bash|shell", rewriting(LATER)))
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    ended = await conversation.turn("look")
+    _, ended = await play(opened, LIST, mode="full")
 
     assert "only the first hook" in ended.denials[0].reason
 
@@ -464,9 +436,7 @@ async def test_an_input_that_is_no_call_reaches_the_model(
     world: World, opened: Open, events: list[Event]
 ) -> None:
     hooks(world, ("PreToolUse", "Bash", rewriting('given = {"nonsense": 1}')))
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    await conversation.turn("look")
+    await play(opened, LIST, mode="full")
 
     assert finished(events)[0].is_error
     assert "PreToolUse:Bash made a call" in finished(events)[0].text
@@ -480,9 +450,7 @@ async def test_a_hook_at_a_question_cannot_change_the_call(world: World, opened:
     async def ask(question: Question) -> Answer:
         raise AssertionError(question)
 
-    conversation = await opened({"calls": [EDIT]}, DONE, mode="ask", ask=ask)
-
-    ended = await conversation.turn("write")
+    _, ended = await play(opened, EDIT, mode="ask", ask=ask)
 
     assert len(ended.denials) == 1
     assert [one.name for one in world.project.glob("*.txt")] == []
@@ -502,9 +470,7 @@ async def test_effects_that_a_hook_has_in_vain_are_named_once(
     logs = "echo x >> ~/logs/a.log; echo x >> log.txt; (echo > /dev/tcp/192.0.2.1/443) 2>&1; exit 0"
     hooks(world, ("PreToolUse", "Bash", logs), file=".claude/settings.json")
     world.approve()
-    conversation = await opened({"calls": [LIST, LIST]}, DONE, mode="full")
-
-    await conversation.turn("look")
+    await play(opened, LIST, LIST, mode="full")
 
     said = [line for line in notices(events).splitlines() if "no effect" in line]
     assert len(said) == 1
@@ -523,14 +489,12 @@ async def test_a_hook_that_changes_stays_in_the_sandbox_again(
     world.approve()
     outside = [trust.outside(item) for item in world.find().items()]
     trust.approve(world.home, world.project, outside)
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-    await conversation.turn("look")
+    await play(opened, LIST, mode="full")
     assert made.exists()
 
     made.unlink()
     hooks(world, ("PreToolUse", "Bash", f"{command};"), file=".claude/settings.json")
     world.approve()
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-    await conversation.turn("look")
+    await play(opened, LIST, mode="full")
 
     assert not made.exists()

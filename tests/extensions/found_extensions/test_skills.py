@@ -12,7 +12,7 @@ from kode.extensions.places import Place
 from kode.extensions.skills import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
 from kode.extensions.trust import Item
 from kode.messages import Text, results_of
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World, play
 
 PDF = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRun scripts/read.py first.\n"
 
@@ -113,9 +113,7 @@ async def test_the_model_is_shown_names_and_loads_a_body(
     world.write("~/.claude/skills/pdf/reference.md", "all about it\n")
     body = {"name": "skill", "arguments": {"name": "pdf"}}
     file = {"name": "skill", "arguments": {"name": "pdf", "file": "reference.md"}}
-    conversation = await opened({"calls": [body, file]}, {"text": "done"})
-
-    await conversation.turn("read it")
+    conversation, _ = await play(opened, body, file)
 
     assert "- pdf: Reads PDF files." in conversation.context.opening["skills"]
     loaded, reference = [results_of(m) for m in conversation.session.messages][2]
@@ -149,9 +147,7 @@ async def test_no_file_outside_of_a_skills_folder_comes_through_it(
     world.write("~/.claude/skills/pdf/SKILL.md", PDF)
     world.write("~/.claude/secret.md", "hidden\n")
     call = {"name": "skill", "arguments": {"name": "pdf", "file": "../../secret.md"}}
-    conversation = await opened({"calls": [call]}, {"text": "done"})
-
-    await conversation.turn("read it")
+    await play(opened, call)
 
     (finished,) = [event for event in events if isinstance(event, ToolFinished)]
     assert "outside of the skill's folder" in finished.text

@@ -12,7 +12,7 @@ from kode.errors import SandboxUnknownError
 from kode.events import Event, Notice
 from kode.extensions import mcp_config, trust
 from kode.sandbox.trial import Support
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, finished, hooks, runs
 from tests.needs import PLAIN_PYTHON
 
@@ -81,8 +81,7 @@ async def test_a_guard_that_cannot_judge_blocks_the_call(
     for name, fault in faults.items():
         monkeypatch.setattr(f"kode.sandbox.{name}", fault)
     bring_hook(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
-    await talk.turn("write")
+    talk, _ = await play(opened, EDIT, mode="full")
     assert not (world.project / "a.txt").exists()
     assert not (world.user_home / "judged").exists()
     assert [run.outcome for run in runs(talk)] == ["deny"]
@@ -93,8 +92,7 @@ async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
     world: World, opened: Open
 ) -> None:
     bring_hook(world, "PostToolUse")
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
-    await talk.turn("write")
+    await play(opened, EDIT, mode="full")
     assert (world.project / "a.txt").exists()
     assert not (world.user_home / "judged").exists()
 
@@ -105,8 +103,7 @@ async def test_a_hook_runs_once_a_person_has_approved_that(
 ) -> None:
     bring_hook(world)
     let_outside(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full", **flags)
-    await talk.turn("write")
+    await play(opened, EDIT, mode="full", **flags)
     assert (world.project / "a.txt").exists()
     assert (world.user_home / "judged").exists()
 
@@ -116,8 +113,7 @@ async def test_a_changed_hook_needs_another_approval(world: World, opened: Open)
     let_outside(world)
     hooks(world, ("PreToolUse", "*", "touch ../judged; true"), file=".claude/settings.json")
     world.approve()
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
-    await talk.turn("write")
+    await play(opened, EDIT, mode="full")
     assert not (world.user_home / "judged").exists()
 
 
@@ -140,8 +136,7 @@ async def test_a_required_sandbox_leaves_nothing_outside(world: World, opened: O
     bring_servers(world, "one")
     bring_hook(world)
     let_outside(world)
-    talk = await opened({"calls": [EDIT]}, DONE, **{"sandbox.enabled": True})
-    await talk.turn("write")
+    talk, _ = await play(opened, EDIT, **{"sandbox.enabled": True})
     assert servers_of(talk) == {"one": False}
     assert not (world.user_home / "judged").exists()
 
@@ -156,8 +151,7 @@ async def test_trusting_the_project_keeps_it_in_the_sandbox(world: World) -> Non
 
 async def test_trusting_a_project_does_not_let_its_hook_outside(world: World, opened: Open) -> None:
     bring_hook(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full", trust_project=True, **OFF)
-    await talk.turn("write")
+    await play(opened, EDIT, mode="full", trust_project=True, **OFF)
     assert not (world.user_home / "judged").exists()
     assert not (world.project / "a.txt").exists()
 
