@@ -75,19 +75,28 @@ async def connect(
     """Starts or reaches a server, negotiates a version, and yields the connection.
 
     `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
-    person the login page; without it, nobody can log in. Tokens are stored in `home`.
+    person the login page; without it, `elicit` does during a call. Tokens are stored in `home`.
 
     Raises: ServerError.
     """
     news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
-    listings = _Listings()
+    used, listings = asyncio.Event(), _Listings()
+
+    async def show(page: str) -> bool:
+        if tell is not None:
+            tell(page)
+            return True
+        message = "To go on with this call, it wants you to log in, at this page on this machine:"
+        form = ElicitForm(server=server.name, message=message, url=page)
+        # The start of a server waits for nobody.
+        return elicit is not None and used.is_set() and await elicit(form) is not None
 
     async def open_client(links: contextlib.AsyncExitStack) -> Connection:
         transport: Transport
         with _as_server_errors(server.name, closed=closed):
             if server.url:
                 is_known = "authorization" in {name.lower() for name in server.headers}
-                auth = None if is_known else authorization(server, home, tell, closed)
+                auth = None if is_known else authorization(server, home, show, closed)
                 transport = (open_sse if server.type == "sse" else open_http)(server, auth)
             else:
                 transport = run_process(server, wrap(server.command), cwd, closed)
@@ -100,7 +109,7 @@ async def connect(
             await links.enter_async_context(client)
         listening = asyncio.ensure_future(_listen(client, news))
         links.callback(listening.cancel)
-        return Connection(server, client, listings, news, closed)
+        return Connection(server, client, listings, news, closed, used)
 
     failed: Exception | None = None
     try:
@@ -133,6 +142,8 @@ class Connection:
     """Set when the server says that its lists have changed."""
     closed: "asyncio.Future[str]"
     """Gets the reason when the connection ends."""
+    used: asyncio.Event
+    """Set with the first call: from then on a person can be asked to log in."""
 
     @property
     def instructions(self) -> str:
@@ -171,6 +182,7 @@ class Connection:
     ) -> Content:
         """Calls a tool; `report` gets a line about its progress. Cancelling it notifies the
         server."""
+        self.used.set()
         limit_s = self.server.timeout / 1000
         loop = asyncio.get_running_loop()
         latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -75,8 +75,8 @@ Streams = tuple[Any, Any]
 """What the SDK reads messages from, and writes them to."""
 Transport = AbstractAsyncContextManager[Streams]
 Model = TypeVar("Model", bound=BaseModel)
-Tell = Callable[[str], None]
-"""Shows the login page to a person."""
+Show = Callable[[str], Awaitable[bool]]
+"""Shows the login page to a person, if one can log in now, and returns whether."""
 
 
 # ── a process ────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +247,7 @@ _PAGE = b"You are logged in. You can close this page and return to kode."
 
 
 def authorization(
-    server: Server, home: Path, tell: Tell | None, closed: "asyncio.Future[str]"
+    server: Server, home: Path, show: Show, closed: "asyncio.Future[str]"
 ) -> OAuthClientProvider:
     """Authorizes requests to a server. If nobody can log in, the request fails with a ServerError
     that says how to, which `closed` gets too."""
@@ -265,10 +265,10 @@ def authorization(
     tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, client or None)
 
     async def redirect(page: str) -> None:
-        if tell is not None:
-            await browser.listen()
-            tell(page)
+        await browser.listen()
+        if await show(page):
             return
+        browser.stop()
         lost = f" ({tokens.path} was damaged and set aside)" if tokens.was_damaged else ""
         error = ServerError(f"it wants you to log in{lost}: `kode mcp test {server.name}`")
         if not closed.done():

@@ -237,16 +237,31 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
     assert kept.parent.stat().st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("during", ["its start", "a call"])
-async def test_a_fault_says_how_to_log_in(tmp_path, during):
+@pytest.mark.parametrize("answer", [{}, None])
+async def test_a_call_that_needs_wider_rights_asks_the_person(tmp_path, answer):
+    asked = []
+
+    async def elicit(form):
+        asked.append(form)
+        if answer is not None:
+            go_to(form.url)
+        return answer
+
     async with guarded() as server:
         here = {"wrap": outside, "cwd": tmp_path, "home": tmp_path}
-        if during == "a call":  # which needs a wider scope
-            async with mcp_connection.connect(server, **here, tell=go_to) as connection:
-                await connection.tools()
         with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
-            async with mcp_connection.connect(server, **here) as connection:
-                await connection.call("open", {}, print)
+            async with mcp_connection.connect(server, **here, elicit=elicit):
+                pass
+        async with mcp_connection.connect(server, **here, tell=go_to) as connection:
+            await connection.tools()
+        assert asked == []
+        refused = pytest.raises(ServerError, match="log in: `kode mcp test guarded`")
+        with contextlib.nullcontext() if answer is not None else refused:
+            async with mcp_connection.connect(server, **here, elicit=elicit) as connection:
+                for _ in range(2):
+                    assert (await connection.call("open", {}, print)).text == "opened"
+    (form,) = asked
+    assert "scope=write" in form.url
 
 
 async def test_tokens_of_one_server_are_never_sent_to_another(tmp_path):
