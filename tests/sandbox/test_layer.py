@@ -399,23 +399,6 @@ def test_files_that_somebody_else_changed_meanwhile_are_theirs(made: Sandbox, wo
     assert not (work / "d").exists()
 
 
-def test_a_folder_turned_into_a_link_is_not_written_through(
-    made: Sandbox, work: Path, place: Path
-) -> None:
-    (work / "d").mkdir()
-    (work / "d" / "x").write_text("x")
-    (place / "elsewhere").mkdir()
-    (place / "elsewhere" / "x").write_text("theirs")
-    attempt = tried(made, "echo ours > d/x; mkdir -p d/e/f; echo ours > d/e/f/y; rm d/x")
-    changes = attempt.changes()
-    (work / "d").rename(work / "was")
-    (work / "d").symlink_to(place / "elsewhere")
-    left = attempt.apply(changes)
-    attempt.close()
-    assert set(left.values()) == {"its folder is a link"}
-    assert tree(place / "elsewhere") == {"x": (0o644, b"theirs")}
-
-
 @pytest.mark.parametrize(
     ("command", "reason"),
     [

@@ -92,6 +92,7 @@ def test_datagrams_and_looked_up_names_are_reported(run: Run) -> None:
         "git status; exit 1",
         "echo x > ~/.cache-of-a-tool; exit 1",
         "bash -c 'exec 3<>/dev/null'; exit 1",
+        "mkdir .pytest_cache; touch .mypy_cache/x; mkdir .hypothesis; exit 1",
     ],
 )
 def test_a_command_that_merely_fails_reports_nothing(made: Sandbox, command: str) -> None:
@@ -100,15 +101,6 @@ def test_a_command_that_merely_fails_reports_nothing(made: Sandbox, command: str
         if fault(made, kind) or (kind == "landlock" and "~" in command):
             continue
         assert attempted_in(made, kind, command).blocked == (), kind
-
-
-def test_caches_of_python_and_its_tools_are_no_hit(made: Sandbox) -> None:
-    (made.place.cwd / "m.py").write_text("x = 1\n")
-    for kind in KINDS:
-        run = of(made, kind)
-        code = "import sys; sys.path.insert(0, '.'); import m; sys.exit(1)"
-        caches = "mkdir .pytest_cache; touch .mypy_cache/x; mkdir .hypothesis"
-        assert run(f"{caches}; {run.python(code)}").blocked == (), kind
 
 
 def test_inner_loopback_is_no_hit_but_outer_ports_are(made: Sandbox) -> None:
@@ -199,29 +191,18 @@ async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, made: Sa
     assert not [one for one in threading.enumerate() if one.name == "kode-monitor"]
 
 
-@pytest.mark.slow
 def test_no_descriptor_and_no_thread_is_left_over_many_commands(made: Sandbox) -> None:
     kinds = kinds_of(made)
     for kind in kinds:
         attempted_in(made, kind, "true")
     before = (len(os.listdir("/proc/self/fd")), threading.active_count())
-    for at in range(40):
+    for at in range(20):
         for kind in kinds:
+            attempted_in(made, kind, ": > /srv/x" if at % 2 else ":")
             attempt = begun(made, kind)
-            assert ran(attempt.wrap(("/bin/sh", "-c", ": > /srv/x" if at % 2 else ":")),
-                       made.place.cwd).code in (0, 1, 2)  # fmt: skip
+            attempt.wrap(("/bin/true",)).settle()  # never started
             attempt.close()
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
-
-
-def test_a_command_that_was_never_started_leaves_nothing(made: Sandbox) -> None:
-    of(made, "layered")
-    attempt = begun(made, "layered")
-    before = len(os.listdir("/proc/self/fd"))
-    attempt.wrap(("/bin/true",)).settle()
-    attempt.close()
-    assert len(os.listdir("/proc/self/fd")) == before
-    assert not [one for one in threading.enumerate() if one.name == "kode-monitor"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -94,7 +94,7 @@ def test_siblings_that_a_manifest_names_are_readable_without_keys(
     sandbox = made(base)
     assert sorted(sandbox.siblings) == [base / "lib", base / "other"]
     assert sandbox.masked() == [base / "lib/.env"]
-    assert access(sandbox.reach("bubblewrap"), f"{base}/lib/a") == "readable"
+    assert access(sandbox.reach("plain"), f"{base}/lib/a") == "readable"
 
 
 def test_a_manifest_changed_by_a_command_shows_nothing_more(base: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_manifest_changed_by_a_command_shows_nothing_more(base: Path) -> None:
     sandbox = made(base)
     assert sandbox.siblings == ()
     (base / "p" / "package.json").write_text('{"dependencies": {"lib": "file:../lib"}}')
-    assert access(sandbox.reach("bubblewrap"), f"{base}/lib/a") == "private"
+    assert access(sandbox.reach("plain"), f"{base}/lib/a") == "private"
 
 
 def test_a_path_or_variable_never_shows_everything(
@@ -112,7 +112,7 @@ def test_a_path_or_variable_never_shows_everything(
     monkeypatch.setenv("JAVA_HOME", "/")
     monkeypatch.setattr("kode.sandbox.reach.own_homes", tuple)
     monkeypatch.chdir("/srv")
-    reach = made(base).reach("bubblewrap")
+    reach = made(base).reach("plain")
     assert {access(reach, path) for path in ("/", "/srv/x", "/root/x", "/data")} == {"hidden"}
 
 
@@ -126,7 +126,7 @@ def test_tool_chains_of_the_path_are_shown_wherever_they_lie(
     for name in filter(None, (mark, "VERSION" if mark == ".git" else "")):
         (base / "tools" / name).touch()
     monkeypatch.setenv("PATH", f"{base}/tools/bin:{base}/home:{base}:/usr/bin")
-    reach = made(base).reach("bubblewrap")
+    reach = made(base).reach("plain")
     for name in ("bin", "lib"):
         assert access(reach, f"{base}/tools/{name}/x") == "readable"
     assert (access(reach, f"{base}/tools/src") == "readable") is shown
@@ -141,7 +141,7 @@ def test_a_read_rule_shows_its_folder_but_never_a_home(base: Path) -> None:
     sandbox = open_sandbox(config, place)
     assert sandbox is not None
     (base / "other" / ".env").write_text("KEY=1")
-    reach = sandbox.reach("bubblewrap")
+    reach = sandbox.reach("plain")
     assert access(reach, f"{base}/other/a") == "readable"
     assert sandbox.masked() == [base / "other/.env"]
     assert access(reach, f"{base}/home/.bash_history") == "empty"
