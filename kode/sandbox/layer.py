@@ -240,8 +240,7 @@ def apply(
             reason = _apply_change(layer, change, started_ns, is_hidden)
         except OSError as error:
             reason = error.strerror or str(error)
-        if reason:
-            skipped[change.path] = reason
+        skipped |= {change.path: reason} if reason else {}
     return skipped
 
 
@@ -289,10 +288,8 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
     """Moves the new version of `path` from a folder of the layer to the real one, both open; a new
     folder file by file. What is no file or link, or leads to a hidden place, stays behind; returns
     why, or ""."""
-    name = path.name
-    status = os.lstat(name, dir_fd=new)
-    mode = stat.S_IMODE(status.st_mode)
-    if stat.S_ISDIR(status.st_mode):
+    name, mode = path.name, os.lstat(path.name, dir_fd=new).st_mode
+    if stat.S_ISDIR(mode):
         with (
             beneath.open_below(new, [name]) as inner,
             beneath.open_below(real, [name], make=lambda _: mode & 0o777) as folder,
@@ -300,20 +297,20 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
             for each in sorted(os.listdir(inner)):
                 _move(path / each, inner, folder, is_hidden)
         return ""
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-        return "it is no file"
-    if stat.S_ISLNK(status.st_mode):
+    if stat.S_ISLNK(mode):
         if is_hidden(real_path(path.parent / os.readlink(name, dir_fd=new))):
             return "it leads to a place hidden from commands"
+    elif not stat.S_ISREG(mode):
+        return "it is no file"
     else:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(name, flags, dir_fd=new), "rb") as file:
+        with beneath.closing(os.open(name, flags, dir_fd=new)) as file:
             if mode & (stat.S_ISUID | stat.S_ISGID):
-                os.fchmod(file.fileno(), mode & 0o1777)
+                os.fchmod(file, mode & 0o1777)
             with contextlib.suppress(OSError):
-                for attribute in os.listxattr(file.fileno()):
+                for attribute in os.listxattr(file):
                     if attribute.startswith("user.overlay."):
-                        os.removexattr(file.fileno(), attribute)
+                        os.removexattr(file, attribute)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.rmdir(name, dir_fd=real)  # a folder whose content was deleted before
     beneath.move_in(new, name, real, name)

@@ -1,8 +1,6 @@
-"""Finds the files in folders that hold keys, by their names; the sandbox shows empty files in their
-place.
+"""Finds the files that hold keys, by their names; the sandbox shows empty files in their place.
 
-A folder is scanned once, and later only where it changed. `kode.permissions.places` knows the
-names.
+A folder is scanned once, and later only where it changed.
 """
 
 import contextlib
@@ -51,19 +49,18 @@ class Masks:
 
     def paths(self) -> list[Path]:
         """The current files and folders with keys."""
-        masked, folders = list[Path](), dict[str, _Folder]()
+        folders = dict[str, _Folder]()
         for root in self.roots:
             waiting, left = [str(root)], MAX_ENTRIES
             for path in waiting:  # which grows meanwhile
-                if left <= 0:
-                    break
                 with contextlib.suppress(OSError):
-                    folder = folders[path] = self._scan(path)
-                    left -= folder.entries
-                    masked += [Path(each) for each in folder.candidates if self._holds_keys(each)]
-                    waiting += folder.folders
+                    if left > 0:
+                        folders[path] = self._scan(path)
+                        left -= folders[path].entries
+                        waiting += folders[path].folders
         self._scanned = folders
-        return masked
+        candidates = (path for folder in folders.values() for path in folder.candidates)
+        return [Path(path) for path in candidates if self._holds_keys(path)]
 
     def _scan(self, path: str) -> _Folder:
         status = os.lstat(path)

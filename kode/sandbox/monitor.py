@@ -21,6 +21,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kode import beneath
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
@@ -175,14 +176,11 @@ class SyscallMonitor:
 
 def _real_path_of(pid: int, path: str) -> str:
     """Where a path leads for a process, which may have made links that only it sees."""
-    try:
-        descriptor = os.open(f"/proc/{pid}/root{path}", os.O_PATH | os.O_CLOEXEC)
-    except OSError:
-        return path
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError):
+        opened = os.open(f"/proc/{pid}/root{path}", os.O_PATH | os.O_CLOEXEC)
+        with beneath.closing(opened):
+            return os.readlink(f"/proc/self/fd/{opened}")
+    return path
 
 
 def _words(pid: int, address: int) -> list[str]:

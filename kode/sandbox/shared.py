@@ -46,11 +46,11 @@ def open_store(parents: Iterable[Path]) -> Store | None:
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_abandoned(parent)
             name = secrets.token_hex(6)
-            folder = parent / f"new-{name}"
-            folder.mkdir(mode=0o700)
-            lock = _lock(folder)
+            (parent / f"new-{name}").mkdir(mode=0o700)
+            lock = _lock(parent / f"new-{name}")
             # Under this name it is locked from the first moment.
-            return Store(folder=folder.rename(parent / f"{_PREFIX}{name}"), lock=lock)
+            folder = (parent / f"new-{name}").rename(parent / f"{_PREFIX}{name}")
+            return Store(folder=folder, lock=lock)
     return None
 
 
