@@ -13,9 +13,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
@@ -54,8 +54,6 @@ class Support(NamedTuple):
 
 
 class Trial(NamedTuple):
-    promise: str
-    """Which of `PROMISES` it is of."""
     fault: str
     """What is wrong with the sandbox otherwise, to complete "it ..."."""
     act: tuple[Any, ...]
@@ -63,8 +61,8 @@ class Trial(NamedTuple):
     should_succeed: bool = False
 
 
-def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that find something wrong. Raises: OSError, KeyError, SubprocessError."""
+def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
+    """What the trials find wrong. Raises: OSError, KeyError, ValueError, SubprocessError."""
     acts = [trial.act for trial in trials]
     probe = marshal.dumps((limits.code_of("probe"), acts)).hex()
     attempt = sandbox.begin(kind=kind)
@@ -86,7 +84,7 @@ def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> list
         output = os.fsdecode(done.stderr).strip()[-300:] or f"exit status {done.returncode}"
         raise OSError(f"it does not start ({output})")
     results = zip(trials, json.loads(done.stdout), strict=True)
-    return [trial for trial, has_succeeded in results if has_succeeded != trial.should_succeed]
+    return dict.fromkeys(it.fault for it, succeeded in results if succeeded != it.should_succeed)
 
 
 def find_support(sandbox: "Sandbox") -> Support:
@@ -111,8 +109,7 @@ def find_leaks(sandbox: "Sandbox", kind: Kind) -> str:
     """Why the self-test of a kind fails, or "". Raises: SandboxUnknownError."""
     try:
         with contextlib.ExitStack() as opened:
-            trials = _list_trials(sandbox, kind, opened)
-            faults = dict.fromkeys(trial.fault for trial in find_faults(sandbox, kind, trials))
+            faults = find_faults(sandbox, kind, _list_trials(sandbox, kind, opened))
     except subprocess.TimeoutExpired:
         raise SandboxUnknownError(
             f"The sandbox's self-test took over {TIMEOUT_S:g} s, so whether there is a sandbox is "
@@ -153,32 +150,31 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, opened: contextlib.ExitStack) -
     fixed = [path for path in fixed if not any(path.is_relative_to(f) for f in folders)]
     fixed += [*hidden, Path(real_path("/tmp"))] if kind == "seatbelt" else []
     trials = [
-        Trial("temporary", f"cannot write {inside}", ("write", inside), True),
-        *(Trial("keys", f"reads {path}", ("read", str(path))) for path in hidden),
-        *(Trial("outside", f"writes {path}", ("write", str(path))) for path in fixed),
+        Trial(f"cannot write {inside}", ("write", inside), True),
+        *(Trial(f"reads {path}", ("read", str(path))) for path in hidden),
+        *(Trial(f"writes {path}", ("write", str(path))) for path in fixed),
     ]
     if not (grants.project or kind == "layered"):
-        trials.append(Trial("project", f"writes {cwd}", ("write", cwd)))
+        trials.append(Trial(f"writes {cwd}", ("write", cwd)))
     elif os.access(cwd, os.W_OK):
-        trials.append(Trial("project", f"cannot write {cwd}", ("write", cwd), True))
+        trials.append(Trial(f"cannot write {cwd}", ("write", cwd), True))
     if grants.project and kind != "landlock":
-        trials.append(Trial("git", "writes git's settings", ("write", f"{cwd}/.git/config")))
+        trials.append(Trial("writes git's settings", ("write", f"{cwd}/.git/config")))
     if kind not in BUBBLEWRAP:  # in which other processes have other numbers
-        trials.append(Trial("processes", "sees other processes", ("reach_process", os.getpid())))
+        trials.append(Trial("sees other processes", ("reach_process", os.getpid())))
     if kind != "seatbelt":
         environment, unix = f"/proc/{os.getpid()}/environ", int(socket.AF_UNIX)
-        trials.append(Trial("processes", "sees other processes", ("read", environment)))
-        trials.append(Trial("network", "makes unix sockets", ("make_socket", unix)))
+        trials.append(Trial("sees other processes", ("read", environment)))
+        trials.append(Trial("makes unix sockets", ("make_socket", unix)))
     if not grants.network:
         act: tuple[Any, ...] = ("find_network",)
         if kind == "seatbelt":  # which lets sockets be made, and forbids to connect them
             listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
             act = ("connect", listener.getsockname())
-        trials.append(Trial("network", "has a network", act))
+        trials.append(Trial("has a network", act))
     return trials
 
 
-REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as a vulnerability"
 PROMISES = {
     "project": "can be written where that is allowed",
     "temporary": "has a private folder",
@@ -188,47 +184,27 @@ PROMISES = {
     "network": "no interface, and no unix socket",
     "processes": "no other can be looked into or ended",
 }
+"""What a self-test has tried."""
 
 
-@dataclass(frozen=True)
-class Proof:
-    """Whether a promise holds; `optional` where this kind of sandbox does not make it."""
-
-    what: str
-    state: Literal["ok", "missing", "optional"]
-    detail: str
-    next_step: str = ""
-
-
-def prove(sandbox_type: "type[Sandbox]") -> Iterator[Proof]:
-    """Tries one promise of the sandbox after the other, and yields whether it holds."""
-    with contextlib.ExitStack() as opened:
-        folder = Path(real_path(opened.enter_context(tempfile.TemporaryDirectory(prefix="kode-"))))
-        project, home = folder / "project", folder / "kode"
+def prove(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:
+    """Tries the sandbox in a folder made for it; yields each promise, and whether it holds."""
+    with tempfile.TemporaryDirectory(prefix="kode-") as name:
+        project, home = Path(real_path(name)) / "project", Path(real_path(name)) / "kode"
         for path in (project / ".git" / "config", home / "config.json"):
             path.parent.mkdir(parents=True)
             path.write_text("")
         place = replace(NOWHERE, cwd=project, project=project, home=home, outputs=home / "outputs")
         sandbox = sandbox_type(place=place, grants=Grants(project=True), has_layers=False)
-        opened.callback(sandbox.close)
         try:
             kind, why = sandbox.support()
         except SandboxUnknownError as error:
             kind, why = "none", str(error)
-        if kind == "none":
-            yield Proof("sandbox", "missing", f"none on this machine: {why}")
-            return
-        yield Proof("sandbox", "ok", _NAMES[kind])
-        try:
-            trials = _list_trials(sandbox, kind, opened)
-            faults = [(it.promise, it.fault) for it in find_faults(sandbox, kind, trials)]
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            faults = [(promise, f"could not be tried ({error})") for promise in PROMISES]
-        for promise, detail in PROMISES.items():
-            if promise == "git" and kind == "landlock":
-                why = "can be changed by a server that may write in the project"
-                yield Proof(promise, "optional", why)
-            elif broken := ", ".join(fault for of, fault in faults if of == promise):
-                yield Proof(promise, "missing", f"it {broken}", REPORT)
-            else:
-                yield Proof(promise, "ok", detail)
+        sandbox.close()
+    if kind == "none":
+        yield "sandbox", False, f"none on this machine: {why}"
+        return
+    yield "sandbox", True, _NAMES[kind]
+    for promise, detail in PROMISES.items():
+        if promise != "git" or kind != "landlock":
+            yield promise, True, detail

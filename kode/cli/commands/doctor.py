@@ -289,7 +289,8 @@ def _prove_sandbox() -> Iterator[Finding]:
     from kode.sandbox.sandbox import Sandbox
     from kode.sandbox.trial import prove
 
-    return (Finding(**vars(proof)) for proof in prove(Sandbox))
+    for what, holds, detail in prove(Sandbox):
+        yield replace(ok(detail) if holds else missing(detail), what=what)
 
 
 def key(case: Case) -> Finding:
