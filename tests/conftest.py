@@ -150,21 +150,21 @@ def isolated(
     if not request.path.is_relative_to(FAULTS):
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     if not str(request.path).startswith(PROBED):
-        monkeypatch.setattr(trial, "find_leaks", _find_leaks_once)
+        monkeypatch.setattr(trial, "find_fault", _find_fault_once)
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 
-_without_leaks: set[Kind] = set()
-_find_leaks = trial.find_leaks
+_without_faults: set[Kind] = set()
+_find_fault = trial.find_fault
 
 
-def _find_leaks_once(sandbox: Sandbox, kind: Kind) -> str:
-    """A self-test that found no leak holds for the conversations of all tests: it starts an
+def _find_fault_once(sandbox: Sandbox, kind: Kind) -> str:
+    """A self-test that found no fault holds for the conversations of all tests: it starts an
     interpreter for each."""
-    if kind in _without_leaks:
-        return ""
-    if not (fault := _find_leaks(sandbox, kind)):
-        _without_leaks.add(kind)
+    if kind in _without_faults:
+        return trial.find_obstacle(sandbox, kind)
+    if not (fault := _find_fault(sandbox, kind)):
+        _without_faults.add(kind)
     return fault
 
 

@@ -188,8 +188,8 @@ class Attempt:
             if inside := layer.pick(changes):
                 with contextlib.suppress(OSError):
                     if layer.root not in carried:
-                        carried[layer.root] = layers.carry_into(self.sandbox.store(), layer.root)
-                    carried[layer.root].add(layer, inside)
+                        carried[layer.root] = layers.make_layer(self.sandbox.store(), layer.root)
+                    layers.carry(carried[layer.root], layer, inside)
 
     def refresh(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now."""

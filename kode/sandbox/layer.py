@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from kode import beneath, paths
+from kode import beneath
 from kode.errors import GitError, SandboxError
 from kode.git import git_record, ignored_names
 from kode.paths import real_path
@@ -42,7 +42,7 @@ class Layer:
     holder: Path
     """Contains `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
     folder is mounted within the command's namespace."""
-    below: "CarriedLayer | None" = None
+    below: "Layer | None" = None
     """What earlier commands of the session wrote and is not real: between the two."""
     git: tuple[GitFolder, ...] = ()
     """The known folders of git, here or elsewhere."""
@@ -67,7 +67,7 @@ class Layer:
 
 
 def make_layer(
-    store: Path, root: Path, below: "CarriedLayer | None", git: tuple[GitFolder, ...] = ()
+    store: Path, root: Path, below: Layer | None = None, git: tuple[GitFolder, ...] = ()
 ) -> Layer:
     """Creates an empty layer over `root`; nothing is mounted yet. Raises: OSError."""
     holder = store / secrets.token_hex(6)
@@ -83,12 +83,12 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
 
     Raises: OSError, SandboxError when there are too many changes.
     """
-    if layer.below is not None:
-        layer.below.drop_replaced(layer)
+    if layer.below is None:
+        return _list_changes(layer)
+    _drop_replaced(layer.below.upper, layer.upper)
     listed = _list_changes(layer)
     folders = {change.ignored for change in listed if change.kind != "cache" and change.ignored}
-    is_more = layer.below is not None and layer.below.move_into(layer, folders)
-    return _list_changes(layer) if is_more else listed
+    return _list_changes(layer) if _move_carried(layer.below, layer, folders) else listed
 
 
 def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
@@ -317,55 +317,41 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CarriedLayer:
-    """What commands of a session wrote in a working folder and is not real: a build's products are
-    there for the tests. Of what they deleted, nothing is carried. No method raises: what cannot be
-    moved is rebuilt."""
+# What commands of a session wrote in a working folder and is not real lies in a layer of its own: a
+# build's products are there for the tests. Of what they deleted, nothing is carried. No function
+# raises: what cannot be moved is rebuilt.
 
-    root: Path
-    holder: Path
 
-    @property
-    def upper(self) -> Path:
-        return self.holder / "upper"
-
-    def add(self, layer: Layer, listed: Iterable[FileChange]) -> None:
-        """Moves new and changed files out of a layer."""
-        for change in listed:
-            target = self.upper / Path(change.path).relative_to(self.root)
-            with contextlib.suppress(OSError):
-                if change.change != "deleted":
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    _merge(layer.version(change.path), target)
-
-    def drop_replaced(self, layer: Layer, folder: Path = Path()) -> None:
-        """Drops what the command of a layer deleted or replaced."""
+def carry(carried: Layer, layer: Layer, listed: Iterable[FileChange]) -> None:
+    """Moves new and changed files of one layer to the carried one."""
+    for change in listed:
+        target = carried.version(change.path)
         with contextlib.suppress(OSError):
-            for name in os.listdir(layer.upper / folder):
-                version, carried = layer.upper / folder / name, self.upper / folder / name
-                is_folder = _kind_of(version) == _kind_of(carried) == "folder"
-                if is_folder and not _is_opaque(version):
-                    self.drop_replaced(layer, folder / name)
-                else:
-                    beneath.remove_tree(carried)
-
-    def move_into(self, layer: Layer, folders: Iterable[str]) -> bool:
-        """Moves what lies in these folders into a layer, where that has nothing and no real file is
-        newer. Returns whether there was any."""
-        inside = [Path(folder).relative_to(self.root) for folder in folders]
-        inside = [folder for folder in inside if _kind_of(self.upper / folder) == "folder"]
-        for folder in inside:
-            with contextlib.suppress(OSError):
-                _merge(self.upper / folder, layer.upper / folder, real=self.root / folder)
-        return bool(inside)
+            if change.change != "deleted":
+                target.parent.mkdir(parents=True, exist_ok=True)
+                _merge(layer.version(change.path), target)
 
 
-def carry_into(store: Path, root: Path) -> CarriedLayer:
-    """An empty one. Raises: OSError."""
-    carried = CarriedLayer(root=root, holder=store / f"below-{paths.path_hash(root)}")
-    carried.upper.mkdir(parents=True, exist_ok=True)
-    return carried
+def _drop_replaced(carried: Path, upper: Path) -> None:
+    """Drops what a command deleted or replaced."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(upper):
+            version, earlier = upper / name, carried / name
+            is_folder = _kind_of(version) == _kind_of(earlier) == "folder"
+            if is_folder and not _is_opaque(version):
+                _drop_replaced(earlier, version)
+            else:
+                beneath.remove_tree(earlier)
+
+
+def _move_carried(carried: Layer, layer: Layer, folders: Iterable[str]) -> bool:
+    """Moves what lies in these folders into a layer, where that has nothing and no real file is
+    newer. Returns whether there was any."""
+    inside = [folder for folder in folders if _kind_of(carried.version(folder)) == "folder"]
+    for folder in inside:
+        with contextlib.suppress(OSError):
+            _merge(carried.version(folder), layer.version(folder), real=Path(folder))
+    return bool(inside)
 
 
 def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:

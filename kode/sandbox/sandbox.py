@@ -36,7 +36,7 @@ from kode.workplace import Workplace, below
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.layer import CarriedLayer
+    from kode.sandbox.layer import Layer
     from kode.sandbox.masks import Masks
     from kode.sandbox.shared import Loopback, Store
     from kode.sandbox.trial import Support
@@ -72,7 +72,7 @@ class Sandbox:
     """Whether a rule of the person denies reading a path."""
     running: "list[Attempt]" = field(default_factory=list)
     """The commands in it that have not ended."""
-    carried: "dict[Path, CarriedLayer]" = field(default_factory=dict)
+    carried: "dict[Path, Layer]" = field(default_factory=dict)
     """Working folder → what commands of this session wrote there and is not real."""
     named: set[str] = field(default_factory=set)
     """Hidden paths that the person and the model were told of."""

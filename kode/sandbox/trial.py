@@ -102,11 +102,8 @@ def find_support(sandbox: "Sandbox") -> Support:
 def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
     """Tries one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
     self-test runs out of time."""
-    return sandbox.lack(kind) or _find_obstacle(sandbox, kind) or find_leaks(sandbox, kind)
-
-
-def find_leaks(sandbox: "Sandbox", kind: Kind) -> str:
-    """Why the self-test of a kind fails, or "". Raises: SandboxUnknownError."""
+    if obstacle := find_obstacle(sandbox, kind):
+        return obstacle
     try:
         with contextlib.ExitStack() as opened:
             faults = find_faults(sandbox, kind, _list_trials(sandbox, kind, opened))
@@ -120,8 +117,10 @@ def find_leaks(sandbox: "Sandbox", kind: Kind) -> str:
     return f"its self-test found that it {', '.join(faults)}" if faults else ""
 
 
-def _find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
-    """What of the working folders keeps a kind from being used; "" for nothing."""
+def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
+    """What is known to keep a kind from being used, without a trial; "" for nothing."""
+    if lack := sandbox.lack(kind):
+        return lack
     folders = tuple(f"{folder}/" for folder in sandbox.folders)
     private = [f"{path}/" for path in (*sandbox.place.protected, *own_homes())]
     inside = next((path for path in private if path.startswith(folders)), "").rstrip("/")

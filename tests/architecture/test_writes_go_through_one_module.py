@@ -39,7 +39,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
-    "sandbox/layer.py": dict.fromkeys("_merge _walk add carry_into make_layer".split(), PRIVATE),
+    "sandbox/layer.py": dict.fromkeys("_merge _walk carry make_layer".split(), PRIVATE),
     "sandbox/masks.py": {"make_mask": PRIVATE},
     "sandbox/probe.py": {"write": "what the self-test tries from within the sandbox"},
     "sandbox/sandbox.py": {"forget": PRIVATE, "temporary_folder": PRIVATE},
