@@ -177,47 +177,40 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     if machine == "x86_64":  # x32 starts here
         program += [(_AT_LEAST, 0, 1, 0x40000000), _NOT_PERMITTED]
     for name in (*_DENIED, *(_DENIED_ALONE if alone else ())):
-        if name in number:
-            program += [(_EQUAL, 0, 1, number[name]), _NOT_PERMITTED]
+        program += _judge(number.get(name), [])
     # clone3 hides its flags in memory; without it programs fall back to clone.
-    program += [(_EQUAL, 0, 1, number["clone3"]), _NO_SUCH_CALL]
-    program += _judged(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
+    program += _judge(number["clone3"], [], _NO_SUCH_CALL)
+    program += _judge(number["clone"], [(_FIRST, _ANY_BIT, _NEW_NAMESPACES)])
     for name, argument in _OF_A_PROCESS.items() if alone else ():
-        program += _judged(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
+        program += _judge(number[name], [(_FIRST + 8 * argument, _ANY_BIT, 0xFFFFFFFF)])
     terminal = [(_SECOND, _EQUAL, _TIOCSTI), (_SECOND, _EQUAL, _TIOCLINUX)]
     of_files = [(_SECOND, _IN_FAMILY, family) for family in _FLAGS_OF_FILES] if alone else []
-    program += _judged(number["ioctl"], [*terminal, *of_files])
+    program += _judge(number["ioctl"], [*terminal, *of_files])
     # A pair cannot reach another socket, but an end of a datagram pair can be re-addressed, and
     # families other than unix are ordinary sockets. Streams stay connected.
     pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
-    program += _judged(number["socketpair"], pairs)
+    program += _judge(number["socketpair"], pairs)
     # An allow-list: vsock and packet sockets also bypass a network namespace.
-    program += [
-        (_EQUAL, 0, 2 + len(families), number["socket"]),
-        (_LOAD, 0, 0, _FIRST),
-        *((_EQUAL, len(families) - index, 0, family) for index, family in enumerate(families)),
-        _NOT_PERMITTED,
-        _ALLOW,
-    ]
-    return _assemble(program)
-
-
-def _assemble(program: Iterable[Step]) -> bytes:
+    allowed = [(_FIRST, _EQUAL, family) for family in families]
+    program += [*_judge(number["socket"], allowed, _ALLOW, _NOT_PERMITTED), _ALLOW]
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
-def _judged(
-    number: int, tests: Sequence[tuple[int, int, int]], verdict: Step = _NOT_PERMITTED
+def _judge(
+    number: int | None,
+    tests: Sequence[tuple[int, int, int]],
+    verdict: Step = _NOT_PERMITTED,
+    otherwise: Step = _ALLOW,
 ) -> list[Step]:
-    """Denies a call by its arguments, or does what the verdict says: offset, comparison, operand.
-    Other calls continue behind it."""
-    body = [_ALLOW, verdict]
+    """Denies a call, or does what the verdict says: where there are tests (offset, comparison,
+    operand), if one of them holds. Other calls continue behind it."""
+    body = [otherwise, verdict] if tests else [verdict]
     for argument, code, value in reversed(tests):
         test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
         if code == _IN_FAMILY:
             test.insert(0, (_AND, 0, 0, 0xFF00))
         body = [(_LOAD, 0, 0, argument), *test, *body]
-    return [(_EQUAL, 0, len(body), number), *body]
+    return [(_EQUAL, 0, len(body), number), *body] if number is not None else []
 
 
 OPENS_FOR_WRITING = 0o1 | 0o2 | 0o100 | 0o1000
@@ -260,16 +253,12 @@ def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     """A BPF program that reports the calls of `WATCHED` and lets all pass. `sockets`: also reports
     internet sockets, which are then denied; `opens`: also files opened for reading, and programs
     run."""
-    numbers = _numbers(machine)
+    number, program = _numbers(machine), [(_LOAD, 0, 0, _NUMBER_AT)]
     families = [(_FIRST, _EQUAL, family) for family in (_INET, _INET6)]
-    program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
-    program += _judged(numbers["socket"], families, _NOTIFY) if sockets else []
+    program += _judge(number["socket"] if sockets else None, families, _NOTIFY)
     for name, call in _REPORTED.items():
-        if name not in numbers or (name in RUNS and not opens):
-            continue
-        if call.flags is None or (opens and name in OPENS):
-            program += [(_EQUAL, 0, 1, numbers[name]), _NOTIFY]
-        else:
-            bits = 0xFFFFFFFF if name == "sendto" else OPENS_FOR_WRITING
-            program += _judged(numbers[name], [(_FIRST + 8 * call.flags, _ANY_BIT, bits)], _NOTIFY)
-    return _assemble([*program, _ALLOW])
+        bits = 0xFFFFFFFF if name == "sendto" else OPENS_FOR_WRITING
+        is_every = call.flags is None or (opens and name in OPENS)
+        tests = [] if is_every else [(_FIRST + 8 * (call.flags or 0), _ANY_BIT, bits)]
+        program += _judge(number.get(name) if opens or name not in RUNS else None, tests, _NOTIFY)
+    return b"".join(struct.pack("=HBBI", *step) for step in (*program, _ALLOW))
