@@ -179,8 +179,8 @@ def _become(case: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(case["environ"])
     time.tzset()
-    if "KILLED_AT" in os.environ:
-        importlib.import_module("tests.faults.file_events").arm(os.environ.pop("KILLED_AT"))
+    if "INJECTED_FAULT" in os.environ:
+        importlib.import_module("tests.faults.injected").arm()
     sys.argv = [KODE, *case["argv"]]
     sys.path[0] = os.path.dirname(KODE)
     # As the interpreter opens them in this locale.

@@ -93,6 +93,8 @@ def delete(home: Path, session_id: str) -> None:
     durable.remove(path.with_name(path.name + ".torn"))
     durable.forget_length(path)
     durable.remove(paths.unfinished_undo(home, session_id))
+    with durable.storage_errors(path, "delete"):
+        durable.sync_folder(path.parent)
     durable.remove(path)
 
 

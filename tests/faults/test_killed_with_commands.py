@@ -2,27 +2,25 @@
 
 import contextlib
 import os
-import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.faults.kode_run import Place, call, task
-from tests.faults.lives import EPISODE
+from tests.faults.lives import EPISODE, call, calls, task
+from tests.faults.place import Place
 
 ENDED_S = 40.0
 SECONDS = "58.75"
 STAYS = f"sh -c 'echo $$ >> pids; exec sleep {SECONDS}'"
 COMMAND = f"{STAYS} & setsid {STAYS} & env -i PATH=/usr/bin:/bin {STAYS}"
-RUNS = {"calls": [call("shell", command=COMMAND)]}
-IN_BACKGROUND = {"calls": [call("shell", command=COMMAND, background=True)]}
-WAITS = {"calls": [call("job", id="bg1", wait_s=60)]}
-DELEGATES = {"calls": [call("delegate_tasks", tasks=[{"goal": "Wait."}])]}
+RUNS = calls(call("shell", command=COMMAND))
+IN_BACKGROUND = calls(call("shell", command=COMMAND, background=True))
+WAITS = calls(call("job", id="bg1", wait_s=60))
+DELEGATES = calls(call("delegate_tasks", tasks=[{"goal": "Wait."}]))
 
 
-def living(pids: Path) -> int:
+def count_living(pids: Path) -> int:
     """How many of the processes that wrote down their ids live. The id of one that has ended may be
     another's by now; one that nobody has waited for has no command line."""
     count = 0
@@ -32,11 +30,11 @@ def living(pids: Path) -> int:
     return count
 
 
-def waited_for(pids: Path, count: int) -> bool:
+def wait_for(pids: Path, count: int) -> bool:
     deadline = time.monotonic() + ENDED_S
-    while living(pids) != count and time.monotonic() < deadline:
+    while count_living(pids) != count and time.monotonic() < deadline:
         time.sleep(0.05)
-    return living(pids) == count
+    return count_living(pids) == count
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are looked for in /proc")
@@ -45,22 +43,15 @@ def waited_for(pids: Path, count: int) -> bool:
     [[RUNS], [IN_BACKGROUND, WAITS], [{"match": "(?m)^# Goal", **RUNS}, DELEGATES]],
     ids=["its own", "in the background", "of a subagent"],
 )
-def test_no_command_outlives_a_kode_that_was_killed(tmp_path: Path, script: list[object]) -> None:
+def test_no_command_outlives_a_kode_that_was_killed(
+    tmp_path: Path, script: list[dict[str, object]]
+) -> None:
     place = Place(tmp_path / "place")
-    place.prepare({"memory": {"min_turns_for_extraction": 9}})
     pids = place.project / "pids"
-    kode = subprocess.Popen(
-        task(place, [EPISODE, *script], "run", "Wait."),
-        env=place.environment(),
-        cwd=place.project,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        assert waited_for(pids, 3)
-    finally:
-        kode.send_signal(signal.SIGKILL)
-        kode.wait()
+    with place.start(*task(place, [EPISODE, *script], "run", "Wait.")) as process:
+        try:
+            assert wait_for(pids, 3)
+        finally:
+            process.kill()
 
-    assert waited_for(pids, 0)
+    assert wait_for(pids, 0)

@@ -87,9 +87,12 @@ class Pursuit:
         turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
         if text == words.RESUME:
             last = forms.history_of(self.goal, self.opened.session)[1]
-            if last is not None and last.is_finished:  # its check has not run
+            if last is not None:
                 files = last.files_changed
-                turn = TurnEnded(status=last.status, steps=last.steps, files_changed=files)
+                ended = TurnEnded(status=last.status, steps=last.steps, files_changed=files)
+                turn = ended if ended.is_finished else None
+            if turn is not None:
+                text = ""  # its check has not run
             elif failed is None:
                 text = words.goal_text(self.goal)
             elif failed.passed:
