@@ -32,7 +32,7 @@ bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
 
 soak: $(READY)
-	$(BIN)/python -m tests.faults.soak $(ARGS)
+	EVERYTHING=1 $(BIN)/pytest -n 0 -s tests/faults/test_soak.py $(ARGS)
 
 # kode as an agent of Harbor, in an environment that has both.
 harbor: $(HARBOR)/.ready

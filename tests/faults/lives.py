@@ -10,7 +10,7 @@ What memory alone does is killed at each step in `tests/memory`, for all systems
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kode.memory.markdown import display
@@ -29,14 +29,13 @@ from tests.faults.checks import (
     session_of,
     session_paths,
 )
+from tests.faults.driver import CommandStory, Stage
 from tests.faults.place import Place, Run, Shown
 
 HERE = {"text": "Still here."}
-RECORDS = ("episode", "summary")
-"""The kinds of statements that are about a session."""
+PROMPTS = ("Write about ships.", "Go on.")
 
 Script = Sequence[Mapping[str, Any]]
-Facts = frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,65 +43,72 @@ class Life:
     """The commands of one session."""
 
     name: str
-    memory: Mapping[str, Any]
-    """The section of the settings."""
     scripts: tuple[Script, ...]
     """What the model says in `kode run`, and then in each `kode continue`."""
     commands: tuple[Sequence[str], ...]
     """The commands after those; `newest` stands for the id of the session."""
-    after: Script
-    """What the model says at the next start."""
-    facts: Sequence[Facts]
-    """What memory holds, one after the other."""
-    tools: tuple[str, ...]
-    """A call of one of these leads from one of `facts` to the next."""
-    versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    facts: Sequence[set[str]]
+    """What memory holds; each change by the tool leads from one to the next."""
+    versions: Mapping[str, Sequence[str]]
     """File of the project → what it holds, one after the other."""
-
-    def prepare(self, place: Place) -> None:
-        place.configure({"memory": dict(self.memory)})
 
     @property
     def names(self) -> list[str]:
         runs = ["run", *["continue"] * (len(self.scripts) - 1)]
         return [*runs, *(" ".join(words[:2]) for words in self.commands)]
 
-    def argv(self, place: Place, number: int) -> list[str]:
-        """The arguments of a command."""
-        if number < len(self.scripts):
-            prompt = "Go on." if number else "Write about ships."
-            return task(place, self.scripts[number], self.names[number], prompt)
-        ids = [path.stem for path in session_paths(place)]
-        words = self.commands[number - len(self.scripts)]
-        return [ids[-1] if word == "newest" else word for word in words]
+
+@dataclass(frozen=True, eq=False)
+class LifeCommand(CommandStory):
+    """A command of a life, after those before it."""
+
+    life: Life
+    number: int
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.life.name}: {self.number} {self.life.names[self.number]}"
+
+    def prepare(self, place: Place) -> Shown:
+        place.configure({"memory": {"min_turns_for_extraction": 1}})
+        shown: Shown = []
+        for number, name in enumerate(self.life.names[: self.number]):
+            shown.append({"type": "command", "name": name})
+            run = replace(self, number=number).do(place)
+            assert run.code == 0, run.err
+            shown += run.shown
+        return [*shown, {"type": "command", "name": self.life.names[self.number]}]
+
+    def argv(self, place: Place) -> list[str]:
+        number, scripts = self.number, self.life.scripts
+        if number < len(scripts):
+            return task(place, scripts[number], self.life.names[number], PROMPTS[number])
+        words = self.life.commands[number - len(scripts)]
+        return [session_paths(place)[-1].stem if word == "newest" else word for word in words]
 
     def start_again(self, place: Place, shown: Shown) -> Run:
-        """The next start, of a new session where the fault came before there was one."""
-        return start_again(place, shown, *task(place, self.after, "continue", "Are you there?"))
+        return start_again(place, shown, *task(place, AFTER, "continue", "Are you there?"))
 
     def missing(self, place: Place, shown: Shown) -> list[str]:
-        """What was acknowledged and is not there. `shown`: every event of the commands so far."""
         faults = missing_of_session(place, shown) + missing_changes(place, shown)
-        faults += missing_files(place, shown, self.versions) + missing_agents(place, shown)
+        faults += missing_files(place, shown, self.life.versions) + missing_agents(place, shown)
         return faults + self._missing_memory(place, shown) + self._missing_of_commands(place, shown)
 
     def _missing_memory(self, place: Place, shown: Shown) -> list[str]:
         alive = list(memory_view(place).statements())
-        facts = frozenset(display(one.text) for one in alive if one.kind not in RECORDS)
+        facts = {display(one.text) for one in alive if one.kind != "episode"}
         is_undone = any(event["type"] == "command" and "undo" in event["name"] for event in shown)
-        done = sum(is_done(event, *self.tools) for event in shown)
-        allowed = self.facts if is_undone else self.facts[done:]
+        done = 0 if is_undone else sum(is_done(event, "memory") for event in shown)
+        allowed = self.life.facts[done:]
         faults = [] if facts in allowed else [f"memory holds {facts}, not one of {allowed}"]
         # Notes on two sessions may say the same.
-        texts = Counter(
-            (one.place, one.text, one.session if one.kind in RECORDS else "") for one in alive
-        )
+        texts = Counter((one.text, one.session * (one.kind == "episode")) for one in alive)
         faults += [f"{text} counts {n} times" for text, n in texts.items() if n > 1]
         session = session_of(shown)
         if not session or is_undone or first(shown, "notice"):
             return faults
         ended = sum(e["type"] == "result" and e["status"] == "success" for e in shown)
-        turns = [one.turn for one in alive if one.session == session and one.kind in RECORDS]
+        turns = [one.turn for one in alive if one.session == session and one.kind == "episode"]
         waits = list((place.home / "memory/pending").glob(f"*/{session}"))
         if max(turns, default=0) < ended and not waits:
             faults.append(f"turn {ended} neither waits nor has a note")
@@ -120,10 +126,16 @@ class Life:
             faults.append("the undo")
         return faults
 
-    def unfinished(self, place: Place, shown: Shown) -> list[str]:
-        """What a start has left half done."""
-        read = place.kode("memory", "show")
-        return [f"reading memory: {read.err}"] * bool(read.code or read.err)
+    def unfinished(self, stage: Stage, shown: Shown, told: Run) -> list[str]:
+        """What the person asked is not lost, and memory can be read."""
+        read = stage.place.kode("memory", "show")
+        faults = [f"reading memory: {read.err}"] * bool(read.code or read.err)
+        *_, last = (n for n, event in enumerate(shown) if event["type"] == "command")
+        is_refused = any(e["type"] == "result" and e["status"] == "error" for e in shown)
+        if (session := session_of(shown[last:])) and not is_refused:
+            text = (stage.place.home / f"sessions/{session}.jsonl").read_text()
+            faults += ["the text"] * (PROMPTS[self.number] not in text)
+        return faults
 
 
 def task(place: Place, script: Script, *words: str) -> list[str]:
@@ -165,11 +177,8 @@ def _remember(action: str, **arguments: str) -> dict[str, Any]:
     return call("memory", action=action, target="user", **arguments)
 
 
-def _facts(*states: set[str]) -> list[Facts]:
-    return [frozenset(state) for state in states]
-
-
 EPISODE = sum_up("Wrote a file about ships.")
+AFTER = [sum_up("It was about ships again."), HERE]
 COMPACTION = {"match": "^This conversation is about to be shortened", "text": "A summary."}
 FULL = {"error": {"status": "overflow", "text": "too long"}}
 WRITTEN, CHANGED = {"text": "Written."}, {"text": "Changed."}
@@ -181,7 +190,6 @@ READS_SHIPS = call("read_file", path="ships.txt")
 
 TIERED = Life(
     name="tiered",
-    memory={"min_turns_for_extraction": 1},
     scripts=(
         [
             EPISODE,
@@ -201,9 +209,7 @@ TIERED = Life(
         ],
     ),
     commands=(("session", "trim", "newest", "4"), ("memory", "undo")),
-    after=[sum_up("It was about ships again."), HERE],
-    facts=_facts(set(), {SHORT}, {LONG}),
-    tools=("memory",),
+    facts=(set(), {SHORT}, {LONG}),
     versions={**SHIPS, "deep/er/more.txt": ("", "three\n")},
 )
 
@@ -224,7 +230,6 @@ DELEGATES = call("delegate_tasks", tasks=[{"goal": "Write of boats."}, {"goal": 
 
 SUBAGENTS = Life(
     name="subagents",
-    memory={"min_turns_for_extraction": 1},
     scripts=(
         [
             EPISODE,
@@ -237,9 +242,7 @@ SUBAGENTS = Life(
         ],
     ),
     commands=(("session", "trim", "newest", "2"),),
-    after=[sum_up("It was about ships again."), HERE],
-    facts=_facts(set(), {SHORT}),
-    tools=("memory",),
+    facts=(set(), {SHORT}),
     versions={**SHIPS, "boats.txt": ("", "boats\n")},
 )
 

@@ -6,14 +6,13 @@ After the next start each file is as before or as after, or what is half done ca
 """
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from kode.session.index import list_sessions
-from tests.faults.checks import is_done, session_of, session_paths
+from tests.faults.checks import is_done, session_paths
 from tests.faults.driver import CommandStory, Stage, Story
 from tests.faults.injected import Injection
-from tests.faults.lives import LIVES, Life, call, start_again
+from tests.faults.lives import LIVES, LifeCommand, call, start_again
 from tests.faults.place import Place, Run, Shown, Wire
 from tests.plugins.imports.test_sessions import CLAUDE
 
@@ -30,47 +29,6 @@ SCRIPT = [
     {"text": "Done."},
 ]
 SHOWN = ("--output-format", "stream-json")
-
-
-@dataclass(frozen=True, eq=False)
-class LifeCommand(CommandStory):
-    """A command of a life, after those before it."""
-
-    life: Life
-    number: int
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return f"{self.life.name}: {self.number} {self.life.names[self.number]}"
-
-    def prepare(self, place: Place) -> Shown:
-        self.life.prepare(place)
-        shown: Shown = []
-        for number in range(self.number):
-            shown.append({"type": "command", "name": self.life.names[number]})
-            run = place.kode(*self.life.argv(place, number))
-            assert run.code == 0, run.err
-            shown += run.shown
-        return [*shown, {"type": "command", "name": self.life.names[self.number]}]
-
-    def argv(self, place: Place) -> list[str]:
-        return self.life.argv(place, self.number)
-
-    def start_again(self, place: Place, shown: Shown) -> Run:
-        return self.life.start_again(place, shown)
-
-    def missing(self, place: Place, shown: Shown) -> list[str]:
-        return self.life.missing(place, shown)
-
-    def unfinished(self, stage: Stage, shown: Shown, told: Run) -> list[str]:
-        faults = self.life.unfinished(stage.place, shown)
-        *_, last = (n for n, event in enumerate(shown) if event["type"] == "command")
-        is_refused = any(e["type"] == "result" and e["status"] == "error" for e in shown)
-        if (session := session_of(shown[last:])) and not is_refused:
-            text = (stage.place.home / f"sessions/{session}.jsonl").read_text()
-            prompt = self.life.argv(stage.place, self.number)[-1]
-            faults += [f"the text {prompt!r}"] * (prompt not in text)
-        return faults
 
 
 class Work(CommandStory):

@@ -222,7 +222,7 @@ def test_no_file_content_breaks_a_command_or_loses_data(
 ) -> None:
     place.restore()
     path = form.file(place)
-    content = data.draw(damaged(path.read_bytes()), label=form.name).data
+    content = data.draw(damaged(path.read_bytes()), label=form.name)
     path.write_bytes(content)
 
     for number, command in enumerate(form.commands):

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kode.cli.prompt.history import open_history
+from kode.cli.prompt.editor import open_history
 from kode.errors import SessionError, UserError
 from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.session import index, log
 from kode.session.messages import visible_messages
 from kode.subagents.task import Snapshot, Task, memory_text, parse_file
 from tests.effort import EVERYTHING
-from tests.faults.damage import Bytes, damaged
+from tests.faults.damage import damaged
 from tests.faults.place import Place
 from tests.session.stories import assert_sendable, whole_story
 
@@ -59,7 +59,7 @@ READERS: dict[str, tuple[bytes, Callable[[Path], object]]] = {
 def test_a_file_is_read_or_refused_by_name(tmp_path: Path, name: str, data: st.DataObject) -> None:
     valid, read = READERS[name]
     path = tmp_path / name
-    path.write_bytes(data.draw(damaged(valid)).data)
+    path.write_bytes(data.draw(damaged(valid)))
     try:
         read(path)
     except UserError as error:
@@ -69,13 +69,13 @@ def test_a_file_is_read_or_refused_by_name(tmp_path: Path, name: str, data: st.D
 
 @EXAMPLES
 @given(text=damaged("Use tabs — größer.\n@docs/more.md\n".encode()))
-def test_agents_files_are_bounded_and_whole_text(tmp_path: Path, text: Bytes) -> None:
-    (tmp_path / "AGENTS.md").write_bytes(text.data)
+def test_agents_files_are_bounded_and_whole_text(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "AGENTS.md").write_bytes(text)
 
     read = read_agents_files(tmp_path, None)
 
     assert len(read.section.encode()) <= MAX_BYTES * 3 + 1_000
-    assert not text.data.strip() or read.sources or read.warning or not read.section
+    assert not text.strip() or read.sources or read.warning or not read.section
 
 
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
@@ -94,7 +94,7 @@ def test_a_session_is_always_sendable_and_listed(session_file: Path, data: st.Da
     home, copy = session_file.parents[1], session_file.with_suffix(".whole")
     if not copy.exists():
         copy.write_bytes(session_file.read_bytes())
-    session_file.write_bytes(data.draw(damaged(copy.read_bytes())).data)
+    session_file.write_bytes(data.draw(damaged(copy.read_bytes())))
 
     assert [summary.id for summary in index.list_sessions(home)] == [session_file.stem]
     try:
@@ -152,16 +152,16 @@ HISTORY = "\n# 2026-03-01 12:00:00\n+fix the tests\n\n# 2026-03-01 12:01:00\n+gr
 
 @EXAMPLES
 @given(content=damaged(HISTORY))
-def test_a_damaged_prompt_history_is_read_and_continued(tmp_path: Path, content: Bytes) -> None:
+def test_a_damaged_prompt_history_is_read_and_continued(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "real").mkdir(exist_ok=True)
     if not (tmp_path / "home").exists():
         (tmp_path / "home").symlink_to(tmp_path / "real")  # a home may be a link
     path = tmp_path / "home" / "history"
-    path.write_bytes(content.data)
+    path.write_bytes(content)
 
     opened = open_history(path)
     list(opened.load_history_strings())
     opened.store_string("new one")
 
     assert next(iter(opened.load_history_strings())) == "new one"
-    assert path.read_bytes().startswith(content.data)
+    assert path.read_bytes().startswith(content)

@@ -14,9 +14,9 @@ import pytest
 from tests.effort import EVERYTHING, draws
 from tests.faults.driver import Stage, Story, find_faults, set_stage
 from tests.faults.injected import LOST, TO_DISK, Injection
-from tests.faults.lives import HERE, SUBAGENTS, TIERED, Life, task
+from tests.faults.lives import HERE, SUBAGENTS, TIERED, Life, LifeCommand, task
 from tests.faults.place import Place, Run, Shown
-from tests.faults.stories import STORIES, LifeCommand
+from tests.faults.stories import STORIES
 from tests.needs import lacking, skip_without
 from tests.warm import KODE
 
@@ -27,6 +27,7 @@ pytestmark = [
 
 TRIES = 30 if EVERYTHING else 2
 """So many writes and syncs of each story take an error once, and so many from then on."""
+SHIPS = LifeCommand(TIERED, 0)
 PAGE = 4096
 """Bytes; what a file takes of a tmpfs is a multiple of it."""
 SENTENCES = {"EIO": "check the disk", "ENOSPC": "free some space"}
@@ -35,7 +36,7 @@ SENTENCES = {"EIO": "check the disk", "ENOSPC": "free some space"}
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     place = Place(tmp_path / "place")
-    TIERED.prepare(place)
+    SHIPS.prepare(place)
     return place
 
 
@@ -49,7 +50,7 @@ def injections(stage: Stage, error: str) -> list[Injection]:
     draw = draws(f"{stage.story.name} {error}")
     return [
         Injection(number, error, lasts)
-        for lasts in (False, True)[: 2 - stage.story.is_sandboxed]
+        for lasts in (False, True)
         for number in draw.sample(numbers, min(TRIES, len(numbers)))
     ]
 
@@ -73,7 +74,7 @@ def test_an_error_of_the_disk_loses_nothing_that_was_shown(
 
 def test_a_disk_that_keeps_nothing_and_does_not_say_so_is_found(tmp_path: Path) -> None:
     """The tests of faults see what is missing."""
-    stage = set_stage(LifeCommand(TIERED, 0), tmp_path)
+    stage = set_stage(SHIPS, tmp_path)
     run, shown = stage.play(Injection(1, LOST))
 
     faults = "\n".join(stage.story.missing(stage.place, shown))
@@ -153,11 +154,12 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_shown(
     tmp_path: Path, life: Life, size_kb: int
 ) -> None:
     mounts_needed()
-    stage = set_stage(LifeCommand(life, 0), tmp_path)
+    story = LifeCommand(life, 0)
+    stage = set_stage(story, tmp_path)
     place = stage.place
     place.restore()
     copy, home = (shlex.quote(str(path)) for path in (place.folder / "copy", place.home))
-    command = line(*life.argv(place, 0))
+    command = line(*story.argv(place))
     shutil.copytree(place.home, place.folder / "copy")
     sizes = [path.stat().st_size for path in place.home.rglob("*") if path.is_file()]
     size_kb += sum(-(-size // PAGE) for size in sizes) * PAGE // 1024
@@ -177,7 +179,7 @@ def test_a_disk_that_fills_up_loses_nothing_that_was_shown(
 
 
 def test_a_read_only_home_is_told_in_one_sentence(place: Place) -> None:
-    run = read_only(place, *TIERED.argv(place, 0))
+    run = read_only(place, *SHIPS.argv(place))
     assert run.code not in (0, 70)
     assert len(run.sentences) <= 1
     assert "read-only" in run.told
@@ -205,7 +207,7 @@ def test_a_folder_of_somebody_else_is_told_in_one_sentence(place: Place, denied:
     folder.chmod(0o700)
     # Root without the right to pass over permissions is a user like any other.
     powerless = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner,-chown"]
-    run = place.cold([*powerless, sys.executable, KODE, *TIERED.argv(place, 0)])
+    run = place.cold([*powerless, sys.executable, KODE, *SHIPS.argv(place)])
     os.chown(folder, 0, 0)
 
     assert "Traceback" not in run.told

@@ -4,25 +4,26 @@ shown as done is missing, and kode starts and goes on.
 What a disk may hold is computed (`power_cut.py`) from the recorded system calls.
 """
 
+import itertools
 import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from tests.effort import EVERYTHING, draws
 from tests.faults import power_cut, strace
 from tests.faults.driver import CommandStory, Stage, find_faults, set_stage
-from tests.faults.lives import TIERED
+from tests.faults.lives import TIERED, LifeCommand
 from tests.faults.place import Place, Run, Shown
-from tests.faults.stories import STORIES, LifeCommand
+from tests.faults.stories import STORIES
 from tests.warm import KODE
 
 DISKS = 500 if EVERYTHING else 8
 """Of each story."""
-SHORT = LifeCommand(TIERED, 0)
 RECORDED = [
     story for story in STORIES if isinstance(story, CommandStory) and not story.is_sandboxed
 ]
@@ -30,21 +31,6 @@ RECORDED = [
 State = tuple[power_cut.Tree, Shown]
 
 pytestmark = pytest.mark.timeout(7200 if EVERYTHING else 600)
-
-
-@pytest.fixture(scope="module")
-def stage_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[CommandStory], Stage]:
-    """A story on its stage, prepared once. Skips where processes cannot be traced."""
-    stages: dict[CommandStory, Stage] = {}
-
-    def set_once(story: CommandStory) -> Stage:
-        strace.needed()
-        if story not in stages:
-            stages[story] = set_stage(story, tmp_path_factory.mktemp("stage"))
-        stages[story].place.restore()
-        return stages[story]
-
-    return set_once
 
 
 def record(stage: Stage) -> list[strace.Call]:
@@ -57,22 +43,16 @@ def record(stage: Stage) -> list[strace.Call]:
     return calls
 
 
-def make_disk(place: Place) -> power_cut.Disk:
-    """The disk before the story. Left out are indexes for searching, which are made anew, locks,
-    which hold nothing, and the temporary folder."""
+def disks(stage: Stage, calls: Sequence[strace.Call]) -> Iterator[State]:
+    """Every disk that may be left at some moment, with what had been shown by then. Left out are
+    indexes for searching, which are made anew, locks, which hold nothing, and temporary files."""
 
     def is_left_out(path: str) -> bool:
-        return (
-            "/.search" in path or path.endswith("/.lock") or path.startswith(f"{place.temporary}/")
-        )
+        temporary = f"{stage.place.temporary}/"
+        return "/.search" in path or path.endswith("/.lock") or path.startswith(temporary)
 
-    place.restore()
-    return power_cut.Disk(place.folder, is_left_out)
-
-
-def disks(stage: Stage, calls: Sequence[strace.Call]) -> Iterator[State]:
-    """Every disk that may be left at some moment, with what had been shown by then."""
-    disk = make_disk(stage.place)
+    stage.place.restore()
+    disk = power_cut.Disk(stage.place.folder, is_left_out)
     out = b""
     seen: set[int] = set()
     for call in calls:
@@ -95,10 +75,10 @@ def build(place: Place, tree: power_cut.Tree) -> None:
 
 
 @pytest.mark.parametrize("story", RECORDED, ids=lambda story: story.name)
-def test_a_power_cut_loses_nothing_that_was_shown(
-    story: CommandStory, stage_of: Callable[[CommandStory], Stage]
-) -> None:
-    stage = stage_of(story)
+def test_a_power_cut_loses_nothing_that_was_shown(story: CommandStory, tmp_path: Path) -> None:
+    strace.needed()
+    stage = set_stage(story, tmp_path)
+    stage.place.restore()
     every = list(disks(stage, record(stage)))
     chosen = draws(story.name).sample(every, min(DISKS, len(every)))
     faults: Counter[str] = Counter()
@@ -109,10 +89,9 @@ def test_a_power_cut_loses_nothing_that_was_shown(
     assert faults == {}
 
 
-def without_syncs(calls: Iterable[strace.Call], part: str, *, folders: bool) -> list[strace.Call]:
+def without_syncs(calls: Sequence[strace.Call], part: str, *, folders: bool) -> list[strace.Call]:
     """The same calls of a program that does not sync its folders, or its files, in one part of its
     home."""
-    calls = list(calls)
     names = {call.paths[0] for call in calls if call.name.startswith(("mkdir", "rename", "unlink"))}
     parents = {os.path.dirname(name) for name in names}
     return [
@@ -124,15 +103,16 @@ def without_syncs(calls: Iterable[strace.Call], part: str, *, folders: bool) -> 
     ]
 
 
-@pytest.mark.parametrize("folders", [True, False], ids=["folders", "files"])
-@pytest.mark.parametrize("part", ["/sessions", "/memory"])
-def test_the_model_would_find_a_sync_left_out(
-    part: str, folders: bool, stage_of: Callable[[CommandStory], Stage]
-) -> None:
-    stage = stage_of(SHORT)
-    calls = without_syncs(record(stage), part, folders=folders)
-    for tree, shown in disks(stage, calls):
-        build(stage.place, tree)
-        if SHORT.missing(stage.place, shown):
-            return
-    raise AssertionError("a lost sync was not found")
+def test_the_model_would_find_a_sync_left_out(tmp_path: Path) -> None:
+    strace.needed()
+    story = LifeCommand(TIERED, 0)
+    stage = set_stage(story, tmp_path)
+    stage.place.restore()
+    calls = record(stage)
+    for part, folders in itertools.product(("/sessions", "/memory"), (True, False)):
+        for tree, shown in disks(stage, without_syncs(calls, part, folders=folders)):
+            build(stage.place, tree)
+            if story.missing(stage.place, shown):
+                break
+        else:
+            raise AssertionError(f"a lost sync in {part} was not found, folders: {folders}")

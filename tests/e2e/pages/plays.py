@@ -314,7 +314,7 @@ CANNOT_RUN: dict[str, str] = {
     ),
     "docs/fleet.md: export KODE_HOME=/fleet/.kode": "needs Slurm and a shared folder",
     "docs/fleet.md: kode fleet run tasks.jsonl --executor ray --jobs 32": (
-        "needs Ray; tests/faults/test_fleet_ray_kills.py runs fleets on it"
+        "needs Ray; tests/faults/test_fleet_kills.py runs fleets on it"
     ),
     "CONTRIBUTING.md: make run ARGS=demo": INSTALLS,
     "CONTRIBUTING.md: rm -rf dist && .venv/bin/python -m hatchling build": INSTALLS,
