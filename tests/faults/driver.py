@@ -1,6 +1,5 @@
 """Plays a story with one fault in it, starts kode again, and says what is wrong then."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +8,7 @@ from tests.faults.checks import has_replied, unfit
 from tests.faults.injected import Injection
 from tests.faults.place import Place, Run, Shown, Tree
 
-KILLS = int(os.environ.get("K", "3"))
+KILLS = 3
 """Of each story, where not all calls are tried."""
 
 
