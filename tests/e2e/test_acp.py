@@ -1,5 +1,5 @@
 """`kode acp` as an editor meets it: every method and every kind of update, by the package's own
-client over a real process. Kills are `test_acp_kills`.
+client over a real process. Kills are in `tests/faults`.
 """
 
 import asyncio

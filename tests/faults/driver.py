@@ -91,8 +91,7 @@ def find_faults(stage: Stage, shown: Shown) -> list[str]:
     if told.code == 3 and "no session" in told.err and not has_replied(shown):
         return faults
     if told.code != 0 or "Traceback" in told.err:
-        reports = "".join(path.read_text() for path in (place.home / "logs").glob("fault-*"))
-        return [*faults, f"does not start ({told.code}): {told.err[-400:]}\n{reports[-2000:]}"]
+        return [*faults, f"does not start ({told.code}): {told.err[-400:]}\n{place.report}"]
     faults += story.missing(place, shown) + story.unfinished(stage, shown, told)
     return faults + unfit(place)
 

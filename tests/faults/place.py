@@ -219,6 +219,11 @@ class Place(command.Place):
             for path in self.project.rglob("*")
         }
 
+    @property
+    def report(self) -> str:
+        """The end of what kode has written down of a fault of its own."""
+        return "".join(path.read_text()[-3000:] for path in (self.home / "logs").glob("fault-*"))
+
     def left_behind(self) -> list[str]:
         """Temporary files, half-finished work, mounts, and processes that do not end."""
         litter = [

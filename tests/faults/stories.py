@@ -13,7 +13,7 @@ from tests.faults.checks import is_done, session_paths
 from tests.faults.driver import CommandStory, Stage, Story
 from tests.faults.injected import Injection
 from tests.faults.lives import LIVES, LifeCommand, call, start_again
-from tests.faults.place import Place, Run, Shown, Wire
+from tests.faults.place import Event, Place, Run, Shown, Wire
 from tests.plugins.imports.test_sessions import CLAUDE
 
 FILES = 8
@@ -214,28 +214,39 @@ class Editor(Work):
         return as_run(wire, [{"type": "update", **event} for event in wire.shown])
 
     def unfinished(self, stage: Stage, shown: Shown, told: Run) -> list[str]:
-        calls = states_of_calls(shown)
+        calls = calls_in(shown)
         faults = []
         if calls:
             with stage.place.connected("acp") as wire:
                 edit(wire, stage.place, "", list_sessions(stage.place.home)[0].id)
-            loaded = states_of_calls(wire.shown)
+            loaded = calls_in(wire.shown)
             faults += [
-                f"the call {id} was {state}, and is {loaded.get(id)}"
-                for id, state in calls.items()
-                if id not in loaded or (state in ("completed", "failed") and loaded[id] != state)
+                f"a call was {before}, and is {loaded.get(id)}"
+                for id, before in calls.items()
+                if not is_same_call(before, loaded.get(id, {}))
             ]
-        return faults + faults_of_tree(stage, "completed" in calls.values())
+        is_whole = any(before.get("status") == "completed" for before in calls.values())
+        return faults + faults_of_tree(stage, is_whole)
 
 
-def states_of_calls(shown: Shown) -> dict[str, str]:
-    """The state that an editor knows of each call, by its id."""
-    states: dict[str, str] = {}
+def calls_in(shown: Shown) -> dict[str, Event]:
+    """What an editor knows of each call, by its id."""
+    calls: dict[str, Event] = {}
     for update in (event["update"] for event in shown):
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
-            before = states.get(update["toolCallId"], "pending")
-            states[update["toolCallId"]] = update.get("status", before)
-    return states
+            id = update["toolCallId"]
+            calls[id] = {**calls.get(id, {}), **update}
+    return calls
+
+
+def is_same_call(before: Event, after: Event) -> bool:
+    """Whether a loaded call is the one that was shown; one that had ended, with its end."""
+    names = ["rawInput"]
+    if before.get("status") in ("completed", "failed"):
+        names.append("status")
+    if before.get("status") == "completed":
+        names.append("content")
+    return all(before.get(name) == after.get(name) for name in names)
 
 
 class Client(Work):

@@ -229,7 +229,7 @@ def test_no_file_content_breaks_a_command_or_loses_data(
         run = command(place)
 
         fault = FAULT.search(run.out + run.err)
-        assert fault is None, f"command {number}: {run}\n{newest_report(place)}"
+        assert fault is None, f"command {number}: {run}\n{place.report}"
         assert run.code in (0, 1, 3), f"command {number}: {run}"
 
     if form.keeps:
@@ -255,11 +255,6 @@ WORDED = re.compile(
 def in_json(line: bytes) -> bytes:
     """As the history of memory has it, which keeps what was there before a change."""
     return json.dumps(line.decode(errors="replace"), ensure_ascii=False)[1:-1].encode()
-
-
-def newest_report(place: Place) -> str:
-    reports = sorted((place.home / "logs").glob("fault-*.txt"))
-    return reports[-1].read_text()[-3000:] if reports else ""
 
 
 # ── faults of a disk at rest ─────────────────────────────────────────────────────────────────

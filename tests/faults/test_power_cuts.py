@@ -45,11 +45,12 @@ def record(stage: Stage) -> list[strace.Call]:
 
 def disks(stage: Stage, calls: Sequence[strace.Call]) -> Iterator[State]:
     """Every disk that may be left at some moment, with what had been shown by then. Left out are
-    indexes for searching, which are made anew, locks, which hold nothing, and temporary files."""
+    indexes for searching, which are made anew, locks, which hold nothing, and what is temporary."""
 
     def is_left_out(path: str) -> bool:
         temporary = f"{stage.place.temporary}/"
-        return "/.search" in path or path.endswith("/.lock") or path.startswith(temporary)
+        is_copy = "/sandbox/layers-" in path  # of a command, in part the kernel's own
+        return is_copy or "/.search" in path or path.endswith("/.lock") or temporary in path
 
     stage.place.restore()
     disk = power_cut.Disk(stage.place.folder, is_left_out)
