@@ -167,10 +167,10 @@ def calls(*calls: dict[str, Any], **reply: Any) -> dict[str, Any]:
     return {"calls": list(calls), **reply}
 
 
-def sum_up(narrative: str, *facts: str) -> dict[str, Any]:
+def sum_up(narrative: str) -> dict[str, Any]:
     """The answer to the question about an ended session."""
-    answer = {"narrative": narrative, "facts": [{"fact": fact} for fact in facts]}
-    return {"match": "The transcript of the session", "text": json.dumps(answer)}
+    text = json.dumps({"narrative": narrative, "facts": []})
+    return {"match": "The transcript of the session", "text": text}
 
 
 def _remember(action: str, **arguments: str) -> dict[str, Any]:

@@ -274,12 +274,14 @@ class Client(Work):
 
 
 def use(wire: Wire, name: str, **arguments: Any) -> dict[str, Any]:
-    """The state that a tool of the MCP server gives."""
+    """The state that a tool of the MCP server gives. Raises: EOFError where it gives none."""
     if not wire.requests:
         info = {"name": "a test", "version": "1"}
         wire.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
         wire.send({"method": "notifications/initialized"})
     done = wire.ask("tools/call", name=name, arguments=arguments)
+    if "structuredContent" not in done:
+        raise EOFError
     state: dict[str, Any] = done["structuredContent"]
     return state
 

@@ -49,7 +49,7 @@ def disks(stage: Stage, calls: Sequence[strace.Call]) -> Iterator[State]:
 
     def is_left_out(path: str) -> bool:
         temporary = f"{stage.place.temporary}/"
-        is_copy = "/sandbox/layers-" in path  # of a command, in part the kernel's own
+        is_copy = "/kode-home/sandbox/" in path  # of a command, in part the kernel's own
         return is_copy or "/.search" in path or path.endswith("/.lock") or temporary in path
 
     stage.place.restore()

@@ -13,23 +13,13 @@ import pytest
 
 from kode.session import log
 from tests.effort import EVERYTHING, SEED, draws
-from tests.faults.checks import (
-    memory_view,
-    missing_of_session,
-    session_of,
-    session_paths,
-    unfit,
-)
+from tests.faults.checks import memory_view, missing_of_session, session_of, session_paths, unfit
 from tests.faults.lives import EPISODE, HERE, call, calls, task
 from tests.faults.place import Place, Run, Shown
 
 KILLS = 300 if EVERYTHING else 9
 PROCESSES = 3
-MEMORY = {
-    "min_turns_for_extraction": 1,
-    "merge_on_write": False,
-    "facts_limit_user": 900_000,
-}
+MEMORY = {"min_turns_for_extraction": 1, "merge_on_write": False, "facts_limit_user": 900_000}
 
 
 @dataclass

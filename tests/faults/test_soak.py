@@ -45,7 +45,7 @@ MAX_GROWTH_MB = 5.0
 SAMPLES = 20
 COUNTED = ("files", "tasks", "threads")
 
-KINDS = ("plain", "read", "plain", "remember", "plain", "two calls", "plain", "shell")
+KINDS = ("plain", "read", "plain", "remember", "plain", "shell")
 RARE = {17: "limited", 23: "broken", 31: "interrupted"}
 """Every so many turns."""
 
@@ -110,7 +110,6 @@ def make_model() -> Callable[[dict[str, Any]], dict[str, Any]]:
         fact = f"Asked about number {int(number) % 40}" if number.isdigit() else ""
         calls = {
             "read": [call("read_file", path="notes.txt")],
-            "two calls": [call("list_files"), call("search_files", pattern="note")],
             "remember": [call("memory", action="add", target="env", content=fact)],
             "shell": [call("shell", command="echo a few words")],
         }
