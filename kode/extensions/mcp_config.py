@@ -313,22 +313,17 @@ class Definition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
-    name: str
-    data: bytes
-
-
-@dataclass(frozen=True, kw_only=True)
 class Content:
     """A server's answer to a call, for a resource, or for a prompt."""
 
     text: str
-    pictures: tuple[Picture, ...] = ()
+    pictures: tuple[tuple[str, bytes], ...] = ()
+    """The name and the data of each."""
     is_error: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offer:
+class Offering:
     """A resource (`key` is its URI) or a prompt (`key` is its name)."""
 
     key: str

@@ -35,8 +35,7 @@ from kode.extensions.mcp_config import (
     Elicit,
     ElicitField,
     ElicitForm,
-    Offer,
-    Picture,
+    Offering,
     Server,
 )
 from kode.extensions.mcp_transports import (
@@ -162,14 +161,14 @@ class Connection:
             definitions.setdefault(tool["name"], Definition(tool))
         return definitions
 
-    async def resources(self) -> tuple[Offer, ...]:
+    async def resources(self) -> tuple[Offering, ...]:
         resources = await self._list("resources", self.client.list_resources)
-        return tuple(Offer(key=r["uri"], description=_text(r, "description")) for r in resources)
+        return tuple(Offering(key=r["uri"], description=_text(r, "description")) for r in resources)
 
-    async def prompts(self) -> tuple[Offer, ...]:
+    async def prompts(self) -> tuple[Offering, ...]:
         prompts = await self._list("prompts", self.client.list_prompts)
         return tuple(
-            Offer(
+            Offering(
                 key=prompt["name"],
                 description=_text(prompt, "description"),
                 arguments=tuple(_arguments(prompt)),
@@ -310,7 +309,7 @@ def _text(item: Mapping[str, Any], key: str) -> str:
 
 
 def _arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments of a prompt, see `Offer`."""
+    """The arguments of a prompt, see `Offering`."""
     listed = prompt.get("arguments")
     for argument in listed if isinstance(listed, list) else ():
         if isinstance(argument, dict) and (name := _text(argument, "name")):
@@ -324,11 +323,11 @@ def _content(blocks: Iterable[Any]) -> Content:
     """The texts of content blocks, joined, and their pictures; anything else as a line about
     it."""
     texts: list[str] = []
-    pictures: list[Picture] = []
+    pictures: list[tuple[str, bytes]] = []
 
     def add_picture(name: str, encoded: str) -> None:
         try:
-            pictures.append(Picture(name=name, data=base64.b64decode(encoded, validate=True)))
+            pictures.append((name, base64.b64decode(encoded, validate=True)))
         except (ValueError, binascii.Error):
             texts.append(f"[{name} is damaged.]")
 

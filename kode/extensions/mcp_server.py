@@ -35,7 +35,7 @@ from kode.extensions.mcp_config import (
     Definition,
     Elicit,
     Entry,
-    Offer,
+    Offering,
     Server,
     find_servers,
     resolve,
@@ -359,7 +359,7 @@ class McpServer:
     """The usable tools, by name; until it runs, as they were approved."""
     held: tuple[str, ...] = ()
     """Tools that are off because they differ from the approved ones."""
-    prompts: tuple[Offer, ...] = ()
+    prompts: tuple[Offering, ...] = ()
     left_out: tuple[str, ...] = ()
     """See `mcp_connection.Connection`."""
     fault: str = ""

@@ -223,13 +223,8 @@ class Document:
 
     def text(self, name: str) -> str:
         """A field as one text; "" if it is missing. A list is joined with commas."""
-        return ", ".join(self.texts(name))
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """A field as a list of texts; a single text becomes a list of one."""
         value = self.fields.get(name)
-        values = value if isinstance(value, list) else [value]
-        return tuple(plain for value in values if (plain := _plain(value)))
+        return ", ".join(filter(None, map(_plain, value if isinstance(value, list) else [value])))
 
     def is_set(self, name: str) -> bool:
         """Whether a boolean field is true."""

@@ -364,9 +364,9 @@ async def _call(
         raise ToolError(text, untrusted=source(server.name))
     # Beside the session, as for images that a person attaches.
     folder, pictures = paths.images_folder(context.place.outputs.parent), list[Image]()
-    for picture in content.pictures:
+    for picture, data in content.pictures:
         try:
-            pictures.append(images.keep(folder, picture.name, picture.data))
+            pictures.append(images.keep(folder, picture, data))
         except (UserError, StorageError) as error:
             text += f"\n[An image is left out: {error}]"
     return ToolOutput(text=text, pictures=tuple(pictures), untrusted=source(server.name))

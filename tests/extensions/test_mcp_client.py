@@ -106,7 +106,7 @@ async def test_a_server_of_the_sdk_with_all_it_offers(transport, tmp_path):
         ]
 
         picture = await connection.call("picture", {}, lines.append)
-        assert picture.pictures[0].data.startswith(b"\x89PNG")
+        assert picture.pictures[0][1].startswith(b"\x89PNG")
 
         assert [one.key for one in await connection.resources()] == ["note://today"]
         assert (await connection.read("note://today")).text == "a note from outside"

@@ -12,7 +12,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
 from kode.extensions import review, trust
 from kode.extensions import session as session_module
-from kode.extensions.mcp_config import Content, Definition, Entry, Offer, Picture
+from kode.extensions.mcp_config import Content, Definition, Entry, Offering
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.session import Extensions, pair_of, tools_of
 from tests.pictures import png
@@ -37,7 +37,7 @@ class Fake:
         }
 
     async def prompts(self):
-        return (Offer(key="greet", arguments=("name!", "tone")),)
+        return (Offering(key="greet", arguments=("name!", "tone")),)
 
     async def resources(self):
         return ()
@@ -240,7 +240,7 @@ async def test_a_server_nobody_approved_is_not_started_and_named(extensions, pro
 async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, context, place):
     class Painter(Fake):
         async def call(self, tool, arguments, report):
-            pictures = (Picture(name="shot", data=PNG), Picture(name="odd", data=b"no picture"))
+            pictures = (("shot", PNG), ("odd", b"no picture"))
             return Content(text="look", pictures=pictures)
 
     (tool,) = tools_of([await serve("s", Painter())])

@@ -8,7 +8,7 @@ def test_fields_are_texts_lists_and_truths() -> None:
     document = read("---\nname: x\nn: 3\ntools: [Read, Grep]\nhidden: yes\nnothing:\n---\nbody\n")
 
     assert (document.text("name"), document.text("n")) == ("x", "3")
-    assert document.texts("tools") == ("Read", "Grep")
+    assert document.text("tools") == "Read, Grep"
     assert document.is_set("hidden")
     assert document.text("nothing") == document.text("missing") == ""
     assert document.body == "body"
