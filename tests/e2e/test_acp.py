@@ -225,7 +225,7 @@ async def test_a_link_sends_what_its_name_sends(
     await zed.prompt(session, "look", *links)
 
     sent = str(turns(server)[0])
-    parts = ("@my src/a.py", f"@{place.folder}/id_rsa", "image_url", "\\na.py\\n</folder>")
+    parts = ("@my src/a.py", f"@{place.folder}/id_rsa", "image_url")
     assert [part for part in parts if part not in sent] == []
     assert [text for text in ("water the plants", "of the person") if text in sent] == []
     assert '"type":"taint"' not in place.session_files[0].read_text()

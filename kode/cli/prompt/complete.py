@@ -49,29 +49,24 @@ def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
     100,000 paths in less time than two key presses are apart."""
     letters = query.lower().replace(" ", "")
     if not letters:
-        shallow = ((path.count("/", 0, -1), len(path), path) for path in among)
-        return [path for *_, path in heapq.nsmallest(limit, shallow)]
+        return heapq.nsmallest(limit, among, lambda path: (path.count("/", 0, -1), len(path), path))
     # Possessive, so that no path is scanned twice.
     in_order = "".join(f"[^{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters)
     fits = re.compile(in_order, re.DOTALL).match
-    closest = re.compile(".*?".join(map(re.escape, letters)), re.DOTALL)
-    likely = (
-        (*_rank(lowered, letters, closest), len(path), path)
-        for path, lowered in zip(among, map(str.lower, among), strict=True)
-        if fits(lowered)
+    fitting = (path for path in among if fits(path.lower()))
+    return heapq.nsmallest(
+        limit, fitting, lambda path: (_rank(path.lower(), letters), len(path), path)
     )
-    return [path for *_, path in heapq.nsmallest(limit, likely)]
 
 
-def _rank(lowered: str, letters: str, closest: re.Pattern[str]) -> tuple[int, int]:
-    """How likely a path is meant, 0 most: by where it has the letters, and how far apart."""
-    name = lowered.rfind("/", 0, -1) + 1  # a folder ends in `/`
-    position = lowered.rfind(letters)
-    if position >= 0:
-        is_start = position == name or not lowered[position - 1 : position].isalnum()
-        return (0 if position == name else 1 if is_start else 2 if position > name else 3), 0
-    match = closest.search(lowered, name) or closest.search(lowered)
-    return 4, len(match[0]) if match else len(lowered)
+def _rank(path: str, letters: str) -> int:
+    """How likely a path is meant, 0 most: by where it has the letters in one piece."""
+    name = path.rfind("/", 0, -1) + 1  # a folder ends in `/`
+    at = path.rfind(letters)
+    if at < 0:
+        return 4
+    is_start = at == name or not path[at - 1 : at].isalnum()
+    return 0 if at == name else 1 if is_start else 2 if at > name else 3
 
 
 def folders_of(files: Iterable[str]) -> list[str]:

@@ -36,6 +36,7 @@ from kode.cli.prompt.attach import BEING_TYPED, Pastes, query_of
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
+from kode.cli.screen.progress import status_line
 from kode.cli.screen.screen import QUIET_S
 from kode.errors import StorageError
 
@@ -182,7 +183,9 @@ class Editor:
             ]
 
         def status_fragments() -> StyleAndTextTuples:
-            parts = self.state.status(size()[0])
+            if self.state.opened is None:
+                return []
+            parts = status_line(self.state.opened, size()[0])
             return [(f"class:{style or 'toolbar'}", text) for style, text in parts]
 
         def menu_lines() -> list[str]:

@@ -163,15 +163,12 @@ async def use_model(state: PromptState, argument: str) -> None:
     provider, model = find_model(offered, conversation.config, row, argument)
     offer = next((offer for offer in offered if offer.provider == provider), None)
     near = nearest(model, [name for name in offer.models if name != model]) if offer else ""
-    lacks = offer is not None and offer.lacks(model)
-    if offer is not None and lacks and offer.is_near:
+    if offer is not None and offer.lacks(model) and offer.is_near:
         models = ", ".join(map(one_line, offer.models[:SHOWN_MODELS]))
         raise UserError(f"The server has no model {one_line(model)}.{near} It has: {models}.")
     conversation.use_model(model, provider)
     _show_model(state)
-    if lacks:
-        screen.print(f"{one_line(provider)} does not list {one_line(model)}.{near}", "warning")
-    elif not conversation.agent.provider.info.known:
+    if not conversation.agent.provider.info.known:
         screen.print(
             f"kode does not know {one_line(model)}.{near} If the name is right, set "
             "`context.window` and `prices` in the config.",

@@ -46,14 +46,9 @@ async def run_repl(
     cwd: Path | None = None,
     resume_flags: str = "",
 ) -> int:
-    """Runs until the person exits, then closes the conversation; returns the exit code.
-
-    `conversation` is open, or a function that opens it, called in `cwd` once the prompt is on the
-    screen; lines typed before are queued. `renderer` is the one whose `emit` the conversation uses,
-    on the same `screen`. `resume_flags` are shown in the hint on resuming.
-
-    Raises: what opening raised.
-    """
+    """Runs until the person exits, then closes the conversation; returns the exit code. `opening`
+    is called once the prompt is on the screen; lines typed before are queued. The conversation
+    uses `renderer.emit`. `resume_flags` are shown in the hint on resuming. Raises: as `opening`."""
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _signals(state) as ended_by:

@@ -13,7 +13,7 @@ from kode.cli.prompt.pickers import effort_line
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import bars, clip, cost_text, count, explain, one_line
 from kode.cli.screen.screen import Screen
-from kode.errors import KodeError, UserError
+from kode.errors import UserError
 from kode.extensions.found_extensions import NONE, lines_of, rows_of
 from kode.messages import plural
 from kode.permissions.question import visible
@@ -36,6 +36,7 @@ async def show_status(state: PromptState, argument: str) -> None:
     window, name = provider.info.context_window, session.id or "not saved (--no-session)"
     used = f"{count(conversation.context_tokens)} of {count(window)} tokens"
     files = [str(path) for path in conversation.settings.loaded.files]
+    sandbox, memory = conversation.agent.sandbox, conversation.config.memory
     rows: dict[str, list[str]] = {
         "version": [f"kode {__version__}, Python {platform.python_version()}"],
         "session": [f"{name} · {plural(session.turns, 'turn')} · {used}"],
@@ -46,8 +47,8 @@ async def show_status(state: PromptState, argument: str) -> None:
         "model": [f"{provider.model} ({provider.name}{_address(conversation)})"],
         "effort": [effort_line(conversation)],
         "mode": [conversation.gate.mode],
-        "sandbox": [await asyncio.to_thread(_sandbox, conversation)],
-        "memory": [await _memory(conversation)],
+        "sandbox": [await asyncio.to_thread(sandbox.kind) if sandbox else "off"],
+        "memory": [memory.system if memory.enabled else "off"],
         "instructions": await asyncio.to_thread(_instructions, conversation),
         "config": files or ["no file, all defaults"],
     }
@@ -66,29 +67,6 @@ def _address(conversation: "Conversation") -> str:
         url = resolve_provider(conversation.config, os.environ).base_url
         return f", {url}" if url else ""
     return ""
-
-
-def _sandbox(conversation: "Conversation") -> str:
-    sandbox = conversation.agent.sandbox
-    if sandbox is None:
-        return "off (`sandbox.enabled`): only plain reading commands run without asking"
-    kind = sandbox.kind()
-    if kind == "unknown":
-        return "not known yet: its self-test ran out of time, and the next command tries again"
-    if kind == "none":
-        return f"none ({sandbox.support().why.rstrip('.')})"
-    copy = ", on a copy of the project" if kind == "layered" else ""
-    return f"on: commands you have not approved run in it{copy}"
-
-
-async def _memory(conversation: "Conversation") -> str:
-    if not conversation.config.memory.enabled:
-        return "off"
-    try:
-        status = await conversation.memory_command(["status"])
-    except KodeError as error:
-        return str(error)
-    return f"{conversation.config.memory.system}: " + "; ".join(status.text.splitlines()[2:4])
 
 
 def _instructions(conversation: "Conversation") -> list[str]:

@@ -66,7 +66,7 @@ _COPY = (
 
 
 async def copy(state: PromptState, argument: str) -> None:
-    """Copies the last answer to the clipboard."""
+    """Copies the last answer to the clipboard. Raises: UserError if there is none."""
     data = state.conversation.last_answer().encode("utf-8", "replace")
     if not data:
         raise UserError("There is no answer to copy yet.")
@@ -150,7 +150,7 @@ FIRST = tuple(
 
 async def show_help(state: PromptState, argument: str) -> None:
     """Shows the first commands and the signs on one small screen, with `all` every command, with
-    `keys` the keys."""
+    `keys` the keys. Raises: UserError for another word."""
     screen = state.screen
     names = [name for name in COMMANDS if name != "/remember"] if argument else FIRST  # see SIGNS
     commands = [(name, COMMANDS[name].summary) for name in names]

@@ -5,8 +5,8 @@ what is drawn below the output.
 """
 
 import asyncio
+import contextlib
 import os
-import shlex
 import signal
 import subprocess
 import time
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.flags import MODES
 from kode.cli.screen.lines import clip, one_line
-from kode.cli.screen.progress import STOP, spinner_line, status_line
+from kode.cli.screen.progress import STOP, spinner_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
@@ -44,8 +44,6 @@ PROMPT_ALIASES: Mapping[str, str] = {
     "/hooks": "/extensions hooks",
     "/mcp": "/extensions mcp",
     "/mode": "/permissions",
-    "/q": "/quit",
-    "/reasoning": "/effort",
     "/sessions": "/resume",
     "/skills": "/extensions skills",
     "/usage": "/cost",
@@ -217,10 +215,6 @@ class PromptState:
     def hint(self, text: str) -> None:
         self.screen.print(text, "dim")
 
-    def refresh(self) -> None:
-        self.screen.flush()
-        self.screen.redraw()
-
     def is_long(self, text: str) -> bool:
         """Whether a text does not fit the screen."""
         return text.count("\n") + 4 > self.screen.rows()
@@ -228,26 +222,22 @@ class PromptState:
     async def page(self, text: str, *, at_end: bool = False) -> bool:
         """Shows a painted text in the person's pager, until they leave it; False if there is none,
         or no prompt."""
-        try:
-            command = shlex.split(os.environ.get("PAGER") or "less")
-        except ValueError:
-            command = ["less"]
-        program = find_program(command[0]) if command else None
+        name, *arguments = (os.environ.get("PAGER") or "less").split() or ["less"]
+        program = find_program(name)
         if program is None or self.editor is None:
             return False
+        argv = [program, *arguments]
         if at_end and os.path.basename(program) == "less":
-            command.append("+G")
+            argv.append("+G")
+        # Colours pass; the text was cleaned of anything else before. No shell from within it.
+        environ = os.environ | {"LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
 
         def run() -> bool:
-            # Colours pass; the text was cleaned of anything else before. No shell from within it.
-            options = {"LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
             data = f"{text}\n".encode("utf-8", "replace")
-            try:
-                argv = [program, *command[1:]]
-                code = subprocess.run(argv, input=data, env=os.environ | options, check=False)
-            except OSError:
-                return False
-            return code.returncode not in (126, 127)
+            with contextlib.suppress(OSError):
+                done = subprocess.run(argv, input=data, env=environ, check=False)
+                return done.returncode not in (126, 127)
+            return False
 
         return await self.editor.lend_terminal(run)
 
@@ -264,8 +254,7 @@ class PromptState:
         lines = self.renderer.live(width, max(height - len(queued), 1))
         if self.screen.asking or (lines and self.stopping_since is None):
             return lines + queued
-        what, since = self.doing or "Working", self._job_since
-        stop = STOP
+        what, since, stop = self.doing or "Working", self._job_since, STOP
         if self.stopping_since is not None:
             what, since, stop = "Stopping", self.stopping_since, ""
         if self.opened is None and not queued and now - since < OPENING_IS_SHOWN_AFTER_S:
@@ -283,10 +272,6 @@ class PromptState:
             at = cycle.index(current) + 1 if current in cycle else 0
             self.opened.set_permission_mode(cycle[at % len(cycle)])
             self.screen.redraw()
-
-    def status(self, width: int) -> list[tuple[str, str]]:
-        """Permission mode, model, context and cost, as far as they fit: (style, text)."""
-        return [("", "")] if self.opened is None else status_line(self.opened, width)
 
     async def idle(self) -> None:
         """Returns when nothing runs and nothing is queued."""

@@ -129,16 +129,6 @@ def _fit(
     return EventLine(line.mark, verb, subject, outcome, line.style)
 
 
-def not_kept_lines(event: events.ToolFinished) -> list[str]:
-    """What of a command's changes is not in the project, and why: a line for each reason that the
-    person has not given."""
-    return [
-        refusal.for_person
-        for refusal in event.refusals
-        if refusal.not_kept and refusal.by not in ("person", "mode")
-    ]
-
-
 def summary_line(event: events.TurnEnded) -> str:
     """What a turn used, in one line."""
     changed, used = len(event.files_changed), event.usage
@@ -177,12 +167,6 @@ def is_reported(event: events.ToolFinished, memory: str) -> bool:
     """Whether the last line about memory already describes a call: one is enough."""
     beginning = one_line(memory)[:MIN_SAME_CHARS]
     return not event.is_error and bool(beginning) and one_line(event.summary).startswith(beginning)
-
-
-def same_beginning(text: str, summary: str) -> bool:
-    """Whether a summary is only the beginning of the text, cut."""
-    beginning = one_line(summary).rstrip("…").rstrip()
-    return bool(beginning) and one_line(text).startswith(beginning)
 
 
 def indent(text: str, limit: int, *, tail: bool = False) -> str:

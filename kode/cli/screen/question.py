@@ -65,28 +65,24 @@ async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
 
 async def _ask(screen: Screen, field: ElicitField) -> Any:
     """The value of one field; None if nothing was typed and there is no default."""
-    title = one_line(visible(field.title))
-    if field.kind == "boolean":
-        choice = await _choose(screen, title, YES_OR_NO, 0 if field.default else 1)
-        return field.default if choice is None else choice == "yes"
-    if field.kind == "choice":
-        digits = len(str(len(field.options)))
-        choices = [
-            Choice(option, visible(option), f"{number:0{digits}}")
-            for number, option in enumerate(field.options, 1)
-        ]
-        at = field.options.index(field.default) if field.default in field.options else 0
+    title, default = one_line(visible(field.title)), field.default
+    if field.kind in ("boolean", "choice"):
+        options = field.options if field.kind == "choice" else ("yes", "no")
+        keys = "123456789" if len(options) < 10 else [""] * len(options)
+        choices = [Choice(it, visible(it), key) for it, key in zip(options, keys, strict=False)]
+        word = default if field.kind == "choice" else "yes" if default else "no"
+        at = options.index(word) if word in options else 0
         choice = await _choose(screen, title, choices, at)
-        return field.default if choice is None else choice
-    options = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
-    default = f" [{visible(str(field.default))}]" if field.default is not None else ""
+        if choice is None or field.kind == "choice":
+            return default if choice is None else choice
+        return choice == "yes"
+    options_text = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
+    default_text = f" [{visible(str(default))}]" if default is not None else ""
     while True:
-        line = await screen.read_answer(f"{title}{options}{default}: ")
+        line = await screen.read_answer(f"{title}{options_text}{default_text}: ")
         text = clean(line or "").strip()
-        if not text:
-            return field.default
-        value = _value(field, text)
-        if value is not None:
+        value = default if not text else _value(field, text)
+        if value is not None or not text:
             return value
         screen.print(f"That is not a valid {field.kind}. Leave it empty to skip it.", "warning")
 
@@ -125,7 +121,7 @@ IN_WORDS = (
     "Enter alone is no."
 )
 
-_FURTHER = re.compile(r"a(\d{1,2})")
+_FURTHER = re.compile(r"a(\d)")
 """One of `further_ways`: its number behind `a`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
@@ -231,7 +227,8 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
     if diff:
         if before or question.tool != "shell":
-            lines += _bar_lines(screen, before or _named(question, diff), width)
+            new = " (new file)" if "\n@@ -0,0 " in diff else ""
+            lines += _bar_lines(screen, before or f"{question.subject}{new}", width)
         lines += painted_diff(screen, _visible_lines(diff)).split("\n")
     else:
         lines += _bar_lines(screen, before if before.strip() else question.subject, width)
@@ -266,11 +263,6 @@ def _visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.rstrip("\n").split("\n"))
 
 
-def _named(question: Question, diff: str) -> str:
-    new = " (new file)" if "\n@@ -0,0 " in diff else ""
-    return f"{visible(question.subject)}{new}"
-
-
 def _wrap(text: str, width: int) -> str:
     return "\n".join(wrap_words(one_line(visible(text)), min(width, MAX_PROSE_COLUMNS)))
 
@@ -287,15 +279,10 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     above = cache(partial(question_lines, screen, question))
     if in_words:
         return Menu((), above=above, hint=IN_WORDS, writing=True)
-    ways = further_ways(question).values()
-    digits = len(str(len(ways)))
-    behind = [
-        Choice(key := f"a{number:0{digits}}", text, key) for number, text in enumerate(ways, 1)
-    ]
-    choices = [Choice("y", question.ways_to_allow["once"], "y")]
-    if behind:
-        choices.append(Choice("a", "always …", "a"))
-    choices.append(Choice("n", "no", "n"))
+    ways = enumerate(further_ways(question).values(), 1)
+    behind = [Choice(f"a{number}", text, f"a{number}") for number, text in ways]
+    always = [Choice("a", "always …", "a")] if behind else []
+    choices = [Choice("y", question.ways_to_allow["once"], "y"), *always, Choice("n", "no", "n")]
     hint = "Tab: no, and write what to do" if question.takes_words else ""
     if question.passes_in is not None:
         hint += f" · Shift-Tab: yes, and {question.passes_in} this session"

@@ -18,8 +18,6 @@ from kode.cli.screen.describe import (
     evidence_line,
     indent,
     is_reported,
-    not_kept_lines,
-    same_beginning,
     summary_line,
 )
 from kode.cli.screen.details import Details
@@ -260,7 +258,9 @@ class Renderer:
             if all(refusal.by != "person" for refusal in event.refusals):
                 self._print_described(describe_call(event, screen.width - 2))
             return
-        is_repeated = event.is_error and same_beginning(event.text, event.summary)
+        # A summary that is only the beginning of the text says nothing more.
+        beginning = one_line(event.summary).rstrip("…").rstrip() or "-"
+        is_repeated = event.is_error and one_line(event.text).startswith(beginning)
         shown = replace(event, summary="failed") if is_repeated else event
         self._print_described(describe_call(shown, screen.width - 2))
         if event.diff and event.diff.strip() == screen.approved:
@@ -275,8 +275,9 @@ class Renderer:
             screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif event.failed:
             screen.print(indent(event.text, MAX_FAILED_LINES, tail=True), "dim")
-        for line in not_kept_lines(event):
-            screen.print(indent(line, MAX_ERROR_LINES), "warning")
+        for refusal in event.refusals:  # what is not in the project, if no person said so
+            if refusal.not_kept and refusal.by not in ("person", "mode"):
+                screen.print(indent(refusal.for_person, MAX_ERROR_LINES), "warning")
 
     def _print_described(self, line: EventLine) -> None:
         """Prints the line of a call or a subagent, with its mark."""

@@ -134,7 +134,6 @@ async def test_lines_typed_before_the_conversation_opens_wait_for_it(chat):
     open_conversation(chat.state, opening)
     submit(chat.state, "echo")
     submit(chat.state, "/cost")
-    assert chat.state.status(80) == [("", "")]
     opening_line, *queued = [line.split(" (")[0] for _, line in chat.state.live(80, 9)]
     assert "Opening" in opening_line
     assert queued == ["queued: echo", "queued: /cost"]
