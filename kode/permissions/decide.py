@@ -391,9 +391,9 @@ def _decide_run(call: Call) -> Decision:
     decision = _decide_line(call, line)
     if decision.outcome == "deny":
         return decision
-    has_own_network = call.sandbox == "layered" and not call.sandbox_network
-    is_private = has_own_network and decision.run_in != "host"
-    source = find_outside_source(line, call.where, private=is_private)
+    is_layered = call.sandbox == "layered" and decision.run_in != "host"
+    private = is_layered and not call.sandbox_network
+    source = find_outside_source(line, call.where, private=private)
     return replace(decision, line=line, untrusted=source)
 
 
@@ -423,7 +423,7 @@ def _decide_line(call: Call, line: "Line") -> Decision:
     risky = [part for part in rest if part.risk != "safe"]
     if any(_asks_at_once(call, part) for part in rest):
         # A yes runs the full line outside, so every part that does more than read is named.
-        return _ask_about(call, [part for part in rest if part.risk != "safe" or part.secret])
+        return _ask_about(call, risky)
     if call.mode == "full" and not call.sandbox_forced:
         return allow(_MODE_ALLOWS)
     if permitted and not risky and line.known:
@@ -445,11 +445,8 @@ def _try_in_sandbox(call: Call, line: "Line") -> Decision:
     if line.only_reads:
         return allow("It only reads.")
     if call.sandbox == "unknown":  # which is no reason to offer more
-        text = (
-            "The sandbox's self-test ran out of time, because the machine is busy. Whether there "
-        )
-        again = "is a sandbox is not known yet: run the same command again in a while."
-        return deny(text + again, by="sandbox")
+        why = "The sandbox's self-test ran out of time, because the machine is busy."
+        return deny(f"{why} Run the same command again in a while.", by="sandbox")
     if call.mode == "plan":
         return _deny_in_plan("Without a sandbox, a command that is not known to only read")
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
@@ -458,7 +455,7 @@ def _try_in_sandbox(call: Call, line: "Line") -> Decision:
 def _asks_at_once(call: Call, part: "Part") -> bool:
     if call.mode == "full":
         stays = call.sandbox == "layered" and call.sandbox_forced and not part.leaves
-        return not stays and (part.is_grave or part.secret)
+        return not stays and part.is_grave  # as whatever holds keys is
     if call.sandbox in ("layered", "unknown"):
         return bool(part.leaves)
     # The project and all outside of it are hidden or read-only: trying would only fail.
@@ -481,11 +478,12 @@ def _line_rule(
 def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
     """One question that names each risky part in a sentence."""
     grave = [part for part in parts if part.risk == "destructive"]
-    is_clear = not any(part.secret or part.risk == "unknown" for part in parts)
+    is_clear = not any(part.leaves == "keys" or part.risk == "unknown" for part in parts)
     decisive = instead = ""
     if decides := next((part for part in parts if _asks_at_once(call, part)), None):
         text = shorten(decides.text, MAX_NAMED_CHARS)
-        reason = "names a file that is likely to hold keys" if decides.secret else decides.reason
+        is_secret = decides.leaves == "keys"
+        reason = "names a file that is likely to hold keys" if is_secret else decides.reason
         decisive, instead = f"`{text}` {reason}.", _INSTEAD.get(decides.leaves, "")
         if instead and len(parts) > 1:
             instead = f"{instead} The rest of the line can run without it."

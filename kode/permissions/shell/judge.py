@@ -82,11 +82,6 @@ class Part:
         """Whether no lasting answer covers it."""
         return self.risk in ("system", "destructive")
 
-    @property
-    def secret(self) -> bool:
-        """Whether it names a file that holds keys."""
-        return self.leaves == "keys"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
