@@ -50,7 +50,7 @@ from kode.permissions.rules import Rule
 from kode.provider import EFFORTS, Provider
 from kode.providers.models import retirement_note
 from kode.providers.provider import HttpProvider
-from kode.session import log, upkeep
+from kode.session import log
 from kode.session.entries import Header, NoteEntry, TaintEntry
 from kode.session.index import writable_path
 from kode.session.log import Session
@@ -448,16 +448,15 @@ async def open_conversation(
     *,
     cwd: Path,
     session_id: str | None = None,
-    fork: bool = False,
     new_id: str | None = None,
     task: str = "",
     attachments: Sequence[Text | Image] = (),
     provider: Provider | None = None,
 ) -> Conversation:
-    """Opens a new session in `cwd` (under `new_id`, if given), or the one named; with `fork` a
-    copy of that one. `task` is the first turn's text, if it is known: it is on disk before anything
-    else is done; `attachments` go with it. `provider` replaces the configured one. Raises:
-    UserError (no key, bad rules, session open elsewhere, disk full), SessionError."""
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one named. `task` is the
+    first turn's text, if it is known: it is on disk before anything else is done; `attachments`
+    go with it. `provider` replaces the configured one. Raises: UserError (no key, bad rules,
+    session open elsewhere, disk full), SessionError."""
     home, config, origins = paths.home(), settings.config, settings.loaded.origins
     for warning in settings.loaded.warnings:
         settings.emit(Notice(text=warning))
@@ -465,8 +464,6 @@ async def open_conversation(
         config, resolve_provider(config, os.environ, origins)
     )
     try:
-        if session_id is not None and fork:
-            session_id = upkeep.fork(home, session_id)
         opened = settings, home, cwd, provider, session_id
         session = sessions.open_session(*opened, new_id=new_id, task=task)
     except StorageError as error:

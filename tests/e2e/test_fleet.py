@@ -92,12 +92,9 @@ def test_each_task_works_in_its_own_tree_and_is_collected(
 WAITS = {"task": "Wait", "id": "waits", "mode": "full", "isolate": "none"}
 
 
-@pytest.mark.parametrize(
-    ("killed", "command"),
-    [("the driver", "resume"), ("the driver", "worker"), ("all at once", "resume")],
-)
+@pytest.mark.parametrize("killed", ["the driver", "all at once"])
 def test_killed_tasks_are_continued_and_ended_ones_never_rerun(
-    killed: str, command: str, fleet: FleetPlace
+    killed: str, fleet: FleetPlace
 ) -> None:
     tasks = fleet.tasks("Write one", WAITS)
     with fleet.start("fleet", "run", tasks, "--jobs", "1", *fleet.flags) as driver:
@@ -110,7 +107,7 @@ def test_killed_tasks_are_continued_and_ended_ones_never_rerun(
         driver.communicate()
     before = fleet.status()
     assert (before["1"]["status"], before["waits"]["status"]) == ("success", "interrupted")
-    resumed = fleet.run("fleet", command)
+    resumed = fleet.run("fleet", "resume")
     assert resumed.code == 0, resumed.err
     after = fleet.status()
     assert after["1"] == before["1"]
@@ -119,26 +116,6 @@ def test_killed_tasks_are_continued_and_ended_ones_never_rerun(
     # A process that is only asked to end records itself that the call was interrupted.
     unknown = after["waits"]["unknown"]
     assert ["sleep 600" in call for call in unknown] == ([True] if killed == "all at once" else [])
-    assert (fleet.project / "effects").read_text() == "waited\n"
-
-
-def test_a_worker_joins_a_driver_that_ctrl_c_ends(fleet: FleetPlace) -> None:
-    tasks = fleet.tasks(WAITS, "Write one")
-    with fleet.start("fleet", "run", tasks, "--jobs", "1", *fleet.flags) as driver:
-        until((fleet.project / "begun").exists)
-        assert fleet.run("fleet", "worker", "--index", "1").code == 0
-        driver.send_signal(signal.SIGINT)
-        out, _ = driver.communicate(timeout=60)
-    assert driver.returncode == 130
-    assert [json.loads(line)["type"] for line in out.splitlines()] == [
-        "started",
-        "released",
-        "fleet",
-    ]
-    rows = fleet.status()
-    assert (rows["waits"]["status"], rows["2"]["status"]) == ("interrupted", "success")
-    assert (rows["2"]["starts"], rows["2"]["files"]) == (1, ["one.txt"])
-    assert fleet.run("fleet", "resume").code == 0
     assert (fleet.project / "effects").read_text() == "waited\n"
 
 

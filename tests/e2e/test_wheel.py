@@ -121,13 +121,11 @@ def test_a_command_names_the_extra_it_lacks(
 ) -> None:
     server.play([{"text": "Hello."}])
     ask(bare, place, "run", "hello")
-    session = place.session_files[0].stem
     commands = {
         "acp": "acp",
         "mcp serve": "mcp",
         "mcp serve --memory-only": "mcp",
         "view --no-browser": "view",
-        f"session export {session} --format html": "view",
     }
 
     for command, extra in commands.items():

@@ -236,7 +236,7 @@ COMMANDS: Mapping[str, tuple[Callable[[Parser, Sequence[str]], Answered], str]] 
     "trim": (_trim, "keep only the last N messages"),
     "cleanup": (_cleanup, "delete sessions unused for DAYS days"),
     "fork": (_fork, "copy this session into a new one"),
-    "export": (export, "write one JSON, Markdown or HTML document, or a cassette"),
+    "export": (export, "write one JSON or Markdown document, or a cassette"),
     "import": (_import, "import sessions of Claude Code and Codex"),
     "check": (_check, "check for damage; --repair fixes it"),
 }

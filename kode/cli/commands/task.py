@@ -69,8 +69,8 @@ async def open_from_flags(
     provider: "Provider | None" = None,
 ) -> "Conversation":
     """Opens the conversation that the flags of `kode run` or of the prompt ask for; `settings` say
-    how it shows and asks. Images and folders that the flags and TASK name go with the first turn;
-    piped text is somebody else's, so names in it do not count. Raises: KodeError."""
+    how it shows and asks. Images that the flags and TASK name go with the first turn; piped
+    text is somebody else's, so names in it do not count. Raises: KodeError."""
     from kode.conversation import open_conversation
 
     cwd = working_directory(arguments)

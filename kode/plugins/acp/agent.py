@@ -39,7 +39,7 @@ ANSWER_GRACE_S = 2.0
 TITLE_CHARS = 80  # one line of an editor's list
 VERSION = 1
 """Of the protocol; the one that kode speaks."""
-CAPABILITIES = ("list", "resume", "close", "fork", "additionalDirectories")
+CAPABILITIES = ("list", "resume", "close", "additionalDirectories")
 """What a client may do with sessions."""
 Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
@@ -136,14 +136,6 @@ class KodeAgent:
             return schema.ResumeSessionResponse(**self._release(live))
 
     @translate_faults
-    async def fork_session(
-        self, session_id: str, cwd: str, **more: Any
-    ) -> schema.ForkSessionResponse:
-        """Opens a copy of a session; the original may be open."""
-        live = await self._open(session_id, cwd, fork=True, **more)
-        return schema.ForkSessionResponse(session_id=live.id, **self._release(live))
-
-    @translate_faults
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
@@ -216,7 +208,6 @@ class KodeAgent:
         cwd: str,
         additional_directories: Sequence[str] | None = None,
         mcp_servers: Sequence[Named] | None = None,
-        fork: bool = False,
         **_: Any,
     ) -> Live:
         """Opens a session, or returns the open one with this id.
@@ -227,7 +218,7 @@ class KodeAgent:
         loaded = self._load(where, [str(_folder(name)) for name in additional_directories or ()])
         if session_id is not None:
             session_id = await asyncio.to_thread(find_session, kode_home(), session_id)
-            if not fork and (live := self.sessions.get(session_id)) is not None:
+            if (live := self.sessions.get(session_id)) is not None:
                 if live.work:
                     raise UserError(
                         "A prompt is running in this session. Cancel it, or wait until it ends."
@@ -241,7 +232,7 @@ class KodeAgent:
             client_servers=servers_of(mcp_servers or ()),
         )
         has_forms = self.can.elicitation is not None
-        live = await open_live(self._client, settings, where, has_forms, session_id, fork)
+        live = await open_live(self._client, settings, where, has_forms, session_id)
         self.sessions[live.id] = live
         return live
 

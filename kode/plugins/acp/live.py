@@ -358,10 +358,9 @@ async def open_live(
     cwd: Path,
     has_forms: bool,
     session_id: str | None,
-    fork: bool,
 ) -> Live:
-    """Opens a new session, or the one named, or a copy of it, for a client, which may support
-    forms. Sends nothing before `release`.
+    """Opens a new session, or the one named, for a client, which may support forms.
+    Sends nothing before `release`.
 
     Raises: as `open_conversation`.
     """
@@ -378,9 +377,7 @@ async def open_live(
     live = Live(client=client, outbox=Outbox(send), updates=updates)
     elicit = live.elicit if has_forms else None
     settings = replace(settings, emit=live.emit, ask=live.ask, elicit=elicit)
-    conversation = live.opened = await open_conversation(
-        settings, cwd=cwd, session_id=session_id, fork=fork
-    )
+    conversation = live.opened = await open_conversation(settings, cwd=cwd, session_id=session_id)
     live.updates.titled = conversation.session.turns > 0
     live.updates.cost_usd = lambda: conversation.cost_usd
     if conversation.extensions is not None:

@@ -38,9 +38,6 @@ COMMANDS = {
 
 def main(argv: Sequence[str]) -> int:
     """Runs `kode fleet` with these arguments and returns its exit code."""
-    if argv and argv[0] == "worker":
-        # Cluster schedulers start this command; it is not listed for people.
-        return _worker(Parser("kode fleet worker", "Run tasks of a queue."), argv[1:])
     name, parser, rest = Parser.of_group("fleet", COMMANDS, argv)
     commands = (_run, _status, _resume, _cancel, _collect)
     return dict(zip(COMMANDS, commands, strict=True))[name](parser, rest)
@@ -96,26 +93,6 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     queue = _open(arguments)
     queue.resume(arguments.budget_usd, reopen_failed=arguments.failed)
     return _drive(queue, arguments)
-
-
-def _worker(parser: Parser, argv: Sequence[str]) -> int:
-    _add_queue(parser)
-    parser.add_argument("--index", type=int, metavar="N", help="only this task, from 0")
-    parser.add_argument("--jobs", type="whole", metavar="N", default=1, help="tasks at once (1)")
-    arguments = parser.parse(argv)
-    from kode.plugins.fleet.report import json_printer
-    from kode.plugins.fleet.worker import work
-
-    queue = _open(arguments)
-    tasks = list(queue.state.tasks)
-    if arguments.index is not None and not 0 <= arguments.index < len(tasks):
-        raise ConfigError(f"--index {arguments.index}: the queue has {len(tasks)} tasks, from 0.")
-    only = None if arguments.index is None else tasks[arguments.index]
-    code = _until_stopped(work(queue, json_printer(queue), jobs=arguments.jobs, only=only))
-    ends = [state.finished for name, state in queue.state.tasks.items() if only in (None, name)]
-    if code == 0 and not all(end is not None and end.is_good for end in ends):
-        return 1
-    return code
 
 
 def _status(parser: Parser, argv: Sequence[str]) -> int:

@@ -80,12 +80,12 @@ class Queue:
                 self.state.apply(records[-1])
         return records
 
-    def lease(self, only: str | None = None) -> Leased | None:
-        """Leases a free task to this process; with `only`, no task but that one. None if there is
-        none, or if no more tasks should start. Raises: StorageError."""
+    def lease(self) -> Leased | None:
+        """Leases a free task to this process. None if there is none, or if no more tasks should
+        start. Raises: StorageError."""
         with self._locked():
             for state in self.state.open_tasks() if not self.stopped() else ():
-                if only in (None, state.task.id) and self._take(state):
+                if self._take(state):
                     lease = Leased(
                         task=state.task.id,
                         lease=secrets.token_hex(8),
@@ -148,10 +148,9 @@ class Queue:
         budget = self.budget()
         return budget.stopped() if budget is not None else ""
 
-    def is_over(self, only: str | None = None) -> bool:
-        """Whether no task is left to start, of all or of one. Raises: StorageError."""
-        left = any(only in (None, state.task.id) for state in self.state.open_tasks())
-        return not left or bool(self.stopped())
+    def is_over(self) -> bool:
+        """Whether no task is left to start. Raises: StorageError."""
+        return not any(True for _ in self.state.open_tasks()) or bool(self.stopped())
 
     def budget(self) -> SharedBudget | None:
         """The current budget of all tasks; None without one. Raises: StorageError."""

@@ -49,10 +49,10 @@ Show = Callable[[TaskState, Record], None]
 """Called with each start, release and end of a task that this process runs."""
 
 
-async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) -> None:
-    """Runs tasks of a queue, up to `jobs` at once, until all have ended or no more should start;
-    with `only`, just that task. Waits for tasks that other workers hold, and takes them over once
-    those are gone. If cancelled, ends its processes and releases their tasks.
+async def work(queue: Queue, show: Show, *, jobs: int) -> None:
+    """Runs tasks of a queue, up to `jobs` at once, until all have ended or no more should start.
+    Waits for tasks that other workers hold, and takes them over once those are gone. If cancelled,
+    ends its processes and releases their tasks.
 
     Raises: StorageError.
     """
@@ -62,10 +62,10 @@ async def work(queue: Queue, show: Show, *, jobs: int, only: str | None = None) 
     try:
         await _in_thread(_remove_leftover_trees, queue, trees)
         while True:
-            while len(running) < jobs and (lease := queue.lease(only)):
+            while len(running) < jobs and (lease := queue.lease()):
                 run = _TaskRun(queue, trees, lease, show)
                 running[asyncio.create_task(run.run())] = run
-            if not running and queue.is_over(only):
+            if not running and queue.is_over():
                 return
             if running:
                 await asyncio.wait(running, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)

@@ -3,7 +3,7 @@
     command   the command: a socket, the one-time link, the server
     access    access control: token, cookie, Host, Origin; what a page may do
     pages     an address → values → a template
-    session   one session, or one subagent: a page of the server, or a file to export
+    session   one session, or one subagent
     turns     its turns, with what was undone, and its calls with their diffs
     costs     what all sessions of a period cost
     render    templates; escapes any text of a session or a file
@@ -23,5 +23,4 @@ PLUGIN = Plugin(
             summary="see sessions, cost and memory in the browser",
         )
     },
-    exports={"html": "kode.plugins.view.session:session_document"},
 )

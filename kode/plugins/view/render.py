@@ -5,9 +5,7 @@ the web can hold markup, scripts, control characters and marks that reverse a li
 displayed as text.
 """
 
-import base64
 import functools
-import hashlib
 import os
 import re
 from datetime import datetime
@@ -48,22 +46,11 @@ def shown(value: Any) -> Any:
 def page(template: str, package: str = OWN, /, **values: Any) -> str:
     """A page with links to others of the server, and to its stylesheet. `package` has the template
     in its folder `templates`; it can use those of this package."""
-    return _environment(package).get_template(template).render(standalone=False, **values)
+    return _environment(package).get_template(template).render(**values)
 
 
 def stylesheet() -> str:
     return resources.files(OWN).joinpath("style.css").read_text("utf-8")
-
-
-def document(template: str, **values: Any) -> str:
-    """The same as a single file with its style inside, which may load nothing."""
-    style = stylesheet()
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return (
-        _environment(OWN)
-        .get_template(template)
-        .render(standalone=True, style=Markup(style), style_hash=digest, **values)
-    )
 
 
 @functools.cache

@@ -22,7 +22,6 @@ from kode.plugin import (
     builtin_tools,
     find_session,
     object_of,
-    require_extra,
     session_file,
     shorten,
     subagent_records,
@@ -259,13 +258,3 @@ def agent_view(home: Path, session_id: str, address: str) -> SessionView:
         agent_of=session_id,
         address=address,
     )
-
-
-def session_document(transcript: Transcript) -> str:
-    """A full session as one HTML file: the export `html`. Raises: SessionError, StorageError;
-    ConfigError without the extra."""
-    require_extra("view")
-    from kode.plugins.view import render
-
-    view = session_view(transcript)
-    return render.document("session.html", session=view, part=None, shown=view.turns)

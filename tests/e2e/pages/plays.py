@@ -312,7 +312,6 @@ CANNOT_RUN: dict[str, str] = {
     "docs/benchmarks.md: .venv/bin/python -m bench.first_request": (
         "measures for half a minute; tests/bench runs the benchmarks"
     ),
-    "docs/fleet.md: export KODE_HOME=/fleet/.kode": "needs Slurm and a shared folder",
     "docs/fleet.md: kode fleet run tasks.jsonl --executor ray --jobs 32": (
         "needs Ray; tests/faults/test_fleet_kills.py runs fleets on it"
     ),

@@ -45,8 +45,8 @@ def again(queue):
     return open_queue(paths.home(), queue.fleet.id)
 
 
-def leased(queue, only=None):
-    lease = queue.lease(only)
+def leased(queue):
+    lease = queue.lease()
     assert lease is not None
     return lease
 

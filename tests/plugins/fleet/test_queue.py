@@ -130,7 +130,7 @@ def test_a_log_that_lost_its_end_says_so_for_good(make):
     path.write_bytes(b"".join(lines[:3]))
     cut = again(queue)
     assert cut.log.lost_bytes == len(lines[3])
-    assert leased(cut, "b").task == "b"
+    assert leased(cut).task == "b"
 
     assert (again(queue).log.damaged, again(queue).log.lost_bytes) == (1, 0)
     assert again(queue).state.tasks["a"].finished is not None
@@ -151,7 +151,7 @@ def test_a_damaged_or_older_queue_is_refused_and_not_changed(queue, change, caps
     assert not (path.parent / LOG).exists()
 
 
-@pytest.mark.parametrize("command", ["resume", "worker", "status", "cancel", "collect"])
+@pytest.mark.parametrize("command", ["resume", "status", "cancel", "collect"])
 def test_a_queue_of_another_home_is_refused(queue, tmp_path, command, capsys):
     folder = queue.folder.rename(tmp_path / "theirs")
     before = sorted(folder.rglob("*"))

@@ -46,7 +46,7 @@ def processes(monkeypatch):
 
 def start_and_die(queue, *, ended, **fields):
     """A start whose worker died without recording its end; its session has ended, or not."""
-    lease = leased(queue, "a")
+    lease = leased(queue)
     # An entry of a session says when it was written in whole milliseconds, rounded down.
     fields = {"at": math.floor(time.time()), "tree": str(queue.folder), **fields}
     queue.record(started(lease, **fields), under=lease)
