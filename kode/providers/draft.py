@@ -33,27 +33,13 @@ MAX_CHARS = 10_000_000
 """Total length of a reply's text, thinking and arguments."""
 
 STOP_REASONS: Mapping[str, StopReason] = {
-    "stop": "end",
-    "end_turn": "end",
-    "stop_sequence": "end",
     "pause_turn": "paused",
-    "eos": "end",
-    "eos_token": "end",
-    "complete": "end",
-    "completed": "end",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "max_output_tokens": "length",
-    "model_length": "length",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-    "safety": "refusal",
-    "recitation": "refusal",
-    "prohibited_content": "refusal",
-    "blocklist": "refusal",
+    **dict.fromkeys("stop end_turn stop_sequence eos eos_token complete completed".split(), "end"),
+    **dict.fromkeys(("tool_calls", "tool_use", "function_call"), "tool_calls"),
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length"), "length"),
+    **dict.fromkeys(
+        "content_filter refusal safety recitation prohibited_content blocklist".split(), "refusal"
+    ),
 }
 """Those of both wire formats and of servers that imitate them."""
 

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from kode.errors import ProviderError, RefusedError, TransientError
 from kode.providers.draft import Draft
@@ -31,17 +31,6 @@ DRAIN_S = 0.1
 reused."""
 
 
-class Response(Protocol):
-    """The parts used of the HTTP client's response."""
-
-    @property
-    def status_code(self) -> int: ...
-    @property
-    def headers(self) -> Any: ...
-    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
-    async def aclose(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Event:
     """One event: the name from its `event:` line, or "", and the decoded object."""
@@ -57,8 +46,8 @@ class Deadline:
     that has sent nothing yet has until the total limit, because a slow one reads a long request in
     silence.
 
-    Between `soften()` (the reply could end here) and `harden()` the limit is short, and running out
-    of time only ends the waiting.
+    After `soften()` (the reply could end here) the limit is short, and running out of time only
+    ends the waiting.
     """
 
     def __init__(
@@ -107,16 +96,10 @@ class Deadline:
 
     def soften(self, seconds: float, mark: int) -> None:
         """The reply may be complete: waits only for its last words, `seconds` from when `mark` (how
-        much there is) last changed."""
+        much there is) last changed; without end for -1, where the reply goes on."""
         if mark != self._soft_mark:
             self._soft_mark = mark
             self._soft_end = asyncio.get_running_loop().time() + seconds
-            self.touch()
-
-    def harden(self) -> None:
-        """The reply continues after all."""
-        if self._soft_end < math.inf:
-            self._soft_mark, self._soft_end = -1, math.inf
             self.touch()
 
     def _ran_out(self) -> ProviderError:
@@ -138,7 +121,7 @@ class Deadline:
         )
 
 
-async def refuse(response: Response, endpoint: Endpoint) -> None:
+async def refuse(response: Any, endpoint: Endpoint) -> None:
     """Checks a response before the SDK sees it: an error or a redirect becomes kode's error. The
     SDK would first read the entire body, however large.
 
@@ -161,7 +144,7 @@ async def refuse(response: Response, endpoint: Endpoint) -> None:
 
 
 async def read_reply(
-    response: Response, draft: Draft, take: Callable[[Event], None], deadline: Deadline
+    response: Any, draft: Draft, take: Callable[[Event], None], deadline: Deadline
 ) -> None:
     """Feeds the events of an answer to `take`, which fills the draft; closes the response.
 
@@ -173,7 +156,16 @@ async def read_reply(
     try:
         async with contextlib.aclosing(events(response, deadline)) as stream:
             async for event in stream:
-                _take_in(event, draft, take, deadline)
+                if event.name == "[DONE]":
+                    draft.done = True
+                    continue
+                take(event)
+                if draft.done:
+                    deadline.soften(DRAIN_S, -2)
+                elif draft.complete:
+                    deadline.soften(LAST_WORDS_S, draft.chars)
+                else:
+                    deadline.soften(math.inf, -1)
     except ProviderError:
         raise
     except Exception:
@@ -183,20 +175,7 @@ async def read_reply(
         await response.aclose()
 
 
-def _take_in(event: Event, draft: Draft, take: Callable[[Event], None], deadline: Deadline) -> None:
-    if event.name == "[DONE]":
-        draft.done = True
-        return
-    take(event)
-    if draft.done:
-        deadline.soften(DRAIN_S, -2)
-    elif draft.complete:
-        deadline.soften(LAST_WORDS_S, draft.chars)
-    else:
-        deadline.harden()
-
-
-async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event, None]:
+async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, None]:
     """Yields the events of an answer, until its end or `[DONE]`.
 
     An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
@@ -224,14 +203,11 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
         yield _whole(bytes(body), endpoint)
         return
     decoder = Decoder(endpoint)
-    for event in decoder.feed(first):
-        yield event
-    if not decoder.done:
-        async for chunk in chunks:
-            for event in decoder.feed(chunk):
-                yield event
-            if decoder.done:
-                break
+    piece: Any = first
+    while piece is not None and not decoder.done:
+        for event in decoder.feed(piece):
+            yield event
+        piece = None if decoder.done else await anext(aiter(chunks), None)
     for event in decoder.end():
         yield event
     if decoder.done:
