@@ -35,7 +35,6 @@ from kode.registry import (
     no_such_provider,
     opener_of,
     provider_row,
-    row_at,
     sells,
 )
 
@@ -79,7 +78,7 @@ def open_provider(
         )
     info = info_of(model, overrides, row.name, sold=sells(row, base_url))
     settings = ProviderSettings(
-        row=row_at(row, base_url),
+        row=row,
         model=model,
         info=info,
         fixed=frozenset(overrides_of(model, overrides)),

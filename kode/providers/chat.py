@@ -38,7 +38,7 @@ from kode.providers.errors import Endpoint
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
 from kode.providers.schemas import ANY_FORM, GOOGLE_FORM
-from kode.registry import UNSIGNED, Dialect, ProviderSettings
+from kode.registry import UNSIGNED, Dialect
 
 Object = dict[str, Any]
 
@@ -387,7 +387,4 @@ CHAT = Format(
     joins_users=True,
 )
 
-
-def open_chat(settings: ProviderSettings) -> HttpProvider:
-    """A provider over Chat Completions. Servers other than OpenAI's own may need no key."""
-    return HttpProvider(settings, CHAT)
+open_chat = partial(HttpProvider, wire_format=CHAT)

@@ -11,14 +11,12 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from kode.images import bytes_of
 from kode.messages import Image, Message, Text, ToolCall, calls_of
 from kode.providers.draft import is_whole_object
 from kode.registry import Dialect
-
-Wire = TypeVar("Wire")
 
 FEW = 8
 """Lists this short are encoded each time: questions of memory and a summary must not evict the
@@ -65,7 +63,7 @@ class WireForm:
         return None, f"[{what}, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 
-class EncodedMessages(Generic[Wire]):
+class EncodedMessages:
     """The wire forms of the messages of a session, each created once. Those of messages that a
     compaction dropped go with them.
 
@@ -74,18 +72,18 @@ class EncodedMessages(Generic[Wire]):
     put before the first one stays separate.
     """
 
-    def __init__(self, encode: Callable[[Message], Wire], *, joins_users: bool = False) -> None:
+    def __init__(self, encode: Callable[[Message], Any], *, joins_users: bool = False) -> None:
         self._encode = encode
         self._joins_users = joins_users
-        self._wires: dict[tuple[int, ...], tuple[tuple[Message, ...], Wire]] = {}
+        self._wires: dict[tuple[int, ...], tuple[tuple[Message, ...], Any]] = {}
         """By the identities of the messages in a row, which are referenced as long as it is."""
 
-    def of(self, messages: Sequence[Message]) -> list[Wire]:
+    def of(self, messages: Sequence[Message]) -> list[Any]:
         """The wire forms of all messages; empty ones are left out."""
         entries = {}
         wires = []
 
-        def encode(row: tuple[Message, ...]) -> Wire:
+        def encode(row: tuple[Message, ...]) -> Any:
             key = tuple(map(id, row))
             entries[key] = self._wires.get(key) or (row, self._encode(_join(row)))
             return entries[key][1]

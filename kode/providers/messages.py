@@ -57,7 +57,6 @@ from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
 from kode.providers.schemas import ANTHROPIC_FORM
 from kode.providers.stream import Event
-from kode.registry import ProviderSettings
 
 BUDGETS: Mapping[Effort, int] = {
     "minimal": 1_024,
@@ -652,8 +651,4 @@ MESSAGES = Format(
     headers=_headers,
 )
 
-
-def open_messages(settings: ProviderSettings) -> HttpProvider:
-    """A provider over the Messages API. Without a key, the SDK uses another credential: a token, a
-    profile. Other servers than Anthropic's may need none. A base URL may end in `/v1` or not."""
-    return HttpProvider(settings, MESSAGES)
+open_messages = partial(HttpProvider, wire_format=MESSAGES)

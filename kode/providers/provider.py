@@ -204,7 +204,7 @@ class HttpProvider:
         tools = self._tools[3] if self._tools is not None else b"[]"
         return self._format.encode_request(prepared, target, messages, tools)
 
-    def _encoded_messages(self) -> EncodedMessages[Any]:
+    def _encoded_messages(self) -> EncodedMessages:
         encode = self._format.message_encoder(self._form)
         return EncodedMessages(encode, joins_users=self._format.joins_users)
 

@@ -52,7 +52,6 @@ from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
 from kode.providers.schemas import ANY_FORM
 from kode.providers.stream import Event
-from kode.registry import ProviderSettings
 
 LEAST_OUTPUT_TOKENS = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
@@ -491,7 +490,4 @@ RESPONSES = Format(
     "config; else check the base URL, which mostly ends in /v1.",
 )
 
-
-def open_responses(settings: ProviderSettings) -> HttpProvider:
-    """A provider over Responses."""
-    return HttpProvider(settings, RESPONSES)
+open_responses = partial(HttpProvider, wire_format=RESPONSES)
