@@ -367,73 +367,66 @@ def _block(form: dict[str, Any] | None, kind: Literal["", "kode", "thinking"] = 
     return Block(encode_json(form), kind, holds_mark=kind != "thinking")
 
 
-Turn = list[Blocks]
-"""Neighbouring messages of one role."""
-
-
-def turns_of(messages: Sequence[Blocks]) -> list[Turn]:
-    """The messages as turns of alternating roles, without empty ones."""
-    turns: list[Turn] = []
+def turns_of(messages: Sequence[Blocks]) -> list[Blocks]:
+    """The messages as turns of alternating roles, without empty ones; results come first."""
+    turns: list[Blocks] = []
     for index, message in enumerate(messages):
         goes_on = index + 1 == len(messages) or messages[index + 1].role == "assistant"
         if message.paused is not None and goes_on:
             message = message.paused
-        if not message.blocks:
-            continue
-        if turns and turns[-1][0].role == message.role:
-            turns[-1].append(message)
-        else:
-            turns.append([message])
+        last = turns[-1] if turns else None
+        if last is not None and message.blocks and last.role == message.role:
+            blocks = sorted(last.blocks + message.blocks, key=lambda block: block.kind != "result")
+            turns[-1] = Blocks(last.role, tuple(blocks), last.is_own or message.is_own)
+        elif message.blocks:
+            turns.append(message)
     return turns
 
 
-def may_think(turns: Sequence[Turn]) -> bool:
+def may_think(turns: Sequence[Blocks]) -> bool:
     """Whether thinking of type `enabled` may be asked for: a model that is in the middle of its
     calls must have begun them with thinking, or the API refuses the request. A reply to a person's
     words may always be thought over."""
-    begun: Turn | None = None
+    begun: Blocks | None = None
     for turn in reversed(turns):
-        if turn[0].role == "assistant":
+        if turn.role == "assistant":
             begun = turn
-        elif not any(message.holds("result") for message in turn):
+        elif not turn.holds("result"):
             break
-    if begun is None or turns[-1][0].role == "assistant":
+    if begun is None or turns[-1].role == "assistant":
         return True
-    return begun[0].is_own and begun[0].blocks[0].kind == "thinking"
+    return begun.blocks[0].kind == "thinking"
 
 
 def wire_turns(
-    turns: Sequence[Turn], marks: Mapping[int, bytes], *, later_system: bool = False
+    turns: Sequence[Blocks], marks: Mapping[int, bytes], *, later_system: bool = False
 ) -> list[bytes]:
     """The turns as bytes, with marks at the ends of some. With `later_system` kode's own words are
     a message of role `system` after the user's, where the API accepts one: not at the beginning,
     and not beside results."""
     wires = []
     for index, turn in enumerate(turns):
-        blocks = [block for message in turn for block in message.blocks]
-        words = [block for block in blocks if block.kind == "kode" and index > 0]
-        kinds = {block.kind for block in blocks}
-        if len(turn) == 1 and index not in marks and not words:
-            wires.append(turn[0].turn)
-        elif words and later_system and "" in kinds and "result" not in kinds:
-            others = [block.wire for block in blocks if block.kind == ""]
+        is_apart = later_system and index > 0 and turn.holds("") and not turn.holds("result")
+        words = [block for block in turn.blocks if block.kind == "kode" and is_apart]
+        if words:
+            others = [block.wire for block in turn.blocks if block.kind == ""]
             wires.append(_turn("user", others))
             wires.append(_turn("system", _wires(words, marks.get(index))))
+        elif index in marks:
+            wires.append(_turn(turn.role, _wires(turn.blocks, marks[index])))
         else:
-            blocks.sort(key=lambda block: block.kind != "result")
-            wires.append(_turn(turn[0].role, _wires(blocks, marks.get(index))))
+            wires.append(turn.turn)
     return wires
 
 
-def marks_of(turns: Sequence[Turn], *, is_long: bool) -> dict[int, bytes]:
+def marks_of(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
     """The marks at the ends of turns, by their index: this request's end and that of the last one
     that this model answered; with `is_long` also where it answered the person's last message."""
-    users = [index for index, turn in enumerate(turns) if turn[0].role == "user"]
-    own = [index for index, turn in enumerate(turns) if any(message.is_own for message in turn)]
-    ends = (*users[-1:], max(own, default=0) - 1)
-    marks = {end: FIVE_MINUTES for end in ends if end >= 0}
-    asked = [index for index in users if any(m.holds("") for m in turns[index])]
-    if is_long and (before := [index for index in own if index < max(asked, default=0)]):
+    users = [index for index, turn in enumerate(turns) if turn.role == "user"]
+    own = [index for index, turn in enumerate(turns) if turn.is_own]
+    marks = dict.fromkeys((*users[-1:], max(own, default=0) - 1), FIVE_MINUTES)
+    asked = max((index for index in users if turns[index].holds("")), default=0)
+    if is_long and (before := [index for index in own if index < asked]):
         marks[before[-1] - 1] = AN_HOUR
     return {end: mark for end, mark in marks.items() if end >= 0}
 
