@@ -139,18 +139,15 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
 
 
 def message_bytes(message: Message, *, form: WireForm, custom: set[str]) -> bytes:
-    """The items of one message, joined by commas; see `message_items`."""
-    return b",".join(map(encode_json, message_items(message, form, custom)))
-
-
-def message_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
-    """The items of one message. `custom` holds the ids of calls of custom tools, whose results are
-    items of another type: a reply adds to it, its results look there."""
+    """The items of one message, joined by commas. `custom` holds the ids of calls of custom tools,
+    whose results are items of another type: a reply adds to it, its results look there."""
     if message.role == "assistant":
-        return reply_items(message, form, custom)
-    if message.role == "tool":
-        return result_items(message, form, custom)
-    return user_items(message.parts, form) or [_message("user", [_text("(no text)")])]
+        items = reply_items(message, form, custom)
+    elif message.role == "tool":
+        items = result_items(message, form, custom)
+    else:
+        items = user_items(message.parts, form) or [_message("user", [_text("(no text)")])]
+    return b",".join(map(encode_json, items))
 
 
 def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any]]:
@@ -174,23 +171,18 @@ def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any
 
 def result_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
     """Results with their pictures, and what else is in the message after them."""
-    results, images = results_of(message), images_of(message)
-    answered = {result.call_id for result in results} if form.images_in_results else set()
     items: list[Mapping[str, Any]] = []
-    for result in results:
-        pictures = [image for image in images if image.call_id == result.call_id and answered]
+    others = [part for part in message.parts if not isinstance(part, ToolResult)]
+    for result in results_of(message):
+        pictures = [i for i in images_of(message) if i.call_id == result.call_id]
+        pictures = pictures if form.images_in_results else []
+        others = [part for part in others if part not in pictures]
         kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
         text = {"type": "input_text", "text": result.text}
         output = [text, *(_image(image, form) for image in pictures)] if pictures else result.text
         call_id = sendable_id(result.call_id, strict=False)
         items.append({"type": kind, "call_id": call_id, "output": output})
-    rest = tuple(
-        part
-        for part in message.parts
-        if not isinstance(part, ToolResult)
-        and not (isinstance(part, Image) and part.call_id in answered)
-    )
-    return [*items, *user_items(rest, form)]
+    return [*items, *user_items(tuple(others), form)]
 
 
 def reply_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
@@ -210,22 +202,18 @@ def is_intact(message: Message, form: WireForm) -> bool:
     """Whether every part of a reply has the form in which it came and may be sent back in it."""
     if message.moved and form.drops_moved and any(isinstance(p, Thinking) for p in message.parts):
         return False
-    return all(_is_intact(part) for part in message.parts)
-
-
-def _is_intact(part: Part) -> bool:
-    match part:
-        case Text(own=own) | ServerItem(own=own):
-            return bool(own)
-        case Thinking(own=own):
+    for part in message.parts:
+        own = getattr(part, "own", None)
+        is_fit = bool(own)
+        if own and isinstance(part, Thinking):
             # A summary alone stands for thinking that the server would have had to keep.
-            return bool(own and (own.get("encrypted_content") or own.get("content")))
-        case ToolCall(own=own):
-            plain = (sendable_id(part.id, strict=False), part.name)
-            sendable = _type_of(part) == CUSTOM_CALL or is_whole_object(part.arguments)
-            return bool(own) and plain == (part.id, part.name) and sendable
-        case _:
+            is_fit = bool(own.get("encrypted_content") or own.get("content"))
+        elif own and isinstance(part, ToolCall):
+            is_whole = _type_of(part) == CUSTOM_CALL or is_whole_object(part.arguments)
+            is_fit = sendable_id(part.id, strict=False) == part.id and is_whole
+        if not is_fit:
             return False
+    return True
 
 
 def _type_of(call: ToolCall) -> Any:
