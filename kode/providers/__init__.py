@@ -1,21 +1,7 @@
 """Providers: one model behind one wire format each. `kode.registry` lists them.
 
-    provider.py            one request and its answer over HTTP, in one of the formats:
-    messages.py            the Messages API
-    responses.py           Responses
-    chat.py, chat_stream.py  Chat Completions: requests; replies
-    clients.py             the clients of the official SDKs
-    request.py             prepares a request, and repairs it after a refusal
-    errors.py              faults of servers and SDKs → kode's errors; what of a request they refuse
-    stream.py              the bytes of an answer → events, within limits of time and size
-    draft.py               events → a complete, repaired message
-    encoding.py            messages → bytes, encoded once
-    schemas.py             schemas of tools in the form that a vendor takes
-    scripted.py            plays a script
-    models.py              what is known of a model: limits, prices, abilities (models.json)
-    server.py              what a server says: whether it answers, its models, their facts
-    written_calls.py       calls that a model wrote as text
-
+A request goes from `provider.py` through `request.py`, which prepares it, to the module of its
+format, and the answer through `stream.py` (bytes to events) and `draft.py` (events to a message).
 Only the chosen format's module is imported; its SDK is imported on the first request, or by
 `warm_up`.
 """

@@ -296,13 +296,13 @@ def from_status(
     """The error for a server's refusal: an HTTP status with a body of any shape, or an error object
     inside a stream (`status` None or 200: the object decides)."""
     body = body[0] if isinstance(body, list) and body else body
-    words = _words(body)
+    message, kinds = _words(body)
     if status is None or status < 300:
         inside = _status_inside(body)
         status = inside if inside is not None else status
-    detail = _clean(words.message)
+    detail = _clean(message)
     ending = _sentence_end(detail)
-    all_words = f"{words.message} {words.kind} {words.param}".strip()
+    all_words = f"{message} {kinds}".strip()
     url, model = endpoint.shown_url, endpoint.model
     rule, parts = find_rule(status, all_words, endpoint.api), read_table().parts
     means = rule.means if rule is not None else ""
@@ -335,7 +335,7 @@ def from_status(
         )
     if status == 413 or means == "overflow":
         text = f"The request is larger than the window of {model}{ending} Start over with less"
-        window = _find_window(body, words.message)
+        window = _find_window(body, message)
         return ContextOverflow(f"{text}, {LARGER_WINDOW}", status=status, window=window)
     if status == 402 or means == "no_credit":
         text = f"The account behind the key has no credit or quota left{ending}"
@@ -404,31 +404,23 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, until.timestamp() - time.time())
 
 
-@dataclass(frozen=True)
-class _Words:
-    message: str
-    kind: str
-    """Types and codes, joined."""
-    param: str = ""
-    """What of the request they are about."""
-
-
-def _words(body: Any) -> _Words:
-    """The message and the codes of an error body in any of the shapes servers use."""
+def _words(body: Any) -> tuple[str, str]:
+    """The message of an error body in any of the shapes servers use, and beside it its types, codes
+    and what of the request they are about."""
     if isinstance(body, str):
         if body.lstrip()[:1] != "<":
-            return _Words(body, "")
+            return body, ""
         title = re.search(r"<title>([^<]{1,200})", body, re.IGNORECASE)
-        return _Words(f"a web page, {title[1].strip()!r}" if title else "a web page", "")
+        return f"a web page, {title[1].strip()!r}" if title else "a web page", ""
     inner = pick(body, "error")
     if isinstance(inner, str) and inner:
-        return _Words(inner, str(body.get("type") or ""))
+        return inner, str(body.get("type") or "")
     error = _error_in(body)
     keys = ("message", "detail", "msg", "error_description")
     message = next((error[key] for key in keys if error.get(key)), "")
     text = message if isinstance(message, str) else json.dumps(message, default=str)
-    kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
-    return _Words(text, " ".join(kinds), str(error.get("param") or ""))
+    others = (error.get(key) for key in ("type", "code", "status", "param"))
+    return text, " ".join(str(each) for each in others if each is not None)
 
 
 def _error_in(body: Any) -> Mapping[str, Any]:
