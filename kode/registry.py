@@ -32,9 +32,6 @@ Switch = Literal[
 """How a server of Chat Completions is told how much to think; see `thinking_settings` in
 `kode.providers.chat`. "": it is not."""
 
-UNSIGNED = "skip_thought_signature_validator"
-"""What Google's notes name for a call that another model made."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
@@ -124,13 +121,9 @@ class ProviderRow:
         return self.title or self.name
 
     @property
-    def host(self) -> str | None:
-        return urlsplit(self.own_url).hostname
-
-    @property
     def is_local(self) -> bool:
         """Whether its server runs on the person's own machine."""
-        return self.host == "127.0.0.1"
+        return host_of(self.own_url) == "127.0.0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +155,7 @@ class ProviderSettings:
 
 
 def _read_table(path: str) -> dict[str, Any]:
-    text = resources.files("kode").joinpath(path).read_text("utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(resources.files("kode").joinpath(path).read_text("utf-8"))
 
 
 def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,10 +244,6 @@ def opener_of(api: Api) -> Any:
     return installed.load(*added[api])
 
 
-def provider_names() -> tuple[str, ...]:
-    return tuple(row.name for row in PROVIDERS)
-
-
 def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     """The sentences for a name that is not in the table, nor among those that the config
     describes: the nearest one, and how to describe another."""
@@ -318,7 +306,8 @@ def _vendor_at(url: str) -> ProviderRow | None:
     host = host_of(url)
     if host.endswith(AZURE):
         return provider_row("azure")
-    return next((r for r in PROVIDERS if r.own_url and not r.is_local and r.host == host), None)
+    far = (row for row in PROVIDERS if host and not row.is_local)
+    return next((row for row in far if host_of(row.own_url) == host), None)
 
 
 def host_of(url: str) -> str:

@@ -38,10 +38,12 @@ from kode.providers.errors import Endpoint
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
 from kode.providers.schemas import ANY_FORM, GOOGLE_FORM
-from kode.registry import UNSIGNED, Dialect
+from kode.registry import Dialect
 
 Object = dict[str, Any]
 
+SIGNATURE = "skip_thought_signature_validator"
+"""What Google's notes name for a call that another model made."""
 MARK = {"type": "ephemeral"}
 MARKS = 2
 """Cache marks on messages, beside the one on the system prompt, which covers the tools."""
@@ -55,7 +57,7 @@ def form_of(target: Target) -> WireForm:
     if target.omits("thoughts"):
         dialect = replace(dialect, thinks_in=("reasoning_content",), empty_thinking=" ")
     if target.omits("signatures"):
-        dialect = replace(dialect, stands_for_signature=UNSIGNED, older_models=())
+        dialect = replace(dialect, stands_for_signature=SIGNATURE, older_models=())
     model = target.model.removeprefix("models/")
     return replace(
         target.form,

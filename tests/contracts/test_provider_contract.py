@@ -24,7 +24,7 @@ from kode.events import Event, TextDelta, ThinkingDelta
 from kode.messages import Message, Text, ToolResult, calls_of, text_of, user_message
 from kode.provider import Provider, Request, ToolSpec
 from kode.providers import open_provider
-from kode.registry import provider_names
+from kode.registry import PROVIDERS
 from tests.scripted_server import ScriptedServer
 
 CLOUDS = {
@@ -363,7 +363,7 @@ async def test_every_request_limits_the_output(provider_for: Opener) -> None:
         assert limit > 0
 
 
-@pytest.mark.parametrize("name", sorted(provider_names()))
+@pytest.mark.parametrize("name", sorted(row.name for row in PROVIDERS))
 async def test_every_provider_of_the_table_answers(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
