@@ -117,11 +117,9 @@ class Attempt:
         if self._monitor is None:  # Seatbelt reports nothing: its refusals are in the output
             is_refused = os.strerror(errno.EPERM).lower() in output.lower()
             return (Blocked("unknown"),) if is_refused else ()
-        hidden = self._find_hidden(output)
-        if not hidden or hidden in self.sandbox.named:
-            return tuple(self._monitor.blocked)
-        self.sandbox.named.add(hidden)
-        return (*self._monitor.blocked, Blocked("hidden", hidden))
+        hidden = {self._find_hidden(output)} - {"", *self.sandbox.named}
+        self.sandbox.named |= hidden
+        return (*self._monitor.blocked, *(Blocked("hidden", path) for path in hidden))
 
     def _find_hidden(self, output: str) -> str:
         """The first path that exists, but not for the command, and that its output names as
@@ -129,10 +127,9 @@ class Attempt:
         lines = (line for line in output.splitlines() if _MISSING.search(line))
         for path in (path for line in lines for path in _PATH.findall(line)):
             with contextlib.suppress(OSError, ValueError):  # nobody may look there
-                real = real_path(path)
                 # Of homes and of kode's folders not even what exists is said.
-                if reach.is_outside(self.reach, real) and os.path.exists(path):
-                    return real
+                if reach.is_outside(self.reach, real_path(path)) and os.path.exists(path):
+                    return real_path(path)
         return ""
 
     def opened(self) -> Opens | None:

@@ -1,10 +1,10 @@
 """A throw-away copy of the working folders: an overlay that receives what a command writes there.
 
-The real folders change only when somebody applies the changes; `kode.permissions` decides which.
-Each is checked once more here, because others work in the same folders: all is done by `beneath`,
-so that nothing is written where a link leads. The mounts live in a namespace of the command and
-disappear with it. From the kernel's documentation of overlayfs: a deleted path is a character
-device 0:0, a folder that replaces another has the attribute `user.overlay.opaque`.
+The real folders change only when somebody applies the changes. Each is checked once more here,
+because others work in the same folders: all is done by `beneath`, so that nothing is written where
+a link leads. The mounts live in a namespace of the command. From the kernel's documentation of
+overlayfs: a deleted path is a character device 0:0, a folder that replaces another has the
+attribute `user.overlay.opaque`.
 """
 
 import contextlib

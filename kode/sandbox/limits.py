@@ -1,8 +1,5 @@
-"""What the kernel enforces: Landlock for files, seccomp for system calls.
-
-Translates limits to the kernel's format; `launcher` applies them in the process that becomes the
-command.
-"""
+"""What the kernel enforces: Landlock for files, seccomp for system calls. `launcher` applies it in
+the process that becomes the command."""
 
 import importlib.util
 import json

@@ -1,10 +1,9 @@
-"""Records what the sandbox blocked, as the kernel reports it.
+"""Records what the sandbox blocked, as the kernel reports it. (seccomp_unotify(2))
 
 A seccomp filter reports each call that opens a file for writing, changes a folder or connects,
-before it runs; the answer is "go ahead". Nothing is decided here: the limits are enforced
-elsewhere, and what is read of the calling process may change before the kernel reads it. So a
-report serves a question and never a permission. Only internet sockets under Landlock alone, whose
-family is in a register, are answered with "no". (seccomp_unotify(2))
+before it runs; the answer is "go ahead". Nothing is decided here: what is read of the calling
+process may change before the kernel reads it, so a report serves a question and never a permission.
+Only internet sockets under Landlock alone, whose family is in a register, are answered with "no".
 """
 
 import array

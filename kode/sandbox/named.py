@@ -1,10 +1,9 @@
 """Which files of a project other programs run because a setting names them.
 
 Git runs what its settings name (hooks, filters, drivers, aliases); the hooks of a project, its
-editors' tasks and what `npm install` runs name scripts in turn. So the settings are read, instead
-of guessing by names. A word of a setting that leads to a file of the project counts, whichever
-setting it is: git has dozens that run a program. What a program loads without being told by such a
-text (an import) is not followed.
+editors' tasks and what `npm install` runs name scripts in turn. A word of a setting that leads to a
+file of the project counts, whichever setting it is: git has dozens that run a program. What a
+program loads without being told by such a text (an import) is not followed.
 """
 
 import contextlib
@@ -107,14 +106,12 @@ class Named:
 
     def _add_texts(self, *paths: str) -> None:
         """Files, or those in a folder and its folders; not the samples that git does not run."""
-        for top in paths:
-            self._watch(top)
-            files = [] if os.path.isdir(top) else [top]
-            for folder, folders, names in os.walk(top):
-                folders[:] = folders if folder == top else []
-                self._watch(folder)
-                files += [f"{folder}/{it}" for it in sorted(names) if not it.endswith(".sample")]
-            new = [file for file in files if file not in self._texts]
+        for top in map(Path, paths):
+            inside = [*top.glob("*"), *top.glob("*/*")] if top.is_dir() else [top]
+            self._watch(str(top), *(str(path) for path in inside if path.is_dir()))
+            files = (path for path in sorted(inside) if not path.is_dir())
+            new = [str(path) for path in files if path.suffix != ".sample"]
+            new = [path for path in new if path not in self._texts]
             self._texts += new[: MAX_TEXTS - len(self._texts)]
 
     def _take_words(self, text: str, folder: str) -> None:

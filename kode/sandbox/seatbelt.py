@@ -46,7 +46,6 @@ _SERVICES_OF_NETWORK = (
 )
 _READ_DEVICES = "/dev/null /dev/zero /dev/random /dev/urandom /dev/tty /dev/stdin"
 _WRITTEN_DEVICES = "/dev/null /dev/zero /dev/tty /dev/stdout /dev/stderr"
-
 _BASE = f"""(version 1)
 (deny default)
 (allow process-exec process-fork file-map-executable)

@@ -335,21 +335,6 @@ def test_a_commit_is_whole_wherever_the_records_lie(elsewhere: Path, tree: str) 
 
 
 @needs("git")
-def test_only_records_of_a_shared_repository_are_kept_unasked(
-    elsewhere: Path,
-) -> None:
-    asked = {"hooks/post-commit", "config", "index", "objects/info/alternates", "HEAD"}
-    command = "git branch new; cd $(git rev-parse --git-common-dir); mkdir -p objects/info; "
-    command += f"for name in {' '.join(asked)}; do echo > $name; done"
-    attempt = tried(opened(elsewhere, elsewhere / "linked"), command)
-    shared = elsewhere / "work/.git"
-    later = {os.path.relpath(one.path, shared): one.runs_later for one in attempt.changes()}
-    attempt.close()
-    assert {name for name, runs in later.items() if runs} == asked
-    assert later.keys() - asked == {"refs/heads/new", "logs/refs/heads/new"}
-
-
-@needs("git")
 @pytest.mark.parametrize("named", ["work/.git", "work/.git/worktrees/linked", "records"])
 def test_a_tree_naming_a_foreign_repository_cannot_write_there(elsewhere: Path, named: str) -> None:
     evil = elsewhere / "evil"
