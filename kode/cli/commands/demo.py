@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.parser import Parser
-from kode.cli.prompt.repl import run_one
+from kode.cli.prompt.repl import run_in_prompt
 from kode.cli.prompt.reports import render_diffs
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.question import make_ask
@@ -130,7 +130,7 @@ class _Tour:
         """Runs a turn. Raises: CancelledError if it was stopped; KodeError if it failed."""
         self.screen.print_prompt(text)
         state = PromptState(self.screen, self.renderer, {}, opened=conversation, listens=False)
-        ended = await run_one(state, text)
+        ended = await run_in_prompt(state, text)
         if ended.status != "success":
             error = KodeError(f"The demo: {ended.error}")
             raise asyncio.CancelledError if ended.status == "interrupted" else error

@@ -266,11 +266,11 @@ async def _run(
 
                 code = await run_stream(conversation, text, turn, conclude)
             elif output.prompt is not None:
-                from kode.cli.prompt.repl import run_one
+                from kode.cli.prompt.repl import run_in_prompt
 
                 # Without a typed task the text is from standard input.
                 output.prompt.opened = conversation
-                ended = await _ended(run_one(output.prompt, text, arguments.task or "", form))
+                ended = await _ended(run_in_prompt(output.prompt, text, arguments.task or "", form))
                 output.prompt.screen.ended = ended
                 conclude(ended := await conversation.end_jobs(ended))
                 code = EXIT_CODES[ended.status]

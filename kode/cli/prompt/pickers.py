@@ -72,7 +72,7 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") ->
     if not name:
         preview = lambda choice: [facts[choice.value]]  # noqa: E731
         name = await choose(screen, "Resume a session", choices, preview=preview)
-    return find(home, Menu(choices).meant(name)) if name else None
+    return find(home, Menu(choices).value_of(name)) if name else None
 
 
 _WHAT_TO_REWIND = (

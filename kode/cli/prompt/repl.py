@@ -67,7 +67,7 @@ async def run_repl(
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
 
 
-async def run_one(
+async def run_in_prompt(
     state: PromptState, text: str, typed: str = "", form: "Form | None" = None
 ) -> TurnEnded:
     """Runs a task of the open conversation, and what is typed meanwhile; returns how the last turn

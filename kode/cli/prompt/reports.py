@@ -37,6 +37,7 @@ async def show_status(state: PromptState, argument: str) -> None:
     used = f"{count(conversation.context_tokens)} of {count(window)} tokens"
     files = [str(path) for path in conversation.settings.loaded.files]
     sandbox, memory = conversation.agent.sandbox, conversation.config.memory
+    kind = await asyncio.to_thread(sandbox.kind) if sandbox is not None else "off"
     rows: dict[str, list[str]] = {
         "version": [f"kode {__version__}, Python {platform.python_version()}"],
         "session": [f"{name} · {plural(session.turns, 'turn')} · {used}"],
@@ -47,7 +48,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         "model": [f"{provider.model} ({provider.name}{_address(conversation)})"],
         "effort": [effort_line(conversation)],
         "mode": [conversation.gate.mode],
-        "sandbox": [await asyncio.to_thread(sandbox.kind) if sandbox else "off"],
+        "sandbox": [f"on ({kind})" if kind not in ("off", "none", "unknown") else kind],
         "memory": [memory.system if memory.enabled else "off"],
         "instructions": await asyncio.to_thread(_instructions, conversation),
         "config": files or ["no file, all defaults"],

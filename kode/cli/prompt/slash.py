@@ -134,7 +134,7 @@ KEYS = (
 )
 
 SIGNS = (
-    ("@path", "attach a file, an image or a folder: @src/main.py, @src/"),
+    ("@path", "name a file or folder, attach an image: @src/main.py"),
     ("!command", "run a shell command; its output goes with your next message"),
     ("#fact", "remember something (#env: ... for this project)"),
     ("/help all", "every command, with what it takes"),
@@ -182,25 +182,25 @@ async def memory(state: PromptState, argument: str) -> None:
     if argv != ["review"] or state.editor is None:
         await _memory_command(state, argv)
         return
-    state.renderer.held = []  # the review itself reports decisions
+    state.renderer.unshown_changes = []  # the review itself reports decisions
     try:
         await state.conversation.start()
         await review_memory(state.screen, state.conversation.agent.memory)
     finally:
-        state.renderer.held = None
+        state.renderer.unshown_changes = None
 
 
 async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     from kode.memory.commands import with_undo
 
     renderer = state.renderer
-    renderer.held = []
+    renderer.unshown_changes = []
     try:
         outcome = await state.conversation.memory_command(argv)
     finally:
-        held, renderer.held = renderer.held, None
+        changes, renderer.unshown_changes = renderer.unshown_changes, None
     state.screen.print(with_undo(outcome, "/memory undo").rstrip("\n"))
-    for event in held:
+    for event in changes:
         if outcome.change is None or event.change_id != outcome.change.id:
             renderer.emit(event)
 

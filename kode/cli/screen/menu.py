@@ -116,7 +116,7 @@ class Menu:
         below = self.hint if self.writing else words
         return [*rows, f"  {below}"] if below else rows
 
-    def meant(self, line: str) -> str:
+    def value_of(self, line: str) -> str:
         """The value of the choice that a typed line names; else the line."""
         choice = self._by_word().get(line.strip().lower())
         return choice.value if choice is not None else line

@@ -56,7 +56,7 @@ class Renderer:
     """What is happening now."""
     unfolded: bool = False
     """Whether what the model has thought is shown whole (`--verbose`); else it is one line."""
-    held: list[events.MemoryChanged] | None = None
+    unshown_changes: list[events.MemoryChanged] | None = None
     """While a command about memory runs: changes that it reports itself. None: they are shown."""
     in_prompt: ClassVar[bool] = True
     """Whether slash commands can be typed."""
@@ -148,8 +148,8 @@ class Renderer:
                 self._finished(event)
             case events.TurnEnded():
                 self._ended(event)
-            case events.MemoryChanged(of_session=False) if self.held is not None:
-                self.held.append(event)
+            case events.MemoryChanged(of_session=False) if self.unshown_changes is not None:
+                self.unshown_changes.append(event)
             case events.MemoryChanged():
                 self._describe(event)
                 self._memory = self._memory if event.of_session else event.text

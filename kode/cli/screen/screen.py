@@ -342,7 +342,7 @@ class Screen:
         self.clear_line()
         self.write(label)
         line = await read_line(sys.stdin)
-        return line if menu is None or line is None else menu.meant(line)
+        return line if menu is None or line is None else menu.value_of(line)
 
 
 def open_screen(

@@ -73,6 +73,6 @@ def test_the_highlighted_choice_is_always_on_the_screen():
 def test_a_typed_line_means_a_choice():
     menu = asking()
 
-    assert [menu.meant(line) for line in ("y", " A1 ", "nope")] == ["y", "a1", "nope"]
+    assert [menu.value_of(line) for line in ("y", " A1 ", "nope")] == ["y", "a1", "nope"]
     assert any("[a1]" in line for line in menu.plain_lines())
     assert not any("[a]" in line for line in menu.plain_lines())
