@@ -1,6 +1,5 @@
 import asyncio
 import io
-import json
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
@@ -20,6 +19,7 @@ from kode.events import MemoryChanged
 from kode.memory.statement import Change, Outcome
 from kode.messages import Text
 from kode.providers.server import Offer
+from tests.cli.commands.test_session_command import made
 from tests.cli.fake_conversation import FakeConversation
 from tests.cli.terminals import make_screen
 from tests.pictures import png
@@ -487,63 +487,6 @@ async def test_a_picture_too_large_is_shrunk_and_announced(chat, tmp_path):
     assert "I see shot.png." in text
 
 
-def kept_session(home, cwd, session_id, task):
-    lines = [
-        {
-            "type": "session",
-            "version": 1,
-            "id": session_id,
-            "created_at": "2026-01-01T00:00:00Z",
-            "cwd": str(cwd),
-            "model": "m",
-            "provider": "p",
-        },
-        {
-            "type": "message",
-            "role": "user",
-            "id": "a",
-            "at": "2026-01-01T00:00:01Z",
-            "parts": [{"type": "text", "text": task}],
-        },
-        {
-            "type": "turn",
-            "id": "b",
-            "at": "2026-01-01T00:00:02Z",
-            "number": 1,
-            "status": "success",
-            "steps": 1,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
-            "duration_ms": 5,
-            "total_usage": {"input_tokens": 1, "output_tokens": 1},
-            "total_cost_usd": 0.0,
-        },
-    ]
-    folder = home / "sessions"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{session_id}.jsonl").write_text(
-        "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-    )
-
-
-@pytest.mark.parametrize(
-    ("typed", "answers"),
-    [
-        ("/resume", ["20260101-000000-aaaaaa"]),
-        ("/resume 1", []),
-        ("/resume 20260101-000000-aaa", []),
-    ],
-)
-async def test_resume_opens_a_session_by_number_or_id_prefix(chat, tmp_path, typed, answers):
-    kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    chat.state.screen.editor = Typist(chat.stream, *answers)
-
-    await chat.type(typed)
-    chat.state.screen.flush()
-
-    assert chat.talk.resumed == "20260101-000000-aaaaaa"
-    assert "Resumed 20260101-000000-aaaaaa" in chat.text
-
-
 async def test_a_command_about_memory_tells_of_its_change_once(chat):
     async def add(argv):
         for id, text in (("1", "added to user"), ("2", "merged elsewhere")):
@@ -582,3 +525,16 @@ async def test_a_prompt_that_only_asks_sends_nothing(chat):
     await chat.type("fix it")
 
     assert chat.talk.asked == []
+
+
+@pytest.mark.parametrize("typed", ["/resume", "/resume 1", "/resume {}"])
+async def test_resume_opens_a_session_by_number_or_id_prefix(chat, tmp_path, typed):
+    session_id = made(tmp_path, "fix the parser", cwd=tmp_path)
+    made(tmp_path, "something else", cwd=tmp_path / "other")
+    chat.state.screen.editor = Typist(chat.stream, session_id)
+
+    await chat.type(typed.format(session_id[:-2]))
+    chat.state.screen.flush()
+
+    assert chat.talk.resumed == session_id
+    assert f"Resumed {session_id}" in chat.text

@@ -76,10 +76,6 @@ def test_any_split_of_a_reply_gives_the_same_screen(data):
     assert split == Shown().show(TurnStarted(text="x"), TextDelta(text=text), replied(text))
 
 
-def test_a_reply_that_was_not_streamed_is_shown_whole():
-    assert "Hello" in Shown().show(TurnStarted(text="x"), replied("Hello"))
-
-
 def test_the_unfinished_tail_is_live_and_settles():
     state = Shown()
     state.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
@@ -239,22 +235,6 @@ def test_a_fault_of_the_screen_never_reaches_the_turn():
     state.renderer.emit(tool())
 
     assert "tool_finished" in state.text
-
-
-def test_a_failed_command_stands_out():
-    output = "\n".join(f"line {n}" for n in range(9))
-    state = Shown(color=True)
-    failed = ToolFinished(
-        call_id="1",
-        name="shell",
-        subject="make",
-        is_error=False,
-        summary="exit status 2",
-        text=f"{output}\n[exit status 2]\n[Still running in the background: 1 (sleep).]",
-        failed=True,
-    )
-
-    assert state.show(failed).startswith("\x1b[1m✗\x1b[0m Ran make")
 
 
 @pytest.mark.parametrize(
