@@ -362,7 +362,7 @@ def plain_response(request: Recorded, reply: Reply) -> bytes:
         status, extra = wire.get("status", 200), wire.get("headers", {})
         return whole_response(status, wire["body"], kind, extra)
     if not wants_stream(request):
-        return whole_response(200, json.dumps(whole_reply(request, reply)), "application/json")
+        return whole_response(200, json.dumps(rendered(request, reply)[0]), "application/json")
     data = b"".join(chunks(request, reply))
     return whole_response(200, data, "text/event-stream")
 
@@ -381,39 +381,77 @@ def is_responses(request: Recorded) -> bool:
     return request.path.endswith("/responses")
 
 
-def whole_reply(request: Recorded, reply: Reply) -> dict[str, Any]:
-    stop = stop_of(reply)
+ENDS = (b'"finish_reason":"', b'"type":"message_delta"', b'"type":"response.completed"')
+"""What the last event but for the end's own mark holds."""
+LATER = "\u2063"
+"""Stands for a text that is made while it is sent."""
+OUTPUT = {"responses": "output_tokens", "messages": "output_tokens", "chat": "completion_tokens"}
+
+
+def rendered(request: Recorded, reply: Reply) -> tuple[dict[str, Any], Iterator[bytes]]:
+    """The whole reply and its stream, as a model of the strict server that takes everything has
+    them."""
+    from tests.strict_server import chat_stream, message_stream, response_stream
+    from tests.strict_server.cache import Cost
+    from tests.strict_server.memory import Memory
+    from tests.strict_server.messages import Checked
+    from tests.strict_server.models import Model
+    from tests.strict_server.replies import KNOWN, parts_of
+
+    usage, wire = usage_of(request, reply), reply.get("wire", {})
+    cost = Cost(usage["input_tokens"], usage["cached_tokens"], usage["cache_write_tokens"])
+    given = {name: value for name, value in reply.items() if name in KNOWN}
+    if wire.get("text_bytes") or wire.get("endless"):
+        given["text"] = LATER
+    if "ids" in wire:
+        pairs = zip(reply["calls"], wire["ids"], strict=False)
+        given["calls"] = [{**call, "id": name} for call, name in pairs]
+    model, memory = Model("scripted-model", "scripted"), Memory()
     if is_responses(request):
-        items = [item for item, _ in response_items(request, reply)]
-        return response_object(request, reply, items)
+        body: dict[str, Any] = {"reasoning": {"summary": "auto"}}
+        body["include"] = ["reasoning.encrypted_content"]
+        whole = response_stream.make(body, given, model, memory, cost)
+        whole["usage"]["output_tokens"] = usage["output_tokens"]
+        return whole, response_stream.events(whole)
     if is_anthropic(request):
-        blocks = [block for block, _ in anthropic_blocks(request, reply, filled=True)]
-        return {
-            **ANTHROPIC_MESSAGE,
-            "content": blocks,
-            "stop_reason": ANTHROPIC_STOPS[stop],
-            "usage": anthropic_usage(request, reply),
-        }
-    message: dict[str, Any] = {"role": "assistant", "content": reply.get("text")}
-    if reply.get("calls"):
-        message["tool_calls"] = [
-            openai_call(request, c, i, reply) for i, c in enumerate(reply["calls"])
-        ]
-    choice = {"index": 0, "message": message, "finish_reason": OPENAI_STOPS[stop]}
-    usage = openai_usage(request, reply)
-    return {**OPENAI_CHUNK, "object": "chat.completion", "choices": [choice], "usage": usage}
+        checked = Checked([], thinks=True, shows=True, pieces=[])
+        whole = message_stream.make({"max_tokens": 1}, given, checked, model, memory, cost)
+        whole["usage"]["output_tokens"] = usage["output_tokens"]
+        return whole, message_stream.events(whole, parts_of(given))
+    body = {"stream_options": {"include_usage": True}}
+    whole = chat_stream.make(body, given, "scripted", model, memory, cost)
+    whole["usage"]["completion_tokens"] = usage["output_tokens"]
+    return whole, chat_stream.events(body, whole, "scripted")
 
 
 def chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
-    """The stream of a reply, one event each."""
-    frames = reply.get("wire", {}).get("frames")
-    if frames is not None:
-        return (f if isinstance(f, bytes) else raw_frame(f) for f in frames)
-    if is_responses(request):
-        return response_chunks(request, reply)
-    return (
-        anthropic_chunks(request, reply) if is_anthropic(request) else openai_chunks(request, reply)
-    )
+    """The stream of a reply, one event each, as its `wire` has it."""
+    wire = reply.get("wire", {})
+    if wire.get("frames") is not None:
+        yield from (f if isinstance(f, bytes) else raw_frame(f) for f in wire["frames"])
+        return
+    for data in rendered(request, reply)[1]:
+        if wire.get("no_usage"):
+            data = without_usage(data)
+        if LATER.encode() in data:
+            for text in text_pieces(reply) if b"delta" in data else ("",):
+                yield data.replace(LATER.encode(), json.dumps(text)[1:-1].encode())
+            continue
+        if wire.get("no_done") and data == b"data: [DONE]\n\n":
+            continue
+        yield data
+        if wire.get("two_finals") and any(end in data for end in ENDS):
+            yield data
+
+
+def without_usage(data: bytes) -> bytes:
+    name, mark, text = data.decode().partition("data: ")
+    if not text.startswith("{"):
+        return data
+    event = json.loads(text)
+    for part in (event, event.get("message") or {}, event.get("response") or {}):
+        part.pop("usage", None)
+    return f"{name}{mark}{json.dumps(event)}\n\n".encode()
 
 
 async def misbehaving(request: Recorded, reply: Reply) -> AsyncIterator[Any]:
@@ -451,270 +489,6 @@ async def misbehaving(request: Recorded, reply: Reply) -> AsyncIterator[Any]:
         yield stream_error(request, fault["error"])
 
 
-# ── Chat Completions ─────────────────────────────────────────────────────────────────────────
-
-OPENAI_STOPS = {
-    "end": "stop",
-    "tool_calls": "tool_calls",
-    "length": "length",
-    "refusal": "content_filter",
-}
-OPENAI_CHUNK: dict[str, Any] = {
-    "id": "chatcmpl-scripted",
-    "object": "chat.completion.chunk",
-    "created": 1767225600,
-    "model": "scripted-model",
-}
-
-
-def openai_chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
-    wire = reply.get("wire", {})
-
-    def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        return sse({**OPENAI_CHUNK, "choices": [choice]})
-
-    yield chunk({"role": "assistant", "content": None})
-    for piece in pieces(reply.get("thinking", "")):
-        yield chunk({"reasoning_content": piece})
-    for piece in text_pieces(reply):
-        yield chunk({"content": piece})
-    for index, call in enumerate(reply.get("calls", ())):
-        whole = openai_call(request, call, index, reply)
-        arguments = whole["function"]["arguments"]
-        opening = {**whole, "index": index, "function": {**whole["function"], "arguments": ""}}
-        yield chunk({"tool_calls": [opening]})
-        for piece in pieces(arguments):
-            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    for _ in range(2 if wire.get("two_finals") else 1):
-        yield chunk({}, OPENAI_STOPS[stop_of(reply)])
-    if not wire.get("no_usage"):
-        yield sse({**OPENAI_CHUNK, "choices": [], "usage": openai_usage(request, reply)})
-    if not wire.get("no_done"):
-        yield b"data: [DONE]\n\n"
-
-
-def openai_call(request: Recorded, call: Reply, index: int, reply: Reply) -> dict[str, Any]:
-    function = {"name": call["name"], "arguments": arguments_text(call)}
-    return {"id": call_id(request, call, index, reply), "type": "function", "function": function}
-
-
-def openai_usage(request: Recorded, reply: Reply) -> dict[str, Any]:
-    usage = usage_of(request, reply)
-    return {
-        "prompt_tokens": usage["input_tokens"],
-        "completion_tokens": usage["output_tokens"],
-        "total_tokens": usage["input_tokens"] + usage["output_tokens"],
-        "prompt_tokens_details": {"cached_tokens": usage["cached_tokens"]},
-    }
-
-
-# ── Responses ────────────────────────────────────────────────────────────────────────────────
-
-RESPONSE: dict[str, Any] = {
-    "id": "resp_scripted",
-    "object": "response",
-    "created_at": 1767225600,
-    "status": "in_progress",
-    "error": None,
-    "incomplete_details": None,
-    "model": "scripted-model",
-    "output": [],
-    "usage": None,
-}
-REASONS = {"length": "max_output_tokens", "refusal": "content_filter"}
-
-
-def response_chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
-    """The events in the vendor's order. An item is complete in its `done` alone."""
-    numbers = itertools.count()
-
-    def event(kind: str, **rest: Any) -> bytes:
-        name = f"response.{kind}"
-        return sse({"type": name, **rest, "sequence_number": next(numbers)}, name)
-
-    for kind in ("created", "in_progress"):
-        yield event(kind, response=RESPONSE)
-    items = []
-    for index, (item, deltas) in enumerate(response_items(request, reply)):
-        at = {"item_id": item["id"], "output_index": index}
-        begun = {**item, "status": "in_progress"}
-        begun |= {"arguments": ""} if "arguments" in item else {}
-        begun |= {"encrypted_content": "begun"} if "encrypted_content" in item else {}
-        begun |= {key: [] for key in ("content", "summary") if key in item}
-        yield event("output_item.added", output_index=index, item=begun)
-        for kind, rest in deltas:
-            yield event(kind, **at, **rest)
-        # Text is put into its item while it streams.
-        yield event("output_item.done", output_index=index, item=item)
-        items.append(item)
-    ended = response_object(request, reply, items)
-    for _ in range(2 if reply.get("wire", {}).get("two_finals") else 1):
-        yield event(ended["status"], response=ended)
-
-
-def response_object(request: Recorded, reply: Reply, items: list[Any]) -> dict[str, Any]:
-    reason = REASONS.get(stop_of(reply))
-    usage = None if reply.get("wire", {}).get("no_usage") else response_usage(request, reply)
-    ended = {
-        "status": "incomplete" if reason else "completed",
-        "incomplete_details": {"reason": reason} if reason else None,
-    }
-    return {**RESPONSE, **ended, "output": items, "usage": usage}
-
-
-Deltas = Iterator[tuple[str, dict[str, Any]]]
-
-
-def response_items(request: Recorded, reply: Reply) -> Iterator[tuple[dict[str, Any], Deltas]]:
-    """Each item with the events between its beginning and its end. An item of text is complete
-    when its events have been made."""
-    status = {"status": "incomplete" if stop_of(reply) in REASONS else "completed"}
-    name = f"{request.number:05d}"
-    thinking = reply.get("thinking", "")
-    if thinking:
-        summary = [{"type": "summary_text", "text": thinking}]
-        sealed = {"encrypted_content": f"scripted-encrypted-{name}", "summary": summary}
-        yield {"id": f"rs_{name}", "type": "reasoning", **sealed}, summary_events(thinking)
-    if has_text(reply):
-        part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
-        if not wants_stream(request):
-            part["text"] = "".join(text_pieces(reply))
-        said = {"id": f"msg_{name}", "type": "message", **status, "role": "assistant"}
-        yield {**said, "content": [part]}, text_events(reply, part)
-    for index, call in enumerate(reply.get("calls", ())):
-        arguments = arguments_text(call)
-        made = {"call_id": call_id(request, call, index, reply), "name": call["name"]}
-        item = {"id": f"fc_{name}_{index}", "type": "function_call", **status}
-        yield {**item, "arguments": arguments, **made}, argument_events(arguments, call["name"])
-
-
-def summary_events(text: str) -> Deltas:
-    at = {"summary_index": 0}
-    empty, whole = ({"type": "summary_text", "text": said} for said in ("", text))
-    yield "reasoning_summary_part.added", {**at, "part": empty}
-    for piece in pieces(text):
-        yield "reasoning_summary_text.delta", {**at, "delta": piece}
-    yield "reasoning_summary_text.done", {**at, "text": text}
-    yield "reasoning_summary_part.done", {**at, "part": whole}
-
-
-def text_events(reply: Reply, part: dict[str, Any]) -> Deltas:
-    """Fills the part when it is whole."""
-    at = {"content_index": 0}
-    yield "content_part.added", {**at, "part": {**part, "text": ""}}
-    said = []
-    for piece in text_pieces(reply):
-        said.append(piece)
-        yield "output_text.delta", {**at, "delta": piece, "logprobs": []}
-    part["text"] = "".join(said)
-    yield "output_text.done", {**at, "text": part["text"], "logprobs": []}
-    yield "content_part.done", {**at, "part": part}
-
-
-def argument_events(arguments: str, name: str) -> Deltas:
-    for piece in pieces(arguments):
-        yield "function_call_arguments.delta", {"delta": piece}
-    yield "function_call_arguments.done", {"arguments": arguments, "name": name}
-
-
-def response_usage(request: Recorded, reply: Reply) -> dict[str, Any]:
-    usage = usage_of(request, reply)
-    return {
-        "input_tokens": usage["input_tokens"],
-        "input_tokens_details": {
-            "cached_tokens": usage["cached_tokens"],
-            "cache_write_tokens": usage["cache_write_tokens"],
-        },
-        "output_tokens": usage["output_tokens"],
-        "output_tokens_details": {"reasoning_tokens": len(reply.get("thinking", "")) // 4},
-        "total_tokens": usage["input_tokens"] + usage["output_tokens"],
-    }
-
-
-# ── Messages ─────────────────────────────────────────────────────────────────────────────────
-
-ANTHROPIC_STOPS = {
-    "end": "end_turn",
-    "tool_calls": "tool_use",
-    "length": "max_tokens",
-    "refusal": "refusal",
-}
-ANTHROPIC_MESSAGE: dict[str, Any] = {
-    "id": "msg_scripted",
-    "type": "message",
-    "role": "assistant",
-    "model": "scripted-model",
-    "content": [],
-    "stop_reason": None,
-    "stop_sequence": None,
-}
-
-
-def anthropic_chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
-    wire = reply.get("wire", {})
-    usage = anthropic_usage(request, reply)
-
-    def event(kind: str, **rest: Any) -> bytes:
-        return sse({"type": kind, **rest}, kind)
-
-    message = {**ANTHROPIC_MESSAGE, "usage": {**usage, "output_tokens": 1}}
-    if wire.get("no_usage"):
-        del message["usage"]
-    yield event("message_start", message=message)
-    for index, (block, deltas) in enumerate(anthropic_blocks(request, reply, filled=False)):
-        yield event("content_block_start", index=index, content_block=block)
-        for delta in deltas:
-            yield event("content_block_delta", index=index, delta=delta)
-        yield event("content_block_stop", index=index)
-    delta = {"stop_reason": ANTHROPIC_STOPS[stop_of(reply)], "stop_sequence": None}
-    for _ in range(2 if wire.get("two_finals") else 1):
-        if wire.get("no_usage"):
-            yield event("message_delta", delta=delta)
-        else:
-            counted = {"output_tokens": usage["output_tokens"]}
-            yield event("message_delta", delta=delta, usage=counted)
-    yield event("message_stop")
-
-
-def anthropic_blocks(
-    request: Recorded, reply: Reply, *, filled: bool
-) -> Iterator[tuple[dict[str, Any], Iterator[dict[str, Any]]]]:
-    """Each content block with its deltas; `filled` blocks hold their content themselves."""
-    thinking = reply.get("thinking", "")
-    if thinking:
-        signature = {"type": "signature_delta", "signature": "scripted-signature"}
-        deltas = [{"type": "thinking_delta", "thinking": p} for p in pieces(thinking)]
-        shown = {"thinking": thinking, "signature": signature["signature"]}
-        empty = {"thinking": "", "signature": ""}
-        yield {"type": "thinking", **(shown if filled else empty)}, iter([*deltas, signature])
-    if has_text(reply):
-        text = "".join(text_pieces(reply)) if filled else ""
-        deltas_of_text = ({"type": "text_delta", "text": p} for p in text_pieces(reply))
-        yield {"type": "text", "text": text}, deltas_of_text
-    for index, call in enumerate(reply.get("calls", ())):
-        arguments = arguments_text(call)
-        given = json.loads(arguments) if filled else {}
-        block = {
-            "type": "tool_use",
-            "id": call_id(request, call, index, reply),
-            "name": call["name"],
-        }
-        parts = ({"type": "input_json_delta", "partial_json": p} for p in pieces(arguments))
-        yield {**block, "input": given}, parts
-
-
-def anthropic_usage(request: Recorded, reply: Reply) -> dict[str, int]:
-    usage = usage_of(request, reply)
-    cached, written = usage["cached_tokens"], usage["cache_write_tokens"]
-    return {
-        "input_tokens": usage["input_tokens"] - cached - written,
-        "output_tokens": usage["output_tokens"],
-        "cache_read_input_tokens": cached,
-        "cache_creation_input_tokens": written,
-    }
-
-
 # ── what all share ───────────────────────────────────────────────────────────────────────────
 
 
@@ -730,40 +504,19 @@ def last_user_text(body: dict[str, Any]) -> str:
     return "\n".join(part.get("text", "") for part in content)
 
 
-def stop_of(reply: Reply) -> str:
-    return str(reply.get("stop") or ("tool_calls" if reply.get("calls") else "end"))
-
-
 def arguments_text(call: Reply) -> str:
     arguments = call.get("arguments", {})
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
 
 
-def call_id(request: Recorded, call: Reply, index: int, reply: Reply) -> str:
-    ids = reply.get("wire", {}).get("ids")
-    if ids is not None:
-        return str(ids[index])
-    if "id" in call:
-        return str(call["id"])
-    return f"call_{request.number:05d}_{index}"
-
-
-def has_text(reply: Reply) -> bool:
-    wire = reply.get("wire", {})
-    return bool(reply.get("text") or wire.get("text_bytes") or wire.get("endless"))
-
-
 def text_pieces(reply: Reply) -> Iterator[str]:
-    wire = reply.get("wire", {})
-    text = reply.get("text", "")
+    """A text without end, or that long."""
+    wire, text = reply["wire"], reply.get("text", "")
     if wire.get("endless"):
         for number in itertools.count(1):
             yield text or "and so on "
             if number % 100 == 0:  # else kode would end it as a reply that repeats itself
                 yield f"({number}) "
-    if not wire.get("text_bytes"):
-        yield from pieces(text)
-        return
     text = text or "lorem ipsum "
     block = "".join(f"{text}{number} " for number in range(65536 // len(text) + 1))[:65536]
     for left in range(wire["text_bytes"], 0, -len(block)):

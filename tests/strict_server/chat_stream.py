@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.scripted_server import sse
+from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
 from tests.strict_server.chat import Body, Message, keep, signs_calls, thinks
 from tests.strict_server.memory import Memory
 from tests.strict_server.models import Model
-from tests.strict_server.replies import Part, Reply, new_id, parts_of, pieces, stop_of, tokens_of
+from tests.strict_server.replies import Part, Reply, new_id, parts_of, stop_of, tokens_of
 from tests.strict_server.seals import seal
 
 STOPS = {"end": "stop", "refusal": "content_filter", "failed": "error", "pause_turn": "stop"}
@@ -39,7 +39,8 @@ def make(
         refused = text if stop == "refusal" else None
         message |= {"refusal": refused, "content": None if refused else message["content"]}
         message["annotations"] = []
-    message |= _reasoning(parts, vendor, model) if on and vendor not in HIDDEN else {}
+    thought = vendor != "scripted" or any(part.kind in hidden for part in parts)
+    message |= _reasoning(parts, vendor, model) if on and thought and vendor not in HIDDEN else {}
     if calls:
         signs = signs_calls(vendor, model)
         message["tool_calls"] = [
@@ -60,7 +61,8 @@ def make(
 
 
 def _call(part: Part, vendor: str, signed: bool) -> dict[str, Any]:
-    name = part.id or (new_id("", 9) if vendor == "mistral" else new_id("call_"))
+    name = new_id("", 9) if vendor == "mistral" else new_id("call_")
+    name = name if part.id is None else part.id
     call = {"id": name, "type": "function"}
     call |= {"function": {"name": part.name, "arguments": part.text}}
     if signed:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.scripted_server import sse
+from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
 from tests.strict_server.memory import Memory
 from tests.strict_server.messages import Block, Body, Checked, bound_to, key_of, outline
@@ -14,7 +14,6 @@ from tests.strict_server.replies import (
     arguments_of,
     new_id,
     parts_of,
-    pieces,
     stop_of,
     tokens_of,
 )
@@ -93,7 +92,7 @@ def _blocks(part: Part, shows: bool) -> list[Block]:
     if part.kind == "text":
         return [{"type": "text", "text": part.text}]
     if part.kind == "call":
-        name = part.id or new_id("toolu_", 30)
+        name = new_id("toolu_", 30) if part.id is None else part.id
         return [{"type": "tool_use", "id": name, "name": part.name, "input": arguments_of(part)}]
     name = new_id("srvtoolu_", 33)
     asked = {"type": "server_tool_use", "id": name, "name": "web_search"}

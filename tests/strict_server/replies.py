@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +25,7 @@ class Part:
     text: str = ""
     name: str = ""
     """Of the tool called."""
-    id: str = ""
+    id: str | None = None
     omitted: bool = False
     results: tuple[Reply, ...] = ()
     extra: Reply = field(default_factory=dict)
@@ -57,7 +56,7 @@ def _part(given: Reply, extra: Reply) -> Part:
         call = given["call"]
         name, text = call["name"], arguments_text(call)
         added = added | call.get("extra", {})
-        return Part("call", text, name, id=call.get("id", ""), extra=added)
+        return Part("call", text, name, id=call.get("id"), extra=added)
     if "search" in given:
         search = given["search"]
         results = tuple(search.get("results", ()))
@@ -88,9 +87,3 @@ def arguments_of(part: Part) -> Any:
     except ValueError:
         return {}
     return given if isinstance(given, dict) else {}
-
-
-def pieces(text: str) -> Iterator[str]:
-    """At most eight, of at least twelve characters."""
-    size = max(12, -(-len(text) // 8))
-    return (text[at : at + size] for at in range(0, len(text), size))

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from tests.scripted_server import sse
+from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
 from tests.strict_server.memory import Memory
 from tests.strict_server.models import Model
-from tests.strict_server.replies import Part, Reply, new_id, parts_of, pieces, stop_of, tokens_of
+from tests.strict_server.replies import Part, Reply, new_id, parts_of, stop_of, tokens_of
 from tests.strict_server.responses import SEALED, Body, Item, keep
 from tests.strict_server.seals import seal
 
@@ -73,11 +73,18 @@ def _items(body: Body, parts: list[Part], stop: str, model: Model) -> list[Item]
             items.append(_reasoning(part, bool(shown), bool(sealed), model))
         elif part.kind == "call" and part.name in custom:
             call = {"id": new_id("ctc_", 48), "type": "custom_tool_call"}
-            call |= {"call_id": part.id or new_id("call_"), "name": part.name, "input": part.text}
+            call |= {
+                "call_id": new_id("call_") if part.id is None else part.id,
+                "name": part.name,
+                "input": part.text,
+            }
             items.append(call)
         elif part.kind == "call":
             call = {"id": new_id("fc_", 48), "type": "function_call", "status": status}
-            call |= {"arguments": part.text, "call_id": part.id or new_id("call_")}
+            call |= {
+                "arguments": part.text,
+                "call_id": new_id("call_") if part.id is None else part.id,
+            }
             items.append(call | {"name": part.name})
         elif part.kind == "search":
             results = part.results
