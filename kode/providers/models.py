@@ -282,8 +282,8 @@ def _guess(names: tuple[str, ...]) -> ModelInfo | None:
             continue
         *_, newest, _, fields = max(related, key=lambda each: each[:4])
         if vendors == _CLOSED or version > newest:
-            kept = {key: each for key, each in fields.items() if key not in _OF_THE_OFFER}
-            return _info(kept, known=False)
+            lasting = {key: each for key, each in fields.items() if key not in _OF_THE_OFFER}
+            return _info(lasting, known=False)
     fitting = _matching_rows(names, _LAST_GUESS)
     return fitting[-1][1] if fitting else None
 

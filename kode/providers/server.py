@@ -516,8 +516,8 @@ async def _reach(choice: ProviderChoice, timeout_s: float) -> ServerAnswer:
             if status == 200 and is_near(url):
                 # llama.cpp lists its model to anybody, and then wants a key for each request.
                 further = address.partition("?")[0].removesuffix("/models") + "/chat/completions"
-                asked, _ = await ask(further)
-                status = asked if asked in KEY_REFUSED else status
+                key_status, _ = await ask(further)
+                status = key_status if key_status in KEY_REFUSED else status
     except Exception as error:  # clients raise errors of many families, also about their arguments
         words = plain_reason(str(error).strip()) or type(error).__name__
         return answer(state="unreachable", detail=words.splitlines()[0][:200])

@@ -109,8 +109,8 @@ def read_written_calls(message: Message, request: Request) -> Message:
     replies = [earlier for earlier in request.messages if earlier.role == "assistant"]
     was_asked = bool(replies) and replies[-1].stop == "malformed_call"
     is_malformed = False
-    found = (pattern.search(text) for pattern in (_MARK, _BEGINNING))
-    for place in sorted({0, *(match.start() for match in found if match)}):
+    matches = (pattern.search(text) for pattern in (_MARK, _BEGINNING))
+    for place in sorted({0, *(match.start() for match in matches if match)}):
         lead, written = text[:place].strip(), text[place:]
         calls: list[_Call] = []
         with suppress(_NoCallError, RecursionError):
@@ -121,9 +121,9 @@ def read_written_calls(message: Message, request: Request) -> Message:
         if not lead or announces or (was_asked and len(lead) <= MAX_LEAD_CHARS):
             return _with_calls(message, text[:place], written, calls)
         is_malformed = len(lead) <= MAX_LEAD_CHARS and not lead.startswith("<")
-    begun = _BROKEN_CALL.match(text)
-    if begun is not None and begun[2] in NAME_KEYS and begun[3] in tools:
-        is_malformed = broken_json.value_at(text, begun.start(1)) is None
+    beginning = _BROKEN_CALL.match(text)
+    if beginning is not None and beginning[2] in NAME_KEYS and beginning[3] in tools:
+        is_malformed = broken_json.value_at(text, beginning.start(1)) is None
     is_malformed = is_malformed or _MARK.match(text.lstrip()) is not None
     if is_malformed and message.stop == "end" and not _is_quoted((text,), source):
         return replace(message, stop="malformed_call")
