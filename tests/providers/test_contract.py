@@ -193,21 +193,6 @@ async def test_an_endless_stream_ends_at_the_total_limit(connect: Connect, name:
 
 
 @each
-async def test_cancelling_closes_the_connection(connect: Connect, name: str) -> None:
-    line = connect(name)
-    task = asyncio.create_task(line.reply([{"wire": {"endless": True}}, {"text": "next"}]))
-    while not line.events:
-        await asyncio.sleep(0)
-
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    await asyncio.to_thread(line.server.wait_for_disconnect)
-    assert text_of(await line.again()) == "next"
-
-
-@each
 async def test_odd_replies_are_whole_messages_over_one_connection(
     connect: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,16 +243,6 @@ async def test_another_model_gets_the_plain_form() -> None:
     assert "thinking" not in str(kinds(bodies(server)[-1]))
 
 
-async def test_a_reply_that_only_thinks_is_not_sent_back() -> None:
-    async with talking("claude-opus-4-8", [{"thinking": "Hm."}, {"text": "Hello."}]) as found:
-        talk, server = found
-        await talk.say("Hello")
-        await talk.say("Well?")
-
-    assert isinstance(talk.messages[1].parts[0], Thinking)
-    assert kinds(bodies(server)[1]) == [["text", "text"]]
-
-
 # ── OpenAI's Responses ───────────────────────────────────────────────────────────────────────
 
 
