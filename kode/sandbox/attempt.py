@@ -42,14 +42,16 @@ _VARIABLES: Mapping[str, str | None] = {
     "npm_config_update_notifier": "false",
     "DO_NOT_TRACK": "1",
     "GIT_OPTIONAL_LOCKS": "0",
-    # A mask of a file that git tracks has the real file's size and time: to git it is unchanged
+}
+"""What a command gets besides, or not at all."""
+_TRUST_SIZES = {
     "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "core.checkStat",
     "GIT_CONFIG_VALUE_0": "minimal",
     "GIT_CONFIG_KEY_1": "core.trustctime",
     "GIT_CONFIG_VALUE_1": "false",
 }
-"""What a command gets besides, or not at all."""
+"""A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
 
 _MISSING = re.compile(
     rf"(?i){os.strerror(errno.ENOENT)}|{os.strerror(errno.EACCES)}|not found|does not exist|ENOENT"
@@ -78,8 +80,7 @@ class Attempt:
     """Set when the command and everything it started have ended."""
     started_ns: int = 0
     _monitor: SyscallMonitor | None = None
-    _files: list[int] = field(default_factory=list)
-    """Descriptors of what is carried to it."""
+    _files: list[int] = field(default_factory=list)  # descriptors of what is carried to it
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
@@ -212,7 +213,7 @@ class Attempt:
             alone=alone,
             report_to=self._monitor.descriptor,
             opens=self.records_opens or bool(granted),
-            environment=[*self._environment().items()],
+            environment=[*self._environment(masked).items()],
             layers=[layer.mount() for layer in self.layers],
             masks=[(str(path), mask.replace(store, STAGE)) for path, mask in masks.items()],
             cwd=str(sandbox.place.cwd),
@@ -234,17 +235,18 @@ class Attempt:
         return words if loopback is None else (*loopback.enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        variables = self._environment().items()
+        masked = self.sandbox.masked()
+        variables = self._environment(masked).items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
-        limits_of_it = seatbelt.command(self.reach.hide(self.sandbox.masked()))
-        return (*limits_of_it, seatbelt.ENV, *unset, *changed)
+        return (*seatbelt.command(self.reach.hide(masked)), seatbelt.ENV, *unset, *changed)
 
-    def _environment(self) -> dict[str, str | None]:
+    def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
         inside = self.sandbox.temporary_inside(self.kind)
         cache = str(self.sandbox.grants.cache or f"{inside}/.cache")
-        variables = {**_VARIABLES, "TMPDIR": inside, "XDG_CACHE_HOME": cache}
+        variables = {**_VARIABLES, **(_TRUST_SIZES if masked else {})}
+        variables |= {"TMPDIR": inside, "XDG_CACHE_HOME": cache}
         if self.records_opens:  # byte code beside a source would be one more file to approve
             variables["PYTHONPYCACHEPREFIX"] = cache
         return variables

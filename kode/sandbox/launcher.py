@@ -37,8 +37,7 @@ _MORE_THAN_CAN_BE_OPEN = 1 << 24  # above the kernel's fs.nr_open
 _READ_ONLY, _PLAIN, _REMOUNT, _BIND = 1, 2 | 4, 32, 4096
 """`_PLAIN`: no programs that run as their owner, no devices."""
 _DETACH, _NEW_USER = 2, 0x10000000  # MNT_DETACH and CLONE_NEWUSER of Linux
-_LISTENER, _PATIENT = 8, 32
-"""A filter with a listener; a reported call that waits through signals."""
+_LISTENER, _PATIENT = 8, 32  # a filter with a listener; a reported call that waits through signals
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24  # linux/prctl.h
 _ADOPTS_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
 _HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15  # signal(7)

@@ -29,8 +29,7 @@ from kode.sandbox.shared import give_rights, let_in
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 
-MAX_CHANGES = 20_000
-"""Of a command that changes more files, none is shown or applied."""
+MAX_CHANGES = 20_000  # of a command that changes more files, none is shown or applied
 
 
 @dataclass(frozen=True, kw_only=True)

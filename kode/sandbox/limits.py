@@ -93,8 +93,7 @@ def _landlock(
     ]
 
 
-_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""AUDIT_ARCH_* of linux/audit.h."""
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_* of linux/audit.h
 _NUMBERS: Mapping[str, Mapping[str, int]] = json.loads(
     resources.files("kode.sandbox").joinpath("syscalls.json").read_bytes()
 )
@@ -138,13 +137,11 @@ _FLAGS_OF_FILES = (0x6600, 0x5800, 0x7600, 0x9400)
 of `chattr`, xfs and btrfs."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x54
 """Linux/bpf_common.h."""
-_IN_FAMILY = -1
-"""Not a kernel constant: compares only the second byte."""
+_IN_FAMILY = -1  # not a kernel constant: compares only the second byte
 _NUMBER_AT, _ARCHITECTURE_AT, _FIRST, _SECOND = 0, 4, 16, 24
 """Offsets of the call's number, and of the low words of its arguments."""
 
-Step = tuple[int, int, int, int]
-"""Code, jump if true, jump if false, operand."""
+Step = tuple[int, int, int, int]  # code, jump if true, jump if false, operand
 
 # SECCOMP_RET_* of linux/seccomp.h, with numbers of asm-generic/errno.h
 _ALLOW, _NOTIFY = (_RETURN, 0, 0, 0x7FFF0000), (_RETURN, 0, 0, 0x7FC00000)
@@ -241,8 +238,7 @@ OPENS, RUNS = ("open", "openat"), ("execve", "execveat")
 _HERE = _numbers(os.uname().machine) if os.uname().machine in _ARCHITECTURES else {}
 WATCHED = {_HERE[name]: (name, call) for name, call in _REPORTED.items() if name in _HERE}
 """Call number → its name, and where its arguments are."""
-SOCKET = _HERE.get("socket")
-"""The number of the call that the listener denies; see `watching`."""
+SOCKET = _HERE.get("socket")  # the number of the call that the listener denies; see `watching`
 
 
 @cache

@@ -19,8 +19,7 @@ from kode.paths import real_path
 from kode.permissions import places
 from kode.workplace import GitFolder
 
-MAX_ENTRIES = 50_000
-"""Limit of scanned names in each of the folders, starting at the top."""
+MAX_ENTRIES = 50_000  # limit of scanned names in each of the folders, starting at the top
 
 _TICK_NS = 2_000_000_000  # file systems that count times in steps of two seconds
 

@@ -43,8 +43,7 @@ _WITHOUT_HARM = re.compile(
     r"|\.cache|var/cache)(?:/|$)"
 )
 """Caches that programs try to write beside their input, and can do without."""
-_MAKES = ("mkdir", "link", "symlink")
-"""Calls that fail anyway if the target exists."""
+_MAKES = ("mkdir", "link", "symlink")  # calls that fail anyway if the target exists
 
 
 @dataclass

@@ -37,8 +37,7 @@ _RUN_BY_INSTALLING = (
     "preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare",
 )  # fmt: skip
 
-Stamp = tuple[int, int] | None
-"""When a file changed (ns), and its size; None for a missing one."""
+Stamp = tuple[int, int] | None  # when a file changed (ns), and its size; None for a missing one
 
 
 @dataclass

@@ -77,8 +77,7 @@ class Sandbox:
     named: set[str] = field(default_factory=set)
     """Hidden paths that the person and the model were told of."""
     _support: "Support | None" = None
-    _is_unknown: bool = False
-    """Whether the last self-test ran out of time."""
+    _is_unknown: bool = False  # whether the last self-test ran out of time
     _store: "Store | None" = None
     _loopback: "Loopback | None" = None
     _can_share: bool = True

@@ -109,8 +109,7 @@ def let_in(folder: Path) -> None:
 
 
 TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
-_OWNER = 0xB701
-"""The call for the user namespace that owns a namespace (ioctl_ns(2))."""
+_OWNER = 0xB701  # the call for the user namespace that owns a namespace (ioctl_ns(2))
 _WHOLE = ("--ro-bind", "/", "/", "--unshare-user-try")
 
 

@@ -26,8 +26,7 @@ from kode.workplace import NOWHERE
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
-TIMEOUT_S = 40.0
-"""A trial takes milliseconds, but not on a loaded machine."""
+TIMEOUT_S = 40.0  # a trial takes milliseconds, but not on a loaded machine
 _NEXT_STEP = (
     "Please report it with the output of `kode doctor --sandbox`."
     if sys.platform == "darwin"
