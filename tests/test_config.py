@@ -182,7 +182,7 @@ OVERTAKEN = (
 ).split()
 
 
-def test_a_project_file_cannot_take_over_its_reader_who_may_set_everything(place: Place) -> None:
+def test_a_project_file_cannot_take_over_its_reader(place: Place) -> None:
     place.of_project(TAKE_OVER)
     loaded = place.load({"AWS_SECRET_ACCESS_KEY": "x"})
     place.of_project({})
@@ -359,7 +359,7 @@ def test_unreadable_config_files_are_faults(place: Place) -> None:
     assert "cannot be read: Is a directory" in place.fault()
 
 
-def test_the_example_has_every_key_with_its_default_and_each_is_explained() -> None:
+def test_every_key_is_explained_and_in_the_example() -> None:
     text = (ROOT / "config.example.json").read_text()
     page = (ROOT / "docs" / "configuration.md").read_text()
 

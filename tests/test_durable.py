@@ -47,7 +47,7 @@ def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_replace_writes_exact_bytes_with_its_mode_and_keeps_a_link(tmp_path: Path) -> None:
+def test_replace_writes_exact_bytes_and_keeps_a_link(tmp_path: Path) -> None:
     path, link = tmp_path / "f", tmp_path / "link"
     link.symlink_to(path)
     before = os.umask(0o077)
@@ -245,7 +245,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_a_log_has_lost_is_found_until_it_is_forgotten(log: Path) -> None:
+def test_a_log_knows_what_it_has_lost(log: Path) -> None:
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
     for content, lost in (

@@ -5,7 +5,7 @@ import pytest
 from tests import effort
 
 
-def test_the_seed_alone_decides_a_sample_and_many_seeds_draw_everything(
+def test_the_seed_alone_decides_a_sample(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(effort, "EVERYTHING", False)

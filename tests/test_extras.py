@@ -55,7 +55,7 @@ def test_an_extra_whose_parent_package_is_missing_is_missing(
         ("", ""),
     ],
 )
-def test_the_command_for_an_extra_keeps_those_of_an_environment_made_anew(
+def test_an_environment_made_anew_keeps_its_extras(
     mark: str, program: str, prefix: Path, without_view: None
 ) -> None:
     if not mark:

@@ -40,7 +40,7 @@ def test_one_in_the_project_is_passed_over(project: Path, monkeypatch: pytest.Mo
     assert find_program("tool") == true
 
 
-def test_other_folders_of_work_are_passed_over_and_named_ones_taken(
+def test_programs_in_folders_of_work_are_passed_over(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bin, other = project.parent / "bin", project.parent / "other" / "bin"
