@@ -231,7 +231,8 @@ class Place(command.Place):
             *self.home.rglob(PREPARED),
             *(self.home / "sandbox").glob("*"),
             *(self.home / "unfinished").glob("*"),
-            *self.temporary.glob("*"),
+            # But for the four bytes by which `tempfile` finds out where it can write.
+            *(path for path in self.temporary.glob("*") if path.stat().st_size > 4),
         ]
         faults = [f"left behind: {path.relative_to(self.folder)}" for path in litter]
         if str(self.folder) in Path("/proc/self/mountinfo").read_text():

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.timeout(7200 if EVERYTHING else 600),
 ]
 
-TRIES = 30 if EVERYTHING else 2
+TRIES = 30 if EVERYTHING else 1
 """So many writes and syncs of each story take an error once, and so many from then on."""
 SHIPS = LifeCommand(TIERED, 0)
 PAGE = 4096
