@@ -72,7 +72,7 @@ def test_an_error_of_the_disk_loses_nothing_that_was_shown(
     assert faults == [], "\n".join(faults)
 
 
-def test_a_disk_that_keeps_nothing_and_does_not_say_so_is_found(tmp_path: Path) -> None:
+def test_a_disk_that_silently_keeps_nothing_is_found(tmp_path: Path) -> None:
     """The tests of faults see what is missing."""
     stage = set_stage(SHIPS, tmp_path)
     run, shown = stage.play(Injection(1, LOST))

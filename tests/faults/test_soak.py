@@ -205,7 +205,7 @@ def test_a_fault_of_each_kind_is_found(url: str, project: Path) -> None:
     assert measured.find_growth() == [*COUNTED, "memory"]
 
 
-def test_nothing_grows_with_the_turns(url: str, project: Path) -> None:
+def test_no_resource_grows_with_the_turns(url: str, project: Path) -> None:
     measured = asyncio.run(soak(url, project, TURNS))
 
     assert set(RARE.values()) <= set(measured.kinds)
