@@ -35,11 +35,9 @@ _EDITS = (CompactionEntry, TrimEntry, RewindEntry, RestoreEntry, UndoEntry)
 @dataclass(frozen=True, kw_only=True)
 class Checked:
     id: str
-    faults: tuple[str, ...] = ()
-    """What is wrong, in plain words."""
+    faults: tuple[str, ...] = ()  # what is wrong, in plain words
     repaired: bool = False
-    in_use: bool = False
-    """Open in a running kode, and so not checked."""
+    in_use: bool = False  # open in a running kode, and so not checked
 
 
 def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
