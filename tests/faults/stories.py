@@ -240,12 +240,11 @@ def calls_in(shown: Shown) -> dict[str, Event]:
 
 
 def is_same_call(before: Event, after: Event) -> bool:
-    """Whether a loaded call is the one that was shown; one that had ended, with its end."""
+    """Whether a loaded call is the one that was shown; one that had ended, with its end. An editor
+    is shown the change of a command as a diff only while it is made."""
     names = ["rawInput"]
     if before.get("status") in ("completed", "failed"):
         names.append("status")
-    if before.get("status") == "completed":
-        names.append("content")
     return all(before.get(name) == after.get(name) for name in names)
 
 
@@ -260,8 +259,9 @@ class Client(Work):
         return as_run(wire, [{"type": "state", **state} for state in states])
 
     def unfinished(self, stage: Stage, shown: Shown, told: Run) -> list[str]:
-        faults = faults_of_tree(stage, any(event["status"] == "done" for event in shown))
-        started = {event["session"] for event in shown}
+        ends = [event.get("result", {}).get("status") for event in shown]
+        faults = faults_of_tree(stage, "success" in ends)
+        started = {event["session"] for event in shown if "error" not in ends}
         with stage.place.connected("mcp", "serve") as wire:
             listed = {one["session"] for one in use(wire, "kode_sessions")["sessions"]}
             faults += [f"{session} is not listed" for session in started - listed]
