@@ -10,11 +10,29 @@ from kode.events import silent
 from kode.extensions import trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, opener
+from kode.permissions.question import Answer, Question
 from kode.tool import ToolContext
 from tests.needs import PLAIN_PYTHON
 from tests.workplaces import workplace
 
 SERVERS = Path(__file__).parent / "servers"
+
+
+def an_entry(project, name="one", scope="project", **values):
+    origin = project / ".mcp.json"
+    return Entry(name=name, origin=origin, scope=scope, project=project, values=values)
+
+
+class Person:
+    """Gives one answer to every question, and keeps the questions."""
+
+    def __init__(self, choice: str) -> None:
+        self.choice = choice
+        self.asked: list[Question] = []
+
+    async def __call__(self, question: Question) -> Answer:
+        self.asked.append(question)
+        return Answer(choice=self.choice)
 
 
 @pytest.fixture
@@ -52,21 +70,11 @@ async def server(home, project, place):
         if sandboxed:  # which hides other folders for temporary files than the project
             script, python = Path(shutil.copy(script, project)), PLAIN_PYTHON
         command = {"command": python, "args": [str(script), *words]}
-        entry = Entry(
-            name=name,
-            origin=project / ".mcp.json",
-            scope="project",
-            project=project,
-            values={**command, **values},
-        )
+        entry = an_entry(project, name, **command, **values)
         if not sandboxed:
             trust.approve(home, project, [trust.outside(entry.item)])
-        one = McpServer(
-            entry=entry,
-            home=home,
-            open=opener(place, sandboxed=sandboxed, elicit=elicit),
-            emit=emit,
-        )
+        open_entry = opener(place, sandboxed=sandboxed, elicit=elicit)
+        one = McpServer(entry=entry, home=home, open=open_entry, emit=emit)
         one.start()
         started.append(one)
         await one.settled.wait()

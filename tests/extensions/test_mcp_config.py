@@ -4,6 +4,7 @@ import pytest
 
 from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
+from tests.tables import for_each
 
 
 def put(path, **servers):
@@ -14,33 +15,17 @@ def entries(home, project):
     return {one.name: one for one in mcp_config.find_servers(home, project).entries}
 
 
-def test_servers_are_found_in_all_three_places(home, project):
-    put(home / "config.json", own={"command": "a"})
-    put(project / ".mcp.json", shared={"type": "http", "url": "http://x"})
+def test_servers_of_three_places_shadow_none_of_ones_own(home, project):
+    put(home / "config.json", own={"command": "mine"})
+    put(project / ".mcp.json", shared={"type": "http", "url": "http://x"}, own={"command": "a"})
     put(project / "kode.json", third={"command": "b"})
-
-    found = entries(home, project)
-
-    assert {name: one.scope for name, one in found.items()} == {
-        "own": "home",
-        "shared": "project",
-        "third": "project",
-    }
-
-
-def test_a_repository_cannot_shadow_a_server_of_ones_own(home, project):
-    put(home / "config.json", files={"command": "mine"})
-    put(project / ".mcp.json", files={"command": "theirs"})
 
     found = mcp_config.find_servers(home, project)
 
-    assert [one.values["command"] for one in found.entries] == ["mine"]
+    scopes = {one.name: one.scope for one in found.entries}
+    assert scopes == {"own": "home", "shared": "project", "third": "project"}
+    assert entries(home, project)["own"].values["command"] == "mine"
     assert "hidden by" in found.faults[0]
-
-
-def test_an_address_may_come_from_a_variable(home, project):
-    put(project / ".mcp.json", one={"url": "${ADDRESS}"}, two={"url": "https://${HOST}/mcp"})
-    assert sorted(entries(home, project)) == ["one", "two"]
 
 
 def test_variables_are_replaced_only_when_a_server_is_started(home, project):
@@ -49,7 +34,8 @@ def test_variables_are_replaced_only_when_a_server_is_started(home, project):
         "args": ["$HOME", "${ROOM}"],
         "env": {"TOKEN": "${A_TOKEN}", "${A_TOKEN}": "kept"},
     }
-    put(project / ".mcp.json", one=written)
+    addresses = {"two": {"url": "${ADDRESS}"}, "three": {"url": "https://${NOWHERE}/mcp"}}
+    put(project / ".mcp.json", one=written, **addresses)
     entry = entries(home, project)["one"]
 
     server = mcp_config.resolve(entry, {"ROOM": "r", "A_TOKEN": "s3cret"})
@@ -57,25 +43,11 @@ def test_variables_are_replaced_only_when_a_server_is_started(home, project):
     assert server.command == ("python", "$HOME", "r")
     assert server.environment == {"TOKEN": "s3cret", "${A_TOKEN}": "kept"}
     assert "s3cret" not in entry.item.content
-
-
-def test_an_unset_variable_is_an_error_that_names_it(home, project):
-    put(project / ".mcp.json", one={"url": "http://x/${NOWHERE}"})
     with pytest.raises(ConfigError, match="Set NOWHERE in the environment"):
-        mcp_config.resolve(entries(home, project)["one"], {})
+        mcp_config.resolve(entries(home, project)["three"], {})
 
 
-def test_project_files_that_the_command_runs_need_approval_too(home, project):
-    (project / "server.py").write_text("one")
-    put(project / ".mcp.json", one={"command": "python", "args": ["server.py"]})
-    before = trust.digest(entries(home, project)["one"].item)
-
-    (project / "server.py").write_text("two")
-
-    assert trust.digest(entries(home, project)["one"].item) != before
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("values", "said"),
     [
         ({}, "either a `command` or a `url`"),
@@ -96,7 +68,16 @@ def test_an_unusable_entry_is_reported_and_the_others_stay(home, project, values
     assert said in found.faults[0]
 
 
-@pytest.mark.parametrize("name", ["", "a__b", "a b", "-a", "a" * 41, "a:b", "ä"])
+def test_project_files_that_the_command_runs_need_approval_too(home, project):
+    put(project / ".mcp.json", one={"command": "python", "args": ["server.py"]})
+    contents = set()
+    for text in ("one", "two"):
+        (project / "server.py").write_text(text)
+        contents.add(trust.digest(entries(home, project)["one"].item))
+    assert len(contents) == 2
+
+
+@for_each("name", ["", "a__b", "a b", "-a", "a" * 41, "a:b", "ä"])
 def test_a_name_unfit_for_a_tool_is_refused(home, project, name):
     put(project / ".mcp.json", **{name: {"command": "a"}})
     found = mcp_config.find_servers(home, project)

@@ -1,7 +1,9 @@
 """Names, bounds and the stable pair; with connections that are values."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,9 +17,11 @@ from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Content, Definition, Entry, Offering
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.session import Extensions, pair_of, tools_of
+from tests.extensions.conftest import an_entry
 from tests.pictures import png
 
 PNG = png()
+SCHEMA = {"type": "object", "properties": {}}
 
 
 class Fake:
@@ -30,11 +34,8 @@ class Fake:
         self.news, self.closed = asyncio.Event(), asyncio.Future()
 
     async def tools(self):
-        schema = {"type": "object", "properties": {}}
-        return {
-            name: Definition({"name": name, "description": self.description, "inputSchema": schema})
-            for name in self.names
-        }
+        given = {"description": self.description, "inputSchema": SCHEMA}
+        return {name: Definition({"name": name, **given}) for name in self.names}
 
     async def prompts(self):
         return (Offering(key="greet", arguments=("name!", "tone")),)
@@ -44,7 +45,6 @@ class Fake:
 
     async def call(self, tool, arguments, report):
         self.called.append((tool, dict(arguments)))
-        report("half\x1b[2J")
         return Content(text=self.text)
 
     async def read(self, uri):
@@ -64,13 +64,7 @@ async def serve(home, project):
         async def open_entry(entry):
             yield connection
 
-        entry = Entry(
-            name=name,
-            origin=project / ".mcp.json",
-            scope="project",
-            project=project,
-            values={"command": "x"},
-        )
+        entry = an_entry(project, name, command="x")
         server = McpServer(entry=entry, home=home, open=open_entry, emit=silent)
         server.start()
         started.append(server)
@@ -82,25 +76,12 @@ async def serve(home, project):
         await server.stop()
 
 
-async def test_progress_is_shown_as_a_line_that_controls_no_terminal(serve, context):
-    events = []
-    (tool,) = tools_of([await serve("s", Fake())])
-    await tool.run(type(context)(**{**vars(context), "emit": events.append}), {})
-    assert [one.partial for one in events if isinstance(one, OutputEvent)] == ["half\\x1b[2J"]
-
-
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=6, unique=True))
 def test_names_are_what_every_provider_takes_and_each_its_own(names):
-    servers = [
-        McpServer(
-            entry=Entry(name="s", origin=None, scope="home", project=None, values={}),
-            home=None,
-            open=None,
-            emit=silent,
-            definitions={name: Definition({"name": name}) for name in names},
-        )
-    ]
-    made = [tool.name for tool in tools_of(servers)]
+    definitions = {name: Definition({"name": name}) for name in names}
+    entry = Entry(name="s", origin=None, scope="home", project=None, values={})
+    server = McpServer(entry=entry, home=None, open=None, emit=silent, definitions=definitions)
+    made = [tool.name for tool in tools_of([server])]
     assert len(set(made)) == len(names)
     assert all(len(name) <= 64 and name.isascii() for name in made)
     assert all(name.replace("_", "").replace("-", "").isalnum() for name in made)
@@ -132,23 +113,22 @@ async def test_the_pair_finds_and_calls_what_any_server_has(serve, context):
 
 @pytest.fixture
 async def extensions(home, project):
+    """Opens a session with the server s, or with those named. The first value is a connection or
+    makes one of an entry."""
     opened = []
 
-    def open_with(connect, **given):
+    def open_with(connect, *names, trusted=True, emit=silent):
         @asynccontextmanager
         async def open_entry(entry):
-            yield await connect(entry)
+            yield await connect(entry) if callable(connect) else connect
 
-        open_entry.trust_project = True
+        servers = {name: {"command": "x"} for name in names or ["s"]}
+        (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+        if not trusted:
+            trust.approve(home, project, review.find_items(home, project))
+        open_entry.trust_project = trusted
         open_entry.needs_start = lambda entry: False
-        one = Extensions(
-            home=home,
-            cwd=project,
-            emit=given.pop("emit", silent),
-            ask=None,
-            opener=open_entry,
-            **given,
-        )
+        one = Extensions(home=home, cwd=project, emit=emit, ask=None, opener=open_entry)
         opened.append(one)
         return one
 
@@ -157,18 +137,8 @@ async def extensions(home, project):
         await one.close()
 
 
-def bring(project, *names):
-    servers = ", ".join(f'"{name}": {{"command": "x"}}' for name in names)
-    (project / ".mcp.json").write_text(f'{{"mcpServers": {{{servers}}}}}')
-
-
-async def test_few_tools_are_offered_singly_and_many_by_the_pair(extensions, project):
-    bring(project, "s")
-
-    async def connect(entry):
-        return Fake(names=[f"tool{n}" for n in range(40)])
-
-    one = extensions(connect)
+async def test_few_tools_are_offered_singly_and_many_by_the_pair(extensions):
+    one = extensions(Fake(names=[f"tool{n}" for n in range(40)]))
     assert len(await one.open(1_000_000)) == 40
     assert [tool.name for tool in await one.open(1_000)] == ["mcp_search", "mcp_call"]
     one.deferred = False
@@ -176,10 +146,9 @@ async def test_few_tools_are_offered_singly_and_many_by_the_pair(extensions, pro
 
 
 async def test_a_server_that_comes_late_is_reached_through_the_pair(
-    extensions, project, context, monkeypatch
+    extensions, context, monkeypatch
 ):
     monkeypatch.setattr(session_module, "FIRST_TURN_WAITS_S", 0.05)
-    bring(project, "fast", "late")
     gate = asyncio.Event()
 
     async def connect(entry):
@@ -187,8 +156,7 @@ async def test_a_server_that_comes_late_is_reached_through_the_pair(
             await gate.wait()
         return Fake()
 
-    one = extensions(connect)
-    tools = await one.open(100_000)
+    tools = await extensions(connect, "fast", "late").open(100_000)
     assert [tool.name for tool in tools] == ["mcp__fast__read", "mcp_search", "mcp_call"]
     late = {"server": "late", "tool": "read", "arguments": {}}
     call = asyncio.ensure_future(tools[2].run(context, late))
@@ -199,14 +167,8 @@ async def test_a_server_that_comes_late_is_reached_through_the_pair(
     assert (await call).text == "ok"
 
 
-async def test_resources_and_prompts_are_texts_from_outside(extensions, project):
-    bring(project, "s")
-
-    async def connect(entry):
-        return Fake()
-
-    notices = []
-    one = extensions(connect, emit=notices.append)
+async def test_resources_and_prompts_are_texts_from_outside(extensions):
+    one = extensions(Fake())
     await one.open(100_000)
 
     (found,) = await one.mentioned("see @s:note://a, and @other:b and a@s:c")
@@ -215,58 +177,41 @@ async def test_resources_and_prompts_are_texts_from_outside(extensions, project)
     assert list(one.commands()) == ["/mcp__s__greet"]
     said = await one.expand("/mcp__s__greet", "Ann very warm")
     assert said.text == "greet {'name': 'Ann', 'tone': 'very warm'}"
+    assert await one.expand("/mcp__other__greet", "") is None
     with pytest.raises(UserError, match=r"s has no prompt none\. It has: greet"):
         await one.expand("/mcp__s__none", "")
-    assert await one.expand("/mcp__other__greet", "") is None
-    with pytest.raises(session_module.UserError, match="needs name"):
+    with pytest.raises(UserError, match="needs name"):
         await one.expand("/mcp__s__greet", "")
 
 
-async def test_a_server_nobody_approved_is_not_started_and_named(extensions, project):
-    bring(project, "s")
-
-    async def connect(entry):
-        raise AssertionError("started")
-
-    notices = []
-    one = extensions(connect, emit=notices.append)
-    one.opener.trust_project = False
-    one.begin()
-    assert await one.open(100_000) == ()
-    assert one.untrusted == ("MCP server s",)
-    assert "kode extensions approve" in notices[0].text
-
-
-async def test_pictures_are_kept_beside_the_session_and_follow_the_text(serve, context, place):
+async def test_a_picture_is_kept_and_progress_controls_no_terminal(serve, context, place):
     class Painter(Fake):
         async def call(self, tool, arguments, report):
-            pictures = (("shot", PNG), ("odd", b"no picture"))
-            return Content(text="look", pictures=pictures)
+            report("half\x1b[2J")
+            return Content(text="look", pictures=(("shot", PNG), ("odd", b"no picture")))
 
+    events = []
     (tool,) = tools_of([await serve("s", Painter())])
-    output = await tool.run(context, {})
+    output = await tool.run(replace(context, emit=events.append), {})
     assert [image.name for image in output.pictures] == ["shot"]
     assert "odd is not an image" in output.text
     assert [path.read_bytes() for path in (place.outputs.parent / "images").iterdir()] == [PNG]
+    assert [one.partial for one in events if isinstance(one, OutputEvent)] == ["half\\x1b[2J"]
 
 
-async def test_a_server_that_ran_before_is_offered_unstarted(extensions, home, project, context):
-    bring(project, "s")
+async def test_a_server_that_ran_before_is_offered_unstarted(extensions, context):
     offered, started = ["one", "two"], []
 
     async def connect(entry):
         started.append(entry.name)
         return Fake(names=offered)
 
-    first = extensions(connect)
-    first.opener.trust_project = False
-    trust.approve(home, project, review.find_items(home, project))
+    first = extensions(connect, trusted=False)
     await first.open(100_000)
     await first.close()
 
     offered.remove("two")
-    second = extensions(connect)
-    second.opener.trust_project = False
+    second = extensions(connect, trusted=False)
     second.begin()
     one, two = await second.open(100_000)
     assert [one.name, two.name] == ["mcp__s__one", "mcp__s__two"]
@@ -276,23 +221,13 @@ async def test_a_server_that_ran_before_is_offered_unstarted(extensions, home, p
     assert started == ["s", "s"]
     with pytest.raises(ToolError, match="has no tool 'two'"):
         await two.run(context, {})
-    third = extensions(connect)
-    third.opener.trust_project = False
+    third = extensions(connect, trusted=False)
     assert [tool.name for tool in await third.open(100_000)] == ["mcp__s__one"]
 
 
-async def test_tools_shown_only_once_cannot_be_pinned_unseen(extensions, home, project):
-    bring(project, "s")
-    offered = ["one"]
-
-    async def connect(entry):
-        return Fake(names=offered)
-
-    trust.approve(home, project, review.find_items(home, project))
+async def test_tools_shown_only_once_cannot_be_pinned_unseen(extensions):
     for names in (["one"], ["other"], [], ["evil"]):
-        offered[:] = names
-        session = extensions(connect)
-        session.opener.trust_project = False
+        session = extensions(Fake(names=names), trusted=False)
         await session.open(100_000)
         session.start_all()
         await session.servers["s"].settled.wait()

@@ -5,6 +5,7 @@ import pytest
 from kode.extensions import trust
 from kode.extensions.review import Reviewer, find_items
 from kode.permissions.question import Answer
+from tests.extensions.conftest import Person
 
 
 @pytest.fixture
@@ -17,30 +18,26 @@ def bring(project, command):
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"tool": {"command": command}}}))
 
 
-class Person:
-    def __init__(self, choice):
-        self.choice, self.asked = choice, []
-
-    async def __call__(self, question):
-        self.asked.append(question)
-        return Answer(choice=self.choice)
-
-
-async def test_a_yes_is_kept_and_not_asked_again(home, project):
+async def test_a_yes_is_kept_until_a_change_shown_as_diff(home, project):
     person = Person("once")
     for _ in range(2):
-        untrusted = await Reviewer(home, person).review(project)
-        assert untrusted == ()
+        assert await Reviewer(home, person).review(project) == ()
     assert len(person.asked) == 1
     assert "python one.py" in person.asked[0].preview
+
+    bring(project, "python two.py")
+    await Reviewer(home, person).review(project)
+    assert '-  "command": "python one.py"' in person.asked[1].preview
+    assert '+  "command": "python two.py"' in person.asked[1].preview
 
 
 async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
     person = Person("no")
     reviewer = Reviewer(home, person)
+    assert await reviewer.review(project, trust_project=True) == ()
+    assert person.asked == []
     for _ in range(2):
-        untrusted = await reviewer.review(project)
-        assert [item.name for item in untrusted] == ["tool"]
+        assert [item.name for item in await reviewer.review(project)] == ["tool"]
     assert len(person.asked) == 1
 
     bring(project, "python two.py")
@@ -48,28 +45,9 @@ async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
     assert len(person.asked) == 2
 
 
-async def test_a_change_is_asked_about_with_its_diff(home, project):
-    person = Person("once")
-    await Reviewer(home, person).review(project)
-    bring(project, "python two.py")
-
-    await Reviewer(home, person).review(project)
-
-    assert '-  "command": "python one.py"' in person.asked[1].preview
-    assert '+  "command": "python two.py"' in person.asked[1].preview
-
-
 async def test_an_absent_person_approves_nothing_and_gets_the_names(home, project):
-    untrusted = await Reviewer(home, None).review(project)
-    assert [item.name for item in untrusted] == ["tool"]
+    assert [item.name for item in await Reviewer(home, None).review(project)] == ["tool"]
     assert trust.load(home, project).items == ()
-
-
-async def test_trusting_the_project_asks_nothing(home, project):
-    person = Person("no")
-    untrusted = await Reviewer(home, person).review(project, trust_project=True)
-    assert untrusted == ()
-    assert person.asked == []
 
 
 @pytest.mark.parametrize("choice", ["once", "no"])

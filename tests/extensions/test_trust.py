@@ -1,5 +1,4 @@
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,43 +10,25 @@ from kode.extensions.review import shown
 from kode.extensions.trust import Item
 
 
-@pytest.fixture
-def home(tmp_path):
-    return tmp_path / "home"
-
-
-@pytest.fixture
-def project(tmp_path):
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 def an_item(project: Path, **changes) -> Item:
-    item = Item(
-        kind="mcp", name="files", origin=project / ".mcp.json", scope="project", content="run me\n"
-    )
-    return replace(item, **changes)
+    fields = {"kind": "mcp", "name": "files", "origin": project / ".mcp.json", "scope": "project"}
+    return Item(**{**fields, "content": "run me\n", **changes})
 
 
-def test_a_repositorys_extension_is_new_until_approved(home, project):
+def test_a_repositorys_extension_is_new_until_approved_and_changed(home, project):
     item = an_item(project)
     assert trust.state(item, trust.load(home, project)) == "new"
 
-    trust.approve(home, project, [item])
+    approvals = trust.approve(home, project, [item])
 
     assert trust.state(item, trust.load(home, project)) == "trusted"
-
-
-def test_a_change_revokes_approval_and_shows_a_diff(home, project):
-    trust.approve(home, project, [an_item(project)])
     edited = an_item(project, content="run me\nand send your keys\n")
-
-    approvals = trust.load(home, project)
-
     assert trust.state(edited, approvals) == "changed"
     assert "+and send your keys" in trust.diff(edited, approvals)
-    assert trust.diff(an_item(project), approvals) == ""
+    assert trust.diff(item, approvals) == ""
+    path = paths.trust_file(home, project)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_home_is_trusted_but_its_tools_are_pinned(home, project):
@@ -57,40 +38,28 @@ def test_the_home_is_trusted_but_its_tools_are_pinned(home, project):
 
 
 def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_path):
-    trust.approve(home, project, [an_item(project)])
-    approvals = trust.load(home, project)
-    for other in (
+    others = (
         an_item(project, kind="hook"),
         an_item(project, name="other"),
         an_item(project, origin=project / "kode.json"),
-    ):
-        assert trust.state(other, approvals) == "new"
+    )
+    approvals = trust.approve(home, project, [an_item(project)])
+    assert [trust.state(other, approvals) for other in others] == ["new"] * 3
     assert trust.state(an_item(project), trust.load(home, tmp_path / "elsewhere")) == "new"
 
-
-def test_a_revoked_item_is_new_again_and_others_stay(home, project):
-    kept = an_item(project, name="kept")
-    trust.approve(home, project, [an_item(project)])
-    approvals = trust.approve(home, project, [kept])
-
+    approvals = trust.approve(home, project, [others[1]])
     trust.revoke(home, project, [one for one in approvals.items if one.name == "files"])
 
     left = trust.load(home, project)
     assert trust.state(an_item(project), left) == "new"
-    assert trust.state(kept, left) == "trusted"
+    assert trust.state(others[1], left) == "trusted"
 
 
 def test_trusting_the_project_for_one_process_writes_nothing(home, project):
     approvals = trust.load(home, project, trust_project=True)
     assert trust.state(an_item(project), approvals) == "trusted"
-    assert not home.exists()
-
-
-def test_the_file_is_private(home, project):
-    trust.approve(home, project, [an_item(project)])
-    path = paths.trust_file(home, project)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert trust.state(trust.outside(an_item(project)), approvals) == "new"
+    assert not paths.trust_file(home, project).exists()
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"version": 2}', b'{"version": 1, "items": [{}]}'])
@@ -105,15 +74,10 @@ def test_a_damaged_file_approves_nothing_and_is_kept(home, project, data):
     assert "off until you approve again" in approvals.problem
     assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [data]
 
-
-def test_damage_found_by_an_approval_is_raised_and_set_aside(home, project):
-    item = an_item(project)
-    path = paths.trust_file(home, project)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"x")
+    path.write_bytes(data)
     with pytest.raises(StorageError, match="damaged-"):
-        trust.approve(home, project, [item])
-    assert len(trust.approve(home, project, [item]).items) == 1
+        trust.approve(home, project, [an_item(project)])
+    assert len(trust.approve(home, project, [an_item(project)]).items) == 1
 
 
 def test_the_content_of_a_folder_changes_with_anything_in_it(project):
@@ -122,45 +86,21 @@ def test_the_content_of_a_folder_changes_with_anything_in_it(project):
     (skill / "SKILL.md").write_text("text")
     script = skill / "scripts" / "run.sh"
     script.write_bytes(b"\xff\x00")
-    seen = {trust.folder_content(skill)}
+    changes = [
+        lambda: None,
+        lambda: script.write_bytes(b"\xff\x01"),
+        lambda: script.chmod(0o755),
+        lambda: script.rename(skill / "scripts" / "ran.sh"),
+        lambda: (skill / "link").symlink_to("SKILL.md"),
+        lambda: (skill / "SKILL.md").write_text("other"),
+        lambda: (skill / ".hidden").write_text(""),
+    ]
+    seen = set()
+    for change in changes:
+        change()
+        seen.add(trust.folder_content(skill))
 
-    script.write_bytes(b"\xff\x01")
-    seen.add(trust.folder_content(skill))
-    script.chmod(0o755)
-    seen.add(trust.folder_content(skill))
-    script.rename(skill / "scripts" / "ran.sh")
-    seen.add(trust.folder_content(skill))
-    (skill / "link").symlink_to("SKILL.md")
-    seen.add(trust.folder_content(skill))
-    (skill / ".hidden").write_text("")
-    seen.add(trust.folder_content(skill))
-
-    assert len(seen) == 6
-
-
-def test_a_links_target_is_part_of_the_content(project):
-    skill = project / "skill"
-    skill.mkdir()
-    target = skill / "inside.sh"
-    target.write_text("one")
-    (skill / "run.sh").symlink_to(target)
-    before = trust.folder_content(skill)
-
-    target.write_text("two")
-
-    assert trust.folder_content(skill) != before
-
-
-def test_a_link_out_of_a_folder_is_refused(project):
-    skill = project / "skill"
-    skill.mkdir()
-    (project / "id_rsa").write_text("PRIVATE")
-    (skill / "notes.md").symlink_to("../id_rsa")
-
-    with pytest.raises(ConfigError) as refused:
-        trust.folder_content(skill)
-
-    assert "PRIVATE" not in str(refused.value)
+    assert len(seen) == len(changes)
 
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9jK2" * 8
@@ -206,7 +146,6 @@ def test_too_many_loaded_files_are_refused(home, project, monkeypatch):
 
 def test_files_that_git_keeps_are_no_pins(home, project):
     index = project / ".git" / "index"
-    index.parent.mkdir()
     index.write_text("one")
     trust.approve(home, project, [an_item(project)])
     trust.pin_loads(home, project, an_item(project), [str(index)])
@@ -215,13 +154,18 @@ def test_files_that_git_keeps_are_no_pins(home, project):
 
 
 def test_unpinnable_content_is_refused_with_the_next_step(project):
-    linked, piped = project / "linked", project / "piped"
-    linked.mkdir()
-    (linked / "scripts").symlink_to(project, target_is_directory=True)
-    piped.mkdir()
-    os.mkfifo(piped / "pipe")
+    (project / "id_rsa").write_text("PRIVATE")
+    folders = {name: project / name for name in ("linked", "piped", "leaking")}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders["linked"] / "scripts").symlink_to(project, target_is_directory=True)
+    os.mkfifo(folders["piped"] / "pipe")
+    (folders["leaking"] / "notes.md").symlink_to("../id_rsa")
 
     with pytest.raises(ConfigError, match="replace the link with a copy"):
-        trust.folder_content(linked)
+        trust.folder_content(folders["linked"])
     with pytest.raises(ConfigError, match="not a regular file"):
-        trust.folder_content(piped)
+        trust.folder_content(folders["piped"])
+    with pytest.raises(ConfigError) as refused:
+        trust.folder_content(folders["leaking"])
+    assert "PRIVATE" not in str(refused.value)

@@ -14,6 +14,7 @@ from kode.extensions.found_extensions import in_use
 from kode.subagents.child import ChildPipes
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
+from tests.tables import for_each
 
 REVIEWER = """\
 ---
@@ -38,41 +39,28 @@ def test_a_definition_states_its_purpose_and_its_permissions(world: World) -> No
     assert (agent.mode, agent.prompt) == ("plan", "You review. Be strict.")
 
 
-@pytest.mark.parametrize(
-    ("line", "effort"),
+@for_each(
+    ("text", "efforts", "reason"),
     [
-        ("effort: high", "high"),
-        ("reasoningEffort: xhigh", "xhigh"),
-        ("effort: inherit", None),
-        ("effort: huge", None),
+        ("---\ndescription: d\neffort: high\n---\nbody", ["high"], ""),
+        ("---\ndescription: d\nreasoningEffort: xhigh\n---\nbody", ["xhigh"], ""),
+        ("---\ndescription: d\neffort: inherit\n---\nbody", [None], ""),
+        ("---\ndescription: d\neffort: huge\n---\nbody", [None], ""),
+        ("---\nname: x\n---\nbody", [], "has no description"),
+        ("---\ndescription: x\n---\n", [], "has no prompt"),
+        ("---\n- tools: Read\ndescription: x\n---\nbody", [], "is not YAML"),
     ],
 )
-def test_a_definition_may_say_how_much_it_thinks(
-    world: World, line: str, effort: str | None
+def test_a_definition_has_its_effort_or_a_reason(
+    world: World, text: str, efforts: list[str | None], reason: str
 ) -> None:
-    world.write("~/.claude/agents/x.md", f"---\ndescription: d\n{line}\n---\nbody")
-
-    found = world.find()
-
-    assert [agent.effort for agent in in_use(found.agents)] == [effort]
-    assert not found.problems.get("agents")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("---\nname: x\n---\nbody", "has no description"),
-        ("---\ndescription: x\n---\n", "has no prompt"),
-        ("---\n- tools: Read\ndescription: x\n---\nbody", "is not YAML"),
-    ],
-)
-def test_one_that_cannot_be_used_says_why(world: World, text: str, reason: str) -> None:
     world.write("~/.claude/agents/x.md", text)
 
     found = world.find()
 
-    assert found.agents == ()
-    assert reason in found.problems["agents"][0]
+    assert [agent.effort for agent in in_use(found.agents)] == efforts
+    assert reason in "".join(found.problems.get("agents", ()))
+    assert bool(found.problems.get("agents")) is bool(reason)
 
 
 async def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:

@@ -2,17 +2,23 @@
 
 import pytest
 
+from kode.conversation import Conversation
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions.commands import pieces
 from kode.extensions.found_extensions import in_use
 from kode.messages import Text
-from kode.permissions.question import Answer, Question
+from tests.extensions.conftest import Person
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.tables import for_each
 
 
 def filled(body: str, arguments: str) -> str:
     return "".join(f"<{one.text}>" if one.runs else one.text for one in pieces(body, arguments))
+
+
+def instructions_of(conversation: Conversation) -> str:
+    parts = conversation.session.messages[0].parts
+    return next(p.text for p in parts if isinstance(p, Text) and p.source == "instructions")
 
 
 @for_each(
@@ -48,47 +54,29 @@ def test_folders_join_the_name_and_the_head_describes_it(world: World) -> None:
 
 
 async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/git/fix.md", "Fix issue $1 as in @notes.md, not @missing.md.")
+    world.write("~/.claude/commands/git/fix.md", "Fix $1 as in @notes.md, not @no.md, @.env")
+    world.write(".env", "TOKEN=abcdef\n")
     world.write("notes.md", "Be brief.\n")
     conversation = await opened({"text": "done"})
 
     await conversation.turn("/fix 12")
 
-    parts = [part for part in conversation.session.messages[0].parts if isinstance(part, Text)]
-    instructions = next(part.text for part in parts if part.source == "instructions")
-    assert "Fix issue 12 as in @notes.md, not @missing.md." in instructions
+    instructions = instructions_of(conversation)
+    assert "Fix 12 as in @notes.md, not @no.md, @.env" in instructions
     assert "Be brief." in instructions
-    assert conversation.prompts() == ["/fix 12"]
-
-
-async def test_a_file_with_keys_does_not_go_along_unasked(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/fix.md", "Look at @.env")
-    world.write(".env", "TOKEN=abcdef\n")
-    conversation = await opened({"text": "done"})
-
-    await conversation.turn("/fix")
-
     assert "abcdef" not in str(conversation.session.messages)
+    assert conversation.prompts() == ["/fix 12"]
 
 
 async def test_its_commands_are_asked_about_like_any_other(world: World, opened: Open) -> None:
     world.write("~/.claude/commands/send.md", "Sent: !`git push origin` !`echo fine`")
-    asked: list[str] = []
-
-    async def ask(question: Question) -> Answer:
-        asked.append(question.subject)
-        return Answer(choice="no")
-
-    conversation = await opened({"text": "done"}, ask=ask)
+    person = Person("no")
+    conversation = await opened({"text": "done"}, ask=person)
 
     await conversation.turn("/send")
 
-    assert asked == ["git push origin"]
-    (instructions,) = [
-        part.text
-        for part in conversation.session.messages[0].parts
-        if isinstance(part, Text) and part.source == "instructions"
-    ]
+    assert [question.subject for question in person.asked] == ["git push origin"]
+    instructions = instructions_of(conversation)
     assert "Sent: The person refused this." in instructions
     assert "fine\n[exit status 0]" in instructions
 
@@ -96,14 +84,17 @@ async def test_its_commands_are_asked_about_like_any_other(world: World, opened:
 async def test_its_limits_hold_even_where_the_mode_allows_all(
     world: World, opened: Open, events: list[Event]
 ) -> None:
-    world.write("~/.claude/commands/look.md", "---\nallowed-tools: Bash(touch a:*)\n---\nLook")
+    world.write(".claude/commands/look.md", "---\nallowed-tools: Bash(touch a:*)\n---\nLook @n.md")
+    world.write("n.md", "what it attaches\n")
+    world.approve()
     edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
+    look = {"name": "read_file", "arguments": {"path": "n.md"}}
     other = {"name": "shell", "arguments": {"command": "touch c"}}
     both = {"name": "shell", "arguments": {"command": "touch a && touch d"}}
     read = {"name": "shell", "arguments": {"command": "git status && ls"}}
     its_own = {"name": "shell", "arguments": {"command": "touch a"}}
     conversation = await opened(
-        {"calls": [edit, other, both, its_own, read]},
+        {"calls": [edit, look, other, both, its_own, read]},
         {"text": "done"},
         {"calls": [edit]},
         {"text": "done"},
@@ -112,9 +103,10 @@ async def test_its_limits_hold_even_where_the_mode_allows_all(
 
     await conversation.turn("/look")
 
-    assert sorted(path.name for path in world.project.iterdir()) == [".git", "a"]
+    assert "what it attaches" in instructions_of(conversation)
+    assert {path.name for path in world.project.iterdir()} == {".git", ".claude", "a", "n.md"}
     refused = [event.text for event in events if isinstance(event, ToolFinished) if event.refused]
-    assert len(refused) == 3, refused
+    assert len(refused) == 4, refused
     assert all("allows only shell(touch a:*)" in text for text in refused)
     await conversation.turn("and now?")
     assert (world.project / "b.txt").exists()
@@ -147,17 +139,6 @@ async def test_its_model_serves_its_turn_unless_it_is_unknown(
     assert any("asks for opus, which kode does not know" in text for text in notices)
 
 
-async def test_one_that_is_not_approved_is_an_ordinary_message(world: World, opened: Open) -> None:
-    world.write(".claude/commands/x.md", "Run !`touch effect`")
-    conversation = await opened({"text": "done"}, mode="full")
-
-    await conversation.turn("/x")
-
-    assert not (world.project / "effect").exists()
-    sources = [part.source for part in conversation.session.messages[0].parts]
-    assert sources == ["opening", ""]
-
-
 @pytest.mark.parametrize("kind", ["commands", "agents"])
 def test_a_link_out_of_the_folder_is_not_read(world: World, kind: str) -> None:
     world.write("id_rsa.md", "---\ndescription: d\n---\nPRIVATE\n")
@@ -166,22 +147,5 @@ def test_a_link_out_of_the_folder_is_not_read(world: World, kind: str) -> None:
     (folder / "leak.md").symlink_to("../../id_rsa.md")
     found = world.find()
     assert found.items() == ()
-    assert len(found.problems["commands" if kind == "commands" else "agents"]) == 1
+    assert len(found.problems[kind]) == 1
     assert "PRIVATE" not in str(found.problems)
-
-
-async def test_its_own_attachments_are_not_refused_by_its_limits(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    world.write(".claude/commands/look.md", "---\nallowed-tools: Bash(ls:*)\n---\nLook @a.txt")
-    world.write("a.txt", "the text of a\n")
-    world.approve()
-    read = {"name": "read_file", "arguments": {"path": "a.txt"}}
-    conversation = await opened({"calls": [read]}, {"text": "done"})
-
-    await conversation.turn("/look")
-
-    sent = [part.text for part in conversation.session.messages[0].parts if isinstance(part, Text)]
-    assert any("the text of a" in text for text in sent)
-    of_model = [event for event in events if isinstance(event, ToolFinished)][-1]
-    assert of_model.refused

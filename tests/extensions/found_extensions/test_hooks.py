@@ -12,6 +12,7 @@ from kode.extensions.hooks import Hook, is_current
 from kode.tools.apply_patch import apply_patch
 from kode.tools.processes import ProgramRun
 from tests.extensions.found_extensions.conftest import World
+from tests.tables import for_each
 
 
 def settings(event: str, command: str, matcher: str = "", **more: Any) -> str:
@@ -25,15 +26,16 @@ def the_hook(world: World) -> Hook:
 
 
 def test_the_files_of_all_places_count_together(world: World) -> None:
-    world.write(".claude/settings.json", settings("Stop", "a"))
-    world.write(".claude/settings.local.json", settings("Stop", "b"))
-    world.write("kode.json", settings("Stop", "not read"))
-    world.write("~/.claude/settings.json", settings("Stop", "d"))
-    world.write("~/kode-home/config.json", settings("Stop", "e"))
+    files = {
+        ".claude/settings.json": "new",
+        ".claude/settings.local.json": "new",
+        "~/.claude/settings.json": "used",
+        "~/kode-home/config.json": "used",
+    }
+    for file in (*files, "kode.json"):
+        world.write(file, settings("Stop", file))
 
-    standings = {one.thing.command: one.standing for one in world.find().hooks}
-
-    assert standings == {"b": "new", "a": "new", "d": "used", "e": "used"}
+    assert {one.thing.command: one.standing for one in world.find().hooks} == files
 
 
 @pytest.mark.parametrize(
@@ -98,94 +100,69 @@ def test_a_program_elsewhere_in_the_project_is_pinned_alone(world: World) -> Non
     assert world.find().hooks[0].standing == "changed"
 
 
-@pytest.mark.parametrize(
-    ("matcher", "tool", "matches"),
+@for_each(
+    ("tool", "matchers", "others"),
     [
-        ("", "shell", True),
-        ("*", "shell", True),
-        ("Bash", "shell", True),
-        ("shell", "shell", True),
-        ("Edit|Write", "write_file", True),
-        ("Edit|Write", "shell", False),
-        ("Ba", "shell", False),
-        ("mcp__.*", "mcp__files__read", True),
-        ("^(Edit|MultiEdit)$", "edit_file", True),
+        ("shell", ["", "*", "Bash", "shell"], ["Edit|Write", "Ba"]),
+        ("write_file", ["Edit|Write"], ["Bash"]),
+        ("edit_file", ["^(Edit|MultiEdit)$"], []),
+        ("mcp__files__read", ["mcp__.*"], ["Read"]),
     ],
 )
 def test_a_matcher_names_tools_as_other_agents_or_as_kode(
-    world: World, matcher: str, tool: str, matches: bool
+    world: World, tool: str, matchers: list[str], others: list[str]
 ) -> None:
-    world.write("~/.claude/settings.json", settings("PreToolUse", "x", matcher))
+    for matcher in (*matchers, *others):
+        world.write("~/.claude/settings.json", settings("PreToolUse", "x", matcher))
+        assert the_hook(world).matches(names_of(tool, {})) is (matcher in matchers), matcher
 
-    assert the_hook(world).matches(names_of(tool, {})) is matches
+
+PATCHED = {"path": "a.py", "old_text": "a", "new_text": "b"}
+EDITED = {"file_path": "{cwd}/a.py", "old_string": "a", "new_string": "b", "replace_all": False}
+WRITTEN = {"file_path": "/x/a.py", "content": "c"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "name", "given"),
     [
         ("shell", {"command": "ls", "timeout_s": 2.0}, "Bash", {"command": "ls", "timeout": 2000}),
-        (
-            "edit_file",
-            {"path": "a.py", "old_text": "a", "new_text": "b"},
-            "Edit",
-            {"file_path": "{cwd}/a.py", "old_string": "a", "new_string": "b", "replace_all": False},
-        ),
-        (
-            "write_file",
-            {"path": "/x/a.py", "content": "c"},
-            "Write",
-            {"file_path": "/x/a.py", "content": "c"},
-        ),
-        (
-            "read_file",
-            {"path": "a.py", "limit": 3},
-            "Read",
-            {"file_path": "{cwd}/a.py", "limit": 3},
-        ),
+        ("edit_file", PATCHED, "Edit", EDITED),
+        ("write_file", {"path": "/x/a.py", "content": "c"}, "Write", WRITTEN),
+        ("read_file", {"path": "a", "limit": 3}, "Read", {"file_path": "{cwd}/a", "limit": 3}),
         ("todo", {"items": [{"text": "t"}]}, "TodoWrite", {"items": [{"text": "t"}]}),
         ("mcp__a__b", {"path": "x"}, "mcp__a__b", {"path": "x"}),
     ],
 )
 def test_a_call_is_told_in_the_words_of_hooks(
-    world: World, tool: str, arguments: dict[str, Any], name: str, given: dict[str, Any]
+    tool: str, arguments: dict[str, Any], name: str, given: dict[str, Any]
 ) -> None:
-    told = call_fields(tool, arguments, world.project)
+    told = call_fields(tool, arguments, Path("/project"))
 
-    expected = json.loads(json.dumps(given).replace("{cwd}", str(world.project)))
+    expected = json.loads(json.dumps(given).replace("{cwd}", "/project"))
     assert told == {"tool_name": name, "tool_input": expected}
 
 
-ANSWERS = [
-    (ProgramRun(exit_code=0), "", ""),
-    (ProgramRun(exit_code=2, stderr="no secrets"), "deny", "no secrets"),
-    (ProgramRun(exit_code=1, stderr="oops"), "", "failed with exit status 1 (oops)"),
-    (ProgramRun(exit_code=127), "", "its program was not found"),
-    (ProgramRun(exit_code=None, fault="did not end within 1 s"), "", "did not end within 1 s"),
-    (ProgramRun(exit_code=0, stdout="{broken"), "", "printed invalid JSON"),
-    (ProgramRun(exit_code=0, stdout='{"decision": "block", "reason": "r"}'), "deny", "r"),
-    (ProgramRun(exit_code=0, stdout='{"decision": "approve"}'), "allow", ""),
-    (ProgramRun(exit_code=0, stdout='{"continue": false, "stopReason": "s"}'), "deny", "s"),
-    (
-        ProgramRun(exit_code=0, stdout='{"hookSpecificOutput": {"permissionDecision": "ask"}}'),
-        "ask",
-        "wants you to decide",
-    ),
-    (
-        ProgramRun(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": "ls"}}'),
-        "deny",
-        "updatedInput is no object",
-    ),
-    (
-        ProgramRun(
-            exit_code=0, stdout='{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'
-        ),
-        "allow",
-        "",
-    ),
-]
+def printed(answer: str) -> ProgramRun:
+    return ProgramRun(exit_code=0, stdout=answer)
 
 
-@pytest.mark.parametrize(("ran", "outcome", "said"), ANSWERS)
+@for_each(
+    ("ran", "outcome", "said"),
+    [
+        (ProgramRun(exit_code=0), "", ""),
+        (ProgramRun(exit_code=2, stderr="no secrets"), "deny", "no secrets"),
+        (ProgramRun(exit_code=1, stderr="oops"), "", "failed with exit status 1 (oops)"),
+        (ProgramRun(exit_code=127), "", "its program was not found"),
+        (ProgramRun(exit_code=None, fault="did not end within 1 s"), "", "did not end within 1 s"),
+        (printed("{broken"), "", "printed invalid JSON"),
+        (printed('{"decision": "block", "reason": "r"}'), "deny", "r"),
+        (printed('{"decision": "approve"}'), "allow", ""),
+        (printed('{"continue": false, "stopReason": "s"}'), "deny", "s"),
+        (printed('{"hookSpecificOutput": {"permissionDecision": "ask"}}'), "ask", "wants you to"),
+        (printed('{"hookSpecificOutput": {"updatedInput": "ls"}}'), "deny", "is no object"),
+        (printed('{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'), "allow", ""),
+    ],
+)
 def test_exit_code_and_output_give_a_hooks_answer(
     world: World, ran: ProgramRun, outcome: str, said: str
 ) -> None:
@@ -201,10 +178,10 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     world.write("~/.claude/settings.json", settings("UserPromptSubmit", "x"))
     hook = the_hook(world)
     ran = [
-        ProgramRun(exit_code=0, stdout="note one"),
-        ProgramRun(exit_code=0, stdout='{"decision": "approve"}'),
+        printed("note one"),
+        printed('{"decision": "approve"}'),
         ProgramRun(exit_code=2, stderr="no"),
-        ProgramRun(exit_code=0, stdout="note two"),
+        printed("note two"),
     ]
 
     answer = join_answers(answer_of(hook, one) for one in ran)
@@ -213,16 +190,12 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     assert answer.context == "note one\n\nnote two"
 
 
-@pytest.mark.parametrize(
-    ("file", "runs_outside"),
-    [("~/kode-home/config.json", True), ("~/.claude/settings.json", False)],
-)
-def test_only_a_file_no_tool_writes_frees_a_hook(
-    world: World, file: str, runs_outside: bool
-) -> None:
+@pytest.mark.parametrize("file", ["~/kode-home/config.json", "~/.claude/settings.json"])
+def test_only_a_file_no_tool_writes_frees_a_hook(world: World, file: str) -> None:
     world.write(file, settings("Stop", "x", sandbox=False))
 
-    assert [hook.outside for hook in in_use(world.find().hooks)] == [True] * runs_outside
+    freed = [hook.outside for hook in in_use(world.find().hooks)]
+    assert freed == ([True] if "kode-home" in file else [])
 
 
 def test_a_hook_on_edits_sees_each_part_of_a_patch(tmp_path: Path) -> None:

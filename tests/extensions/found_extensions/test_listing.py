@@ -1,7 +1,6 @@
 """What a person is shown of skills, commands, agents and hooks, and hooks tried by hand."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -60,6 +59,8 @@ def test_a_hook_is_tried_with_what_a_file_says(
 ) -> None:
     refuse = "grep -q '\"command\": \"rm' && { echo 'no rm' >&2; exit 2; }; exit 0"
     hooks(here, ("PreToolUse", "Bash", refuse), ("PreToolUse", "Edit", "exit 1"))
+    effect = here.user_home / "effect"
+    hooks(here, ("PreToolUse", "Bash", f"touch {effect}"), file=".claude/settings.json")
     here.write("call.json", json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm x"}}))
 
     assert main(["hooks", "test", "PreToolUse", "--input", "call.json"]) == 0
@@ -69,17 +70,8 @@ def test_a_hook_is_tried_with_what_a_file_says(
     assert "decides: deny" in shown
     assert "no rm" in shown
     assert "PreToolUse:Edit: not about Bash" in shown
-
-
-def test_a_hook_that_nobody_approved_is_not_even_tried(
-    here: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    hooks(here, ("Stop", "", "touch /tmp/kode-effect"), file=".claude/settings.json")
-
-    assert main(["hooks", "test", "Stop"]) == 0
-
-    assert "not run, it is new" in capsys.readouterr().out
-    assert not Path("/tmp/kode-effect").exists()
+    assert "not run, it is new" in shown
+    assert not effect.exists()
 
 
 async def test_commands_and_skills_are_offered_from_the_start(world: World, opened: Open) -> None:
@@ -87,7 +79,7 @@ async def test_commands_and_skills_are_offered_from_the_start(world: World, open
     world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
     conversation = await opened()
 
-    found_extensions = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
-    assert conversation.offered().items() >= found_extensions.items()
+    offered = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    assert conversation.offered().items() >= offered.items()
     await conversation.start()
-    assert conversation.offered().items() >= found_extensions.items()
+    assert conversation.offered().items() >= offered.items()

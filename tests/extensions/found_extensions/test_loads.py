@@ -10,8 +10,8 @@ import pytest
 from kode.conversation import Conversation
 from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
-from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import opener
+from tests.extensions.conftest import SERVERS
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 from tests.needs import PLAIN_PYTHON, needs
@@ -19,7 +19,6 @@ from tests.workplaces import workplace
 
 pytestmark = [pytest.mark.slow, needs("bwrap")]
 
-SERVERS = Path(__file__).parent.parent / "servers"
 SETTINGS = ".claude/settings.json"
 READ = {"name": "list_files", "arguments": {"path": "."}}
 
@@ -60,6 +59,8 @@ async def test_a_change_of_what_a_hook_loads_blocks_it(
     assert await outcomes(talk) == [""]
     file.write_text(file.read_text() + "\n# changed\n")
     assert await outcomes(talk) == ["", "deny"]
+    assert world.find().hooks[0].standing == "changed"
+    assert await outcomes(await opened(*with_calls(1))) == ["deny"]
 
 
 async def test_a_change_before_the_first_run_counts(world: World, opened: Open) -> None:
@@ -95,15 +96,6 @@ async def test_the_files_a_call_is_about_are_no_pins(world: World, opened: Open)
     assert await outcomes(talk) == ["", ""]
 
 
-async def test_a_changed_guard_blocks_the_next_session(world: World, opened: Open) -> None:
-    file = bring(world, "target")
-    assert await outcomes(await opened(*with_calls(1))) == [""]
-    file.write_text("hook:\n\ttrue\n")
-    (found,) = world.find().hooks
-    assert found.standing == "changed"
-    assert await outcomes(await opened(*with_calls(1))) == ["deny"]
-
-
 async def test_other_hooks_may_read_what_changes(world: World, opened: Open) -> None:
     world.write("Makefile", "lint:\n\t@cat src.py\n")
     world.write("src.py", "1\n")
@@ -115,30 +107,14 @@ async def test_other_hooks_may_read_what_changes(world: World, opened: Open) -> 
     assert await outcomes(talk) == ["", ""]
 
 
-def entry_of(world: World, way: str) -> tuple[Entry, Path]:
-    """A server that runs code of another file in one of four ways, and that file."""
+async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World) -> None:
     shutil.copy(SERVERS / "reaching.py", world.project / "real.py")
-    world.write("server.py", "import policy\nexec(open('real.py').read())\n")
-    world.write("env.sh", "true\n")
-    world.write("policy.py", "\n")
-    world.write("Makefile", f"serve:\n\t@exec {PLAIN_PYTHON} real.py\n")
+    file = world.write("env.sh", "true\n")
     world.write("start", f". ./env.sh\nexec {PLAIN_PYTHON} real.py\n")
-    argv, file = {
-        "target": (["make", "serve"], "Makefile"),
-        "sourced": (["sh", "start"], "env.sh"),
-        "imported": ([PLAIN_PYTHON, "server.py"], "policy.py"),
-        "named": ([PLAIN_PYTHON, "real.py"], "real.py"),
-    }[way]
-    entry = {"command": argv[0], "args": argv[1:]}
-    world.write(".mcp.json", json.dumps({"mcpServers": {"one": entry}}))
-    (found,) = mcp_config.find_servers(world.home, world.project).entries
-    trust.approve(world.home, world.project, [found.item])
-    return found, world.project / file
-
-
-@pytest.mark.parametrize("way", ["target", "sourced", "imported", "named"])
-async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World, way: str) -> None:
-    entry, file = entry_of(world, way)
+    command = {"command": "sh", "args": ["start"]}
+    world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
+    (entry,) = mcp_config.find_servers(world.home, world.project).entries
+    trust.approve(world.home, world.project, [entry.item])
     open_entry = opener(workplace(world.project, home=world.home), sandboxed=True)
 
     async def starts() -> bool:

@@ -37,30 +37,14 @@ def test_skills_lie_in_the_folders_of_three_families(world: World, folder: str) 
 def test_the_nearest_skill_wins_and_shadowing_is_told(world: World) -> None:
     near = world.write(".claude/skills/pdf/SKILL.md", PDF).parent
     world.write("~/.claude/skills/pdf/SKILL.md", skill_file("pdf", "Mine."))
+    # Until it is approved it takes no name from the person's.
+    assert [skill.description for skill in in_use(world.find().skills)] == ["Mine."]
     world.approve()
 
     used, shadowed = world.find().skills
 
     assert used.thing.description == "Reads PDF files."
     assert (shadowed.standing, shadowed.remark) == ("shadowed", f"shadowed by {near}")
-
-
-def test_an_unapproved_skill_takes_no_name_from_the_persons(world: World) -> None:
-    world.write(".claude/skills/pdf/SKILL.md", PDF)
-    world.write("~/.claude/skills/pdf/SKILL.md", skill_file("pdf", "Mine."))
-
-    assert [skill.description for skill in in_use(world.find().skills)] == ["Mine."]
-
-
-def test_a_script_that_changes_takes_the_skill_off(world: World) -> None:
-    world.write(".claude/skills/pdf/SKILL.md", PDF)
-    script = world.write(".claude/skills/pdf/scripts/read.py", "print(1)\n")
-    world.approve()
-    assert names(in_use(world.find().skills)) == ["pdf"]
-
-    script.write_text("print(2)\n")
-
-    assert world.find().skills[0].standing == "changed"
 
 
 def test_unusable_skills_are_left_out_with_a_reason(world: World) -> None:
@@ -70,22 +54,17 @@ def test_unusable_skills_are_left_out_with_a_reason(world: World) -> None:
     folder = world.project / ".claude/skills/three"
     folder.mkdir()
     (folder / "SKILL.md").symlink_to(world.user_home / "secret.md")
+    world.write(".claude/skills/zip/SKILL.md", skill_file("zip"))
+    world.write(".env", "PRIVATE\n")
+    (world.project / ".claude/skills/zip/notes.md").symlink_to("../../../.env")
 
     found = world.find()
 
-    assert found.skills == ()
+    assert found.items() == ()
+    assert "PRIVATE" not in str(found.problems)
     assert "has no description" in found.problems["skills"][0]
     assert "links outside the project" in found.problems["skills"][1]
     assert "is not YAML" in found.problems["skills"][2]
-
-
-def test_a_skills_link_out_of_its_folder_leaves_it_out(world: World) -> None:
-    world.write(".claude/skills/pdf/SKILL.md", PDF)
-    world.write(".env", "PRIVATE\n")
-    (world.project / ".claude/skills/pdf/notes.md").symlink_to("../../../.env")
-    found = world.find()
-    assert found.items() == ()
-    assert "PRIVATE" not in str(found.problems)
 
 
 def made(name: str, description: str) -> Skill:
@@ -111,16 +90,19 @@ async def test_the_model_is_shown_names_and_loads_a_body(
 ) -> None:
     world.write("~/.claude/skills/pdf/SKILL.md", PDF)
     world.write("~/.claude/skills/pdf/reference.md", "all about it\n")
+    world.write("~/.claude/secret.md", "hidden\n")
     body = {"name": "skill", "arguments": {"name": "pdf"}}
     file = {"name": "skill", "arguments": {"name": "pdf", "file": "reference.md"}}
-    conversation, _ = await play(opened, body, file)
+    secret = {"name": "skill", "arguments": {"name": "pdf", "file": "../../secret.md"}}
+    conversation, _ = await play(opened, body, file, secret)
 
     assert "- pdf: Reads PDF files." in conversation.context.opening["skills"]
-    loaded, reference = [results_of(m) for m in conversation.session.messages][2]
+    loaded, reference, refused = [results_of(m) for m in conversation.session.messages][2]
     assert loaded.text.endswith("reference.md.]\nRun scripts/read.py first.")
     assert loaded.lasting
     assert reference.text == "all about it\n"
     assert not reference.lasting
+    assert "outside of the skill's folder" in refused.text
 
 
 async def test_a_skill_that_changes_during_the_session_gives_nothing_more(
@@ -139,18 +121,6 @@ async def test_a_skill_that_changes_during_the_session_gives_nothing_more(
     assert finished.is_error
     assert "has changed since this session began" in finished.text
     assert "evil" not in finished.text
-
-
-async def test_no_file_outside_of_a_skills_folder_comes_through_it(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    world.write("~/.claude/skills/pdf/SKILL.md", PDF)
-    world.write("~/.claude/secret.md", "hidden\n")
-    call = {"name": "skill", "arguments": {"name": "pdf", "file": "../../secret.md"}}
-    await play(opened, call)
-
-    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
-    assert "outside of the skill's folder" in finished.text
 
 
 async def test_a_body_outlasts_compactions_once(world: World, opened: Open) -> None:
