@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode import installed, paths
 from kode.cli.flags import (
@@ -71,6 +71,14 @@ def main(argv: Sequence[str]) -> int:
             )
         if stdin_is_terminal():
             return open_repl(arguments, task, None)
+        stdin: Any = sys.stdin and sys.stdin.buffer
+        is_silent = not task and (stdin is None or not stdin.peek(1))
+        wants_text = arguments.output_format in (None, "text")
+        if is_silent and wants_text and not is_set_up(arguments, working_directory(arguments)):
+            from kode.cli.commands import demo
+
+            print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)
+            return demo.main([])
     from kode.cli.commands.run import run_task
 
     return run_task(arguments, task, None)
