@@ -22,9 +22,10 @@ from kode.engine.command import (
 from kode.errors import SandboxError
 from kode.events import silent
 from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.trial import find_fault
 from kode.tool import ALLOWED, Action, Blocked, Decision, FileChange, ToolContext, ToolOutput
 from tests.needs import lacking_sandbox
-from tests.sandbox.sandboxed import begun, fault, ran
+from tests.sandbox.sandboxed import ran
 from tests.undo.changes import undo_in
 from tests.workplaces import workplace
 
@@ -38,13 +39,13 @@ def made(tmp_path: Path) -> Sandbox:
 async def test_a_cancellation_during_application_completes_it_and_allows_undo(
     made: Sandbox, tmp_path: Path
 ) -> None:
-    if why := fault(made, "layered"):
+    if why := find_fault(made, "layered"):
         lacking_sandbox("layered", why)
     work = tmp_path / "work"
     for at in range(20):
         (work / f"old{at}").write_text("old")
     await asyncio.sleep(0.02)
-    attempt = begun(made, "layered")
+    attempt = made.begin(kind="layered")
     command = "for i in $(seq 0 19); do echo new > old$i; done; echo new > made"
     assert ran(attempt.wrap(("/bin/bash", "-c", command)), work).code == 0
     begins, may_go_on = threading.Event(), threading.Event()

@@ -1,6 +1,5 @@
 """A home with keys and a repository in it, and every kind of sandbox that this machine has."""
 
-import contextlib
 import os
 import shutil
 import tempfile
@@ -12,30 +11,25 @@ from typing import Any
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.trial import find_fault
 from kode.tool import ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
-from tests.sandbox.sandboxed import KINDS, SOURCES, Kind, Run, begun, fault, opened
+from tests.sandbox.sandboxed import KINDS, SOURCES, Kind, Run, opened
 from tests.tools.conftest import context, run_tool
 from tests.workplaces import empty_repository, workplace
 
 __all__ = ["context"]
 
 
-@contextlib.contextmanager
-def readable_folder() -> Iterator[Path]:
-    """A folder that every user may look into, and that is not hidden as temporary ones are."""
-    around = next(name for name in ("/srv", "/opt", SOURCES) if os.access(name, os.W_OK))
-    folder = Path(tempfile.mkdtemp(prefix="kode-test-", dir=around))
-    folder.chmod(0o755)
-    yield folder.resolve()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.fixture
 def place() -> Iterator[Path]:
-    with readable_folder() as folder:
-        yield folder
+    """A folder that every user may look into, and that is not hidden as temporary ones are."""
+    around = next(name for name in ("/srv", "/opt", SOURCES) if os.access(name, os.W_OK))
+    folder = Path(tempfile.mkdtemp(prefix="kode-test-", dir=around)).resolve()
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -60,52 +54,41 @@ def work(home: Path) -> Path:
 
 
 @pytest.fixture
-def made(home: Path, work: Path) -> Sandbox:
-    return opened(home, work)
-
-
-@pytest.fixture(params=KINDS)
-def run(request: pytest.FixtureRequest, home: Path, work: Path) -> Run:
-    """Each kind that this machine has."""
-    return ready(Run(request.param, home, work))
-
-
-@pytest.fixture
-def run_layered(home: Path, work: Path) -> Run:
-    return ready(Run("layered", home, work))
-
-
-def need(made: Sandbox, kind: Kind) -> None:
-    """Skips the test where this kind is not to be had."""
-    if why := fault(made, kind):
-        lacking_sandbox(kind, why)
-
-
-def kinds_of(made: Sandbox) -> list[Kind]:
-    """Those that hold here."""
-    return [kind for kind in KINDS if not fault(made, kind)]
-
-
-async def in_shell(
-    context: ToolContext, made: Sandbox, command: str, kind: Kind | None = None, **more: Any
-) -> Any:
-    """What the shell tool gives for a command in the sandbox."""
-    attempt = begun(made, kind) if kind else made.begin()
-    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
-    try:
-        return await run_tool(inside, shell, command=command, **more)
-    finally:
-        assert attempt.ended.is_set()
-        attempt.close()
+def made(home: Path, work: Path) -> Iterator[Sandbox]:
+    sandbox = opened(home, work)
+    yield sandbox
+    sandbox.close()
 
 
 _FAULTS: dict[Kind, str] = {}
 
 
-def ready(run: Run) -> Run:
-    """Skips where this kind is not to be had."""
-    if run.kind not in _FAULTS:
-        _FAULTS[run.kind] = fault(opened(run.home, run.work), run.kind)
-    if _FAULTS[run.kind]:
-        lacking_sandbox(run.kind, _FAULTS[run.kind])
-    return run
+def need(made: Sandbox, kind: Kind) -> Run:
+    """Runs in this kind; skips the test where it is not to be had."""
+    if kind not in _FAULTS:
+        _FAULTS[kind] = find_fault(made, kind)
+    if _FAULTS[kind]:
+        lacking_sandbox(kind, _FAULTS[kind])
+    return Run(kind, made)
+
+
+@pytest.fixture(params=KINDS)
+def run(request: pytest.FixtureRequest, made: Sandbox) -> Run:
+    """Each kind that this machine has."""
+    return need(made, request.param)
+
+
+@pytest.fixture
+def layered(made: Sandbox) -> Run:
+    return need(made, "layered")
+
+
+async def in_shell(context: ToolContext, run: Run, command: str, **more: Any) -> Any:
+    """What the shell tool gives for a command in the sandbox."""
+    attempt = run.made.begin(kind=run.kind)
+    inside = replace(context, place=workplace(run.work), wrap_command=attempt.wrap)
+    try:
+        return await run_tool(inside, shell, command=command, **more)
+    finally:
+        assert attempt.ended.is_set()
+        attempt.close()

@@ -5,8 +5,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,6 @@ from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.trial import find_fault
 from kode.tools import processes
 from tests.workplaces import workplace
 
@@ -35,15 +35,6 @@ class Done:
     blocked: tuple[str, ...] = ()
     changes: tuple[tuple[str, str, str], ...] = ()
     """Relative path, what was done, what git ignores that it is in."""
-
-
-def fault(sandbox: Sandbox, kind: Kind) -> str:
-    """Why a kind of sandbox is not to be had here; "" where it holds."""
-    return find_fault(sandbox, kind)
-
-
-def begun(sandbox: Sandbox, kind: Kind) -> Attempt:
-    return sandbox.begin(kind=kind)
 
 
 def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) -> Done:
@@ -71,40 +62,53 @@ def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) 
     return Done(process.returncode, out, err)
 
 
-def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False) -> Done:
-    """A bash command, and what it hit and changed. `apply`: makes real what it changed."""
-    attempt = begun(sandbox, kind)
-    try:
-        done = ran(attempt.wrap(("/bin/bash", "-c", text)), sandbox.place.cwd)
-        changes = attempt.changes()
-        if apply:
-            attempt.apply(changes)
-    finally:
-        attempt.close()
-    root = sandbox.place.cwd
-    found = tuple(
-        (os.path.relpath(one.path, root), one.change, one.ignored.removeprefix(f"{root}/"))
-        for one in changes
-    )
-    return replace(
-        done,
-        blocked=tuple(hit.words for hit in attempt.blocked(done.out + done.err)),
-        changes=found,
-    )
-
-
 @dataclass(frozen=True)
 class Run:
-    """Runs a bash command in one kind of sandbox, in one home."""
+    """Runs commands, bash or an argument list, in one kind of a sandbox."""
 
     kind: Kind
-    home: Path
-    work: Path
-    more: dict[str, Any] = field(default_factory=dict)
+    made: Sandbox
 
-    def __call__(self, text: str, *, apply: bool = False) -> Done:
-        made = opened(self.home, self.work, **self.more)
-        return attempted_in(made, self.kind, text, apply=apply)
+    @property
+    def home(self) -> Path:
+        return self.made.place.home.parent
+
+    @property
+    def work(self) -> Path:
+        return self.made.place.cwd
+
+    def again(self, **more: Any) -> "Run":
+        """The same kind in a sandbox opened anew, with other grants or another place."""
+        return Run(self.kind, opened(self.home, more.pop("work", self.work), **more))
+
+    @contextmanager
+    def attempt(
+        self, command: str | tuple[str, ...], environment: dict[str, str] | None = None
+    ) -> Iterator[tuple[Attempt, Done]]:
+        """A command that has run, its changes still in the copy."""
+        argv = ("/bin/bash", "-c", command) if isinstance(command, str) else command
+        attempt = self.made.begin(kind=self.kind)
+        try:
+            yield attempt, ran(attempt.wrap(argv), self.work, environment)
+        finally:
+            attempt.close()
+
+    def __call__(self, command: str | tuple[str, ...], *, apply: bool = False) -> Done:
+        """What a command printed, hit and changed. `apply`: makes real what it changed."""
+        with self.attempt(command) as (attempt, done):
+            changes = attempt.changes()
+            if apply:
+                attempt.apply(changes)
+            blocked = tuple(hit.words for hit in attempt.blocked(done.out + done.err))
+        found = tuple(
+            (
+                os.path.relpath(change.path, self.work),
+                change.change,
+                change.ignored.removeprefix(f"{self.work}/"),
+            )
+            for change in changes
+        )
+        return Done(done.code, done.out, done.err, blocked, found)
 
     def python(self, text: str) -> str:
         """A command line that runs Python code."""
@@ -122,12 +126,12 @@ def opened(
     readable: tuple[Path, ...] = (),
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Sandbox:
-    kode_home = home / ".kode"
     place = workplace(
         work,
         user_home=home,
+        home=home / ".kode",
         roots=(work, *roots),
-        protected=(kode_home, *elsewhere),
+        protected=(home / ".kode", *elsewhere),
         readable=readable,
         git=git_folders((work, *roots)),
     )

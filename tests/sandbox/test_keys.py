@@ -2,96 +2,121 @@
 
 import os
 import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kode.sandbox import masks
+from kode.sandbox.masks import Masks, settle_indexes
 from kode.sandbox.sandbox import Sandbox
+from kode.workplace import GitFolder
 from tests.needs import lacking, needs
-from tests.sandbox.conftest import kinds_of, need
-from tests.sandbox.sandboxed import KINDS, Run, attempted_in, fault, opened
+from tests.sandbox.conftest import need
+from tests.sandbox.sandboxed import Run, opened
+from tests.undo.changes import plant_programs
 from tests.workplaces import workplace
 
 CANARY = "canary-value"
-
-READ_ALL = (
-    "cat ~/.ssh/* ~/.kode/* ~/.aws/* 2>/dev/null; find ~ . -type f -exec cat {} + 2>/dev/null; "
-    "grep -rs canary ~ . ; cat .env sub/.ENV deep/er/id_ed25519 2>/dev/null; "
-    "tar c . 2>/dev/null | grep -a canary; find /home /root -maxdepth 3; "
-    'cp -r . "$TMPDIR/copy" 2>/dev/null; grep -rs canary "$TMPDIR"; git grep canary; git diff'
-)
+OTHERS = [Path(name) / f"kode-test-{os.getpid()}" for name in ("/tmp", "/var/tmp", "/dev/shm")]
+"""Temporary files of other programs."""
 
 
-def put(run: Run, *names: str) -> None:
+def put(root: Path, *names: str, text: str = f"KEY={CANARY}\n") -> None:
     for name in names:
-        path = run.work / name
+        path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"KEY={CANARY}\n")
+        path.write_text(text)
 
 
-def test_files_with_keys_in_the_project_show_nothing(run: Run) -> None:
-    put(run, ".env", "sub/.ENV", "deep/er/id_ed25519", "a b/prod.pem", "x\ny/.env", ".ssh/config")
-    put(run, ".env.local", "conf/credentials.json", ".netrc")
-    assert CANARY not in run(READ_ALL).out
+@pytest.fixture
+def secrets(run: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Keys wherever they may lie."""
+    put(run.work, ".env", "sub/.ENV", "deep/er/id_ed25519", "a b/prod.pem", "x\ny/.env")
+    put(run.work, ".ssh/config", ".env.local", "conf/credentials.json", ".netrc")
+    put(run.home, *".ssh/id_rsa .kode/config.json .aws/credentials .bash_history".split())
+    put(run.home, *".config/gh/hosts.yml other/.env notes.txt .kode/sessions/1".split())
+    text = f'[url "https://me:{CANARY}@host.test/"]\n\tinsteadOf = x\n'
+    (run.home / ".gitconfig").write_text(text)
+    monkeypatch.setenv("PATH", f"{run.home}:{os.environ['PATH']}")
+    for path in OTHERS:
+        path.write_text(CANARY)
+    yield run
+    assert [path.read_text() for path in OTHERS] == [CANARY] * 3
+    for path in OTHERS:
+        path.unlink()
 
 
-def test_home_kodes_folder_and_the_machines_keys_show_nothing(run: Run, home: Path) -> None:
-    names = ".ssh/id_rsa .kode/config.json .aws/credentials .bash_history .config/gh/hosts.yml"
-    for name in (*names.split(), "other/.env", "notes.txt", ".kode/sessions/1"):
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(CANARY)
-    done = run(READ_ALL + f"; grep -rs canary {home}; cat /etc/shadow; ls -a ~")
-    assert CANARY not in done.out
-    assert "root:" not in done.out
-    assert "notes.txt" not in done.out
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat ~/.ssh/* ~/.kode/* ~/.aws/*; find ~ . -type f -exec cat {{}} +; cat /etc/shadow",
+        "grep -rs canary ~ . {home}; cat .env sub/.ENV deep/er/id_ed25519; ls -a ~",
+        "tar c . | grep -a canary; find /home /root -maxdepth 3; git grep canary; git diff",
+        'cp -r . "$TMPDIR/copy"; grep -rs canary "$TMPDIR"; cat ~/.gitconfig; git config -l',
+        "cat {others}; ls /tmp /var/tmp /dev/shm; for f in {others}; do echo x > $f; done",
+        "cat /proc/1/cwd/.env /proc/1/root$PWD/.env /proc/1/environ /proc/*/cwd/.env; ls /proc/1/fd"
+        "; for f in /proc/1/fd/* /proc/self/fd/*; do timeout 0.2 head -c 99 $f; done",
+    ],
+)
+def test_no_command_sees_a_key(secrets: Run, command: str) -> None:
+    others = " ".join(map(str, OTHERS))
+    done = secrets(command.format(home=secrets.home, others=others))
+    for text in (CANARY, "root:", "notes.txt", OTHERS[0].name):
+        assert text not in done.out
 
 
 @pytest.mark.parametrize("where", ["/srv", "/tmp", "/var/tmp"])
-def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where: str) -> None:
-    kode_home = Path(where) / f"kode-test-{os.getpid()}"
+def test_kode_s_folder_is_hidden_wherever_it_lies(run: Run, where: str) -> None:
+    kode_home = Path(where) / f"kode-test-home-{os.getpid()}"
     try:
         kode_home.mkdir()
     except OSError:
         lacking(where, "not writable")
     try:
-        (kode_home / "config.json").write_text(CANARY)
-        from kode.sandbox.sandbox import Sandbox
-
-        made = Sandbox(place=workplace(work, home=kode_home))
-        for kind in kinds_of(made):
-            done = attempted_in(made, kind, f"cat {kode_home}/*; echo x > {kode_home}/planted")
-            assert CANARY not in done.out
+        put(kode_home, "config.json")
+        made = Sandbox(place=workplace(run.work, home=kode_home))
+        done = Run(run.kind, made)(f"cat {kode_home}/*; echo x > {kode_home}/planted")
+        assert CANARY not in done.out
         assert not (kode_home / "planted").exists()
     finally:
         subprocess.run(["rm", "-rf", str(kode_home)], check=True)
 
 
-def test_a_key_file_that_appears_between_two_commands_is_hidden(made: Sandbox, work: Path) -> None:
-    for kind in kinds_of(made):
-        attempted_in(made, kind, "true")
-        (work / ".env").write_text(CANARY)
-        (work / "d").mkdir()
-        (work / "d" / ".env").write_text(CANARY)
-        assert CANARY not in attempted_in(made, kind, "cat .env d/.env").out
-        (work / "was").write_text(CANARY)
-        (work / "was").rename(work / "d" / "server.key")
-        assert CANARY not in attempted_in(made, kind, "cat d/server.key").out
-        subprocess.run(["rm", "-r", "d", ".env"], cwd=work, check=True)
+def test_a_key_file_that_appears_between_commands_is_hidden(run: Run) -> None:
+    run("true")
+    put(run.work, ".env", "d/.env", "was")
+    assert CANARY not in run("cat .env d/.env").out
+    (run.work / "was").rename(run.work / "d" / "server.key")
+    assert CANARY not in run("cat d/server.key").out
 
 
 def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work: Path) -> None:
     """Many times, since the clock of a file system ticks slowly."""
     for at in range(50):
-        folder = work / str(at)
-        folder.mkdir()
+        (work / str(at)).mkdir()
         made.masked()
-        (folder / ".env").write_text(CANARY)
-        assert folder / ".env" in made.masked()
+        put(work, f"{at}/.env")
+        assert work / str(at) / ".env" in made.masked()
+
+
+def test_a_key_saved_during_a_command_is_hidden_in_copies(layered: Run) -> None:
+    put(layered.work, ".env", text="OLD=old-canary")
+    command = "until [ -e go ]; do sleep 0.02; done; cat .env"
+    done: list[str] = []
+    thread = threading.Thread(target=lambda: done.append(layered(command).out))
+    thread.start()
+    put(layered.work, ".env.new")
+    (layered.work / ".env.new").rename(layered.work / ".env")
+    (layered.work / "go").touch()
+    thread.join()
+    assert done == [""]
 
 
 @needs("git")
 def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
-    put(run, ".env", "sub/.env", "src/a.py")
+    put(run.work, ".env", "sub/.env", "src/a.py")
     env = {**os.environ, "HOME": str(run.home)}
     long_ago = (1_000_000_000, 1_000_000_000)
     for path in run.work.rglob("*"):
@@ -107,48 +132,19 @@ def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
     assert ".env" not in done.out
 
 
-def test_a_path_denied_by_a_rule_is_hidden_too(home: Path, work: Path) -> None:
-    (work / "notes" / "deep").mkdir(parents=True)
-    (work / "notes" / "deep" / "plan.txt").write_text(CANARY)
-    (work / "other.txt").write_text("seen")
-    for kind in KINDS:
-        made = opened(home, work, denied=lambda path: "/notes" in path)
-        if not fault(made, kind):
-            done = attempted_in(made, kind, "cat notes/deep/plan.txt other.txt; grep -r canary .")
-            assert done.out == "seen", kind
-
-
-def test_a_key_saved_during_a_command_is_hidden_in_copies(made: Sandbox, work: Path) -> None:
-    need(made, "layered")
-    (work / ".env").write_text("OLD=old-canary")
-    command = "until [ -e go ]; do sleep 0.02; done; cat .env"
-    attempt_done: list[str] = []
-
-    import threading
-
-    thread = threading.Thread(
-        target=lambda: attempt_done.append(attempted_in(made, "layered", command).out)
-    )
-    thread.start()
-    (work / ".env.new").write_text(CANARY)
-    (work / ".env.new").rename(work / ".env")
-    (work / "go").touch()
-    thread.join()
-    assert attempt_done == [""]
-
-
-def test_git_settings_that_hold_a_key_are_hidden(run: Run, home: Path) -> None:
-    (home / ".gitconfig").write_text('[url "https://me:hush-hush@host.test/"]\n\tinsteadOf = x\n')
-    assert "hush-hush" not in run("cat ~/.gitconfig; git config -l").out
+def test_a_path_denied_by_a_rule_is_hidden_too(run: Run) -> None:
+    put(run.work, "notes/deep/plan.txt")
+    put(run.work, "other.txt", text="seen")
+    denying = run.again(denied=lambda path: "/notes" in path)
+    assert denying("cat notes/deep/plan.txt other.txt; grep -r canary .").out == "seen"
 
 
 def test_work_in_the_home_itself_still_hides_keys(home: Path) -> None:
     (home / "here").write_text("seen")
-    made = opened(home, home)
-    for kind in kinds_of(made):
-        done = attempted_in(made, kind, "cat .ssh/id_rsa .kode/config.json here; echo x > new")
-        assert done.out == "seen"
-        assert not (home / "new").exists()
+    run = need(opened(home, home), "plain")
+    done = run("cat .ssh/id_rsa .kode/config.json here; echo x > new")
+    assert done.out == "seen"
+    assert not (home / "new").exists()
 
 
 @pytest.mark.slow
@@ -158,6 +154,94 @@ def test_a_folder_with_very_many_entries_costs_and_shows_nothing(place: Path, wo
     for at in range(3000):
         (crowd / f"a-rather-long-name-of-a-file-that-lies-beside-the-home-{at}").touch()
     (crowd / "home").mkdir()
-    made = opened(crowd / "home", work)
-    need(made, "landlock")
-    assert attempted_in(made, "landlock", f"ls {crowd}").out == ""
+    assert need(opened(crowd / "home", work), "landlock")(f"ls {crowd}").out == ""
+
+
+# ── which files hold keys ────────────────────────────────────────────────────────────────────────
+
+
+def masked(known: Masks) -> list[str]:
+    return sorted(str(path.relative_to(known.roots[0])) for path in known.paths())
+
+
+def test_files_with_keys_are_found_where_people_keep_them(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    put(root, ".env", "deploy/prod.pem", "src/main.py", ".ssh/config", "a/b/.ENV.local")
+    put(root, "node_modules/a/.env", "build/key.pem", ".git/objects/x.pem")
+    put(tmp_path, "outside/.env")
+    os.symlink(tmp_path / "outside", root / "link")
+    os.symlink(root, root / "loop")
+    assert masked(Masks([root])) == [".env", ".ssh", "a/b/.ENV.local", "deploy/prod.pem"]
+    assert masked(Masks([tmp_path / "gone"])) == []
+
+
+def test_settings_hold_keys_where_their_content_says_so(tmp_path: Path) -> None:
+    known = Masks([tmp_path])
+    put(tmp_path, ".npmrc", text="registry=x\n")
+    put(tmp_path, ".env", text="")
+    assert masked(known) == []
+    put(tmp_path, ".npmrc", text="//registry.test/:_authToken=abc\n")
+    put(tmp_path, ".env")
+    assert masked(known) == [".env", ".npmrc"]
+
+
+def test_the_look_is_bounded_and_begins_near_the_top(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, *(f"a/b/c/{n}.txt" for n in range(20)), "z/.env", "a/b/c/d/.env")
+    monkeypatch.setattr(masks, "MAX_ENTRIES", 5)
+    assert masked(Masks([tmp_path])) == ["z/.env"]
+
+
+@needs("git")
+@pytest.mark.parametrize(
+    ("settings", "more"),
+    [
+        (".git/config", ""),
+        ("included", "[include]\n\tpath = ../included\n"),
+        (".git/config.worktree", "[extensions]\n\tworktreeConfig = true\n"),
+    ],
+)
+def test_refreshing_an_index_runs_nothing_a_repository_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, more: str
+) -> None:
+    work, proof = tmp_path / "work", tmp_path / "proof"
+    put(work, ".env", "a.py")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "1")):
+        subprocess.run(["git", *command], cwd=work, check=True)
+    put(work, ".gitattributes", text="* filter=evil diff=evil merge=evil\n")
+    with open(work / ".git" / "config", "a") as file:
+        file.write(more)
+    index = work / ".git" / "index"
+    for path in (work / ".env", work / "a.py", index):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    plant_programs(work, proof, work / settings)
+
+    settle_indexes([work / ".env"], ())
+
+    assert index.stat().st_mtime > 1_000_000_000  # git has refreshed it
+    assert not proof.exists()
+    subprocess.run(["git", "status"], cwd=work, capture_output=True, check=False)
+    assert proof.exists()  # the repository is as hostile as it is meant to be
+
+
+def test_git_is_not_started_for_a_foreign_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Path] = []
+    monkeypatch.setattr(masks, "run_git", lambda root, arguments: started.append(root))
+    put(tmp_path, "file/.git/index", "file/.env", "elsewhere/index", "known/.git", "known/.env")
+    put(tmp_path, *(f"{kind}/.env" for kind in ("pipe", "link", "folder", "worktree")))
+    for kind in ("pipe", "link"):
+        (tmp_path / kind / ".git").mkdir()
+    os.mkfifo(tmp_path / "pipe/.git/index")
+    os.symlink(tmp_path / "elsewhere/index", tmp_path / "link/.git/index")
+    os.symlink(tmp_path / "elsewhere", tmp_path / "folder/.git")
+    (tmp_path / "worktree/.git").write_text(f"gitdir: {tmp_path}/elsewhere\n")
+    tree = GitFolder(path=f"{tmp_path}/elsewhere", worktree=f"{tmp_path}/known")
+
+    settle_indexes(sorted(tmp_path.glob("*/.env")), (tree,))
+
+    assert started == [tmp_path / "file", tmp_path / "known"]

@@ -14,6 +14,7 @@ from kode.sandbox.named import Named
 from kode.tool import FileChange
 from tests.needs import needs
 from tests.permissions.gates import SCRIPT, TOOLS, Person, gates  # noqa: F401
+from tests.tables import for_each
 
 pytestmark = [needs("git")]
 
@@ -22,10 +23,13 @@ pytestmark = [needs("git")]
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    root = tmp_path / "p"
-    root.mkdir()
-    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
-    return root
+    (tmp_path / "p").mkdir()
+    git(tmp_path / "p", "init", "-q", ".")
+    return tmp_path / "p"
+
+
+def git(root: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=root, check=True, stderr=subprocess.DEVNULL)
 
 
 def write(root: Path, files: dict[str, str]) -> None:
@@ -38,7 +42,7 @@ def named(root: Path) -> set[str]:
     return {os.path.relpath(path, root) for path in Named(root)()}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("key", "value", "expected"),
     [
         ("core.hooksPath", "tools/hooks", "tools/hooks"),
@@ -46,51 +50,37 @@ def named(root: Path) -> set[str]:
         ("filter.x.process", "sh -c 'exec \"$(git rev-parse --show-toplevel)/bin/f\"'", "bin/f"),
         ("credential.https://example.org.helper", "!sh tools/key", "tools/key"),
         ("alias.st", "!cd tools && ./st.sh", "st.sh"),
-        ("include.path", "../settings/git", "settings/git"),
+        ("include.path", "../settings/git", "settings/git own"),
         ("a-later-git.runs", "tools/new", "tools/new"),
+        # A word counts where a file has that name.
+        ("core.fsmonitor", "sh watch docs later", "watch"),
+        ("branch.main.merge", "refs/heads/main", "refs/heads/main"),
+        ("user.name", "src docs", ""),
+        ("core.autocrlf", "input", ""),
+        ("push.default", "current", ""),
+        ("alias.co", "checkout", ""),
+        ("credential.helper", "cache", ""),
+        ("credential.https://example.org.helper", "store", ""),
+        ("remote.origin.url", "https://example.org/src/a.py", ""),
+        ("branch.main.remote", ".", ""),
+        ("alias.x", "!sh store", ""),
     ],
 )
 def test_a_path_in_any_setting_of_git_runs_later(
     project: Path, key: str, value: str, expected: str
 ) -> None:
-    setting = [key, value.format(root=project)]
-    subprocess.run(["git", "config", *setting], cwd=project, check=True)
-    assert expected in named(project)
-
-
-def test_settings_without_paths_name_nothing_of_the_project(project: Path) -> None:
-    write(project, {"src/a.py": "", "cache/x": ""})
-    for key, value in {
-        "user.name": "src docs",
-        "core.autocrlf": "input",
-        "push.default": "current",
-        "alias.co": "checkout",
-        "credential.helper": "cache",
-        "credential.https://example.org.helper": "store",
-        "remote.origin.url": "https://example.org/src/a.py",
-        "branch.main.remote": ".",
-        "branch.main.merge": "refs/heads/main",
-        "alias.x": "!sh store",
-    }.items():
-        subprocess.run(["git", "config", key, value], cwd=project, check=True)
-    assert named(project) == {"refs/heads/main"}
-
-
-def test_a_word_counts_where_a_file_has_that_name(project: Path) -> None:
-    write(project, {"watch": "", "docs/x": ""})
-    for key, value in (("core.fsmonitor", "sh watch docs later"), ("user.name", "docs")):
-        subprocess.run(["git", "config", key, value], cwd=project, check=True)
-    assert named(project) == {"watch"}
+    write(project, dict.fromkeys(["watch", "docs/x", "src/a.py", "cache/x"], ""))
+    write(project, {"settings/git": "[core]\n\thooksPath = own\n"})
+    git(project, "config", key, value.format(root=project))
+    assert named(project) == set(expected.split())
+    git(project, "config", "--unset", key)
 
 
 def test_a_linked_worktree_has_its_repositorys_settings_and_hooks(project: Path) -> None:
     who = ("-c", "user.name=A", "-c", "user.email=a@b.c")
-    for words in (
-        ("config", "core.fsmonitor", "sh watch"),
-        (*who, "commit", "-q", "--allow-empty", "-m", "1"),
-        ("worktree", "add", "-q", "../linked"),
-    ):
-        subprocess.run(["git", *words], cwd=project, check=True, stderr=subprocess.DEVNULL)
+    git(project, "config", "core.fsmonitor", "sh watch")
+    git(project, *who, "commit", "-q", "--allow-empty", "-m", "1")
+    git(project, "worktree", "add", "-q", "../linked")
     linked = project.parent / "linked"
     write(project, {".git/hooks/pre-commit": "sh tools/check.sh\n"})
     write(linked, {"watch": "", "tools/check.sh": ""})
@@ -100,40 +90,26 @@ def test_a_linked_worktree_has_its_repositorys_settings_and_hooks(project: Path)
     assert f"{linked}/tools/other.sh" in found()
 
 
-def test_an_included_file_names_programs_too(project: Path) -> None:
-    write(project, {"settings/git": "[core]\n\thooksPath = own\n"})
-    subprocess.run(["git", "config", "include.path", "../settings/git"], cwd=project, check=True)
-    assert {"settings/git", "own"} <= named(project)
-
-
 def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
-    write(
-        project,
-        {
-            ".git/hooks/pre-commit": "# see notes.md\n. tools/common.sh\nmake -s check\n",
-            ".git/hooks/pre-merge-commit": "exec tools/later.sh\n",
-            ".git/hooks/pre-push.sample": "sh sample.sh\n",
-            "tools/common.sh": '. "$(dirname "$0")/deep.sh"\n',
-            "tools/deep.sh": "python3 scripts/lint.py src\n",
-            "scripts/lint.py": "open('data.txt')\n",
-            ".husky/pre-push": "npm run lint\n",
-            "package.json": json.dumps(
-                {"scripts": {"lint": "node l.js", "test": "node t.js", "prepare": "node p.js"}}
-            ),
-            "Makefile": "all:\n\tsh all.sh\ncheck: deps\n\tsh check.sh\ndeps:\n\t@sh deps.sh\n",
-            ".vscode/tasks.json": '{"command": "${workspaceFolder}/task.sh"}',
-            **dict.fromkeys(
-                "sample.sh all.sh check.sh deps.sh task.sh l.js t.js p.js notes.md data.txt "
-                "src/a.py".split(),
-                "",
-            ),
-        },
-    )
+    scripts = {"lint": "node l.js", "test": "node t.js", "prepare": "node p.js"}
+    files = {
+        ".git/hooks/pre-commit": "# see notes.md\n. tools/common.sh\nmake -s check\n",
+        ".git/hooks/pre-merge-commit": "exec tools/later.sh\n",
+        ".git/hooks/pre-push.sample": "sh sample.sh\n",
+        "tools/common.sh": '. "$(dirname "$0")/deep.sh"\n',
+        "tools/deep.sh": "python3 scripts/lint.py src\n",
+        "scripts/lint.py": "open('data.txt')\n",
+        ".husky/pre-push": "npm run lint\n",
+        "package.json": json.dumps({"scripts": scripts}),
+        "Makefile": "all:\n\tsh all.sh\ncheck: deps\n\tsh check.sh\ndeps:\n\t@sh deps.sh\n",
+        ".vscode/tasks.json": '{"command": "${workspaceFolder}/task.sh"}',
+    }
+    scripts_run = "check.sh deps.sh l.js p.js t.js all.sh task.sh".split()
+    plain = "sample.sh notes.md data.txt src/a.py".split()
+    write(project, files | dict.fromkeys([*scripts_run, *plain], ""))
+    followed = "tools/common.sh tools/deep.sh scripts/lint.py Makefile package.json".split()
     found = named(project)
-    assert {one for one in found if (project / one).exists()} == set(
-        "tools/common.sh tools/deep.sh scripts/lint.py Makefile check.sh deps.sh package.json "
-        "l.js p.js t.js all.sh task.sh".split()
-    )
+    assert {name for name in found if (project / name).exists()} == {*scripts_run, *followed}
     assert "tools/later.sh" in found
 
 
@@ -148,45 +124,42 @@ def test_each_file_in_the_table_names_programs(project: Path) -> None:
 
 def test_a_makefile_that_no_hook_runs_is_a_plain_file(project: Path) -> None:
     scripts = json.dumps({"scripts": {"test": "node t.js"}})
-    write(
-        project, {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""}
-    )
+    files = {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""}
+    write(project, files)
     assert named(project) == set()
 
 
-def test_settings_are_read_again_once_they_change(project: Path, monkeypatch) -> None:
+def test_settings_are_read_again_once_they_change(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = Named(project)
     assert found() == frozenset()
     with monkeypatch.context() as patched:
         patched.setattr("kode.sandbox.named.run_git", None)
         assert found() == frozenset()
-    subprocess.run(["git", "config", "core.hooksPath", "own"], cwd=project, check=True)
+    git(project, "config", "core.hooksPath", "own")
     assert found() == {str(project / "own")}
     write(project, {"own/pre-commit": "sh x.sh\n", "x.sh": ""})
     assert str(project / "x.sh") in found()
 
 
 def test_damaged_and_circular_texts_are_survived(project: Path) -> None:
-    write(
-        project,
-        {
-            "package.json": '["no object"]',
-            ".husky/a": "npm x; make a; sh a.sh\n",
-            "a.sh": "sh a.sh; make b\n",
-            "Makefile": "a: b\n\tmake b\nb: a\n\tmake a; sh a.sh\n",
-        },
-    )
+    files = {
+        "package.json": '["no object"]',
+        ".husky/a": "npm x; make a; sh a.sh\n",
+        "a.sh": "sh a.sh; make b\n",
+        "Makefile": "a: b\n\tmake b\nb: a\n\tmake a; sh a.sh\n",
+        ".git/config": "[broken",
+    }
+    write(project, files)
     os.mkfifo(project / ".husky" / "pipe")
-    (project / ".git" / "config").write_text("[broken")
     assert {"Makefile", "a.sh"} <= named(project)
 
 
 async def test_a_named_file_is_asked_about_in_auto_edit(gates):  # noqa: F811
-    subprocess.run(["git", "init", "-q", "."], cwd=gates.project, check=True)
-    setting = ["core.fsmonitor", "tools/watch"]
-    subprocess.run(["git", "config", *setting], cwd=gates.project, check=True)
-    person = Person(*[Answer(choice="no")] * 4)
-    gate = gates.gate(person, mode="auto-edit")
+    git(gates.project, "init", "-q", ".")
+    git(gates.project, "config", "core.fsmonitor", "tools/watch")
+    gate = gates.gate(Person(*[Answer(choice="no")] * 4), mode="auto-edit")
     gate.place = replace(gate.place, named=Named(gates.project))
     plain = FileChange(path=str(gates.project / "tools/other"), change="created")
     watch = FileChange(path=str(gates.project / "tools/watch"), change="created")
