@@ -237,7 +237,7 @@ async def test_a_server_gets_named_variables_only(server, monkeypatch):
     one = await server("reaching", sandboxed=True, env={"NAMED": "yes"})
 
     async def variable(name):
-        return (await one.connection().call("variable", {"name": name}, print)).text
+        return (await one.connection().call("variable", {"path": name}, print)).text
 
     assert await variable("NAMED") == "yes"
     assert await variable("A_SECRET") == "(not set)"

@@ -17,6 +17,17 @@ WIDE = "tok-wide-56789"
 scopes = []
 
 
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "guarded", "version": "1"},
+    },
+    "tools/list": {"tools": [{"name": "open", "inputSchema": {"type": "object"}}]},
+    "tools/call": {"content": [{"type": "text", "text": "opened"}]},
+}
+
+
 async def resource(request):
     return JSONResponse({"resource": f"{HERE}/mcp", "authorization_servers": [HERE]})
 
@@ -68,21 +79,9 @@ async def mcp(request):
         return Response(status_code=403, headers={"WWW-Authenticate": why})
     if "id" not in asked:
         return Response(status_code=202)
-    answer = {"jsonrpc": "2.0", "id": asked["id"]}
-    match asked["method"]:
-        case "initialize":
-            answer["result"] = {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {"tools": {}},
-                "serverInfo": {"name": "guarded", "version": "1"},
-            }
-        case "tools/list":
-            answer["result"] = {"tools": [{"name": "open", "inputSchema": {"type": "object"}}]}
-        case "tools/call":
-            answer["result"] = {"content": [{"type": "text", "text": "opened"}]}
-        case _:
-            answer["error"] = {"code": -32601, "message": "no"}
-    return JSONResponse(answer)
+    result = RESULTS.get(asked["method"])
+    answer = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+    return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})
 
 
 app = Starlette(

@@ -5,43 +5,41 @@ import json
 import os
 import sys
 
-PATH = {"type": "object", "properties": {"path": {"type": "string"}}}
-NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
-TOOLS = [
-    {"name": "write", "description": "Writes a file.", "inputSchema": PATH},
-    {"name": "variable", "description": "Reads a variable.", "inputSchema": NAME},
-]
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+DESCRIBED = {"write": "Writes a file.", "variable": "Reads a variable."}
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "reaching", "version": "1"},
+    },
+    "tools/list": {
+        "tools": [
+            {"name": name, "description": text, "inputSchema": SCHEMA}
+            for name, text in DESCRIBED.items()
+        ]
+    },
+}
 
 
-def call(name, given):
+def call(name, path):
     if name == "variable":
-        return os.environ.get(given["name"], "(not set)"), False
+        return os.environ.get(path, "(not set)"), False
     try:
-        with open(given["path"], "w") as file:
+        with open(path, "w") as file:
             file.write("written")
     except OSError as error:
         return str(error), True
     return "done", False
 
 
-def answer(method, params):
-    if method == "initialize":
-        return {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": "reaching", "version": "1"},
-        }
-    if method == "tools/list":
-        return {"tools": TOOLS}
-    text, failed = call(params["name"], params["arguments"])
-    return {"content": [{"type": "text", "text": text}], "isError": failed}
-
-
 for line in sys.stdin:
     request = json.loads(line)
-    if request.get("method") in ("initialize", "tools/list", "tools/call"):
-        result = answer(request["method"], request.get("params", {}))
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
-    elif "id" in request:
-        fault = {"code": -32601, "message": "no"}
-        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": fault}), flush=True)
+    answer = {"error": {"code": -32601, "message": "no"}}
+    if request["method"] in RESULTS:
+        answer = {"result": RESULTS[request["method"]]}
+    elif request["method"] == "tools/call":
+        text, failed = call(request["params"]["name"], request["params"]["arguments"]["path"])
+        answer = {"result": {"content": [{"type": "text", "text": text}], "isError": failed}}
+    if "id" in request:
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}), flush=True)
