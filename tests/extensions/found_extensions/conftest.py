@@ -10,8 +10,8 @@ import pytest
 
 from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
-from kode.events import Event, TurnEnded
-from kode.extensions import found_extensions, trust
+from kode.events import Event, Notice, ToolFinished, TurnEnded
+from kode.extensions import found_extensions, review, trust
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.places import Surroundings, surroundings
 from kode.permissions.question import Ask
@@ -22,10 +22,25 @@ Open = Callable[..., Awaitable[Conversation]]
 
 @dataclass
 class World:
-    project: Path
-    home: Path
-    """`$KODE_HOME`."""
     user_home: Path
+    events: list[Event]
+    """What the conversations have reported."""
+
+    @property
+    def project(self) -> Path:
+        return self.user_home / "project"
+
+    @property
+    def home(self) -> Path:
+        return self.user_home / "kode-home"
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.text for event in self.events if isinstance(event, Notice)]
+
+    @property
+    def finished(self) -> list[ToolFinished]:
+        return [event for event in self.events if isinstance(event, ToolFinished)]
 
     def write(self, path: str, text: str, *, mode: int = 0o644) -> Path:
         """A file of the repository, or with `~/` of the home."""
@@ -35,35 +50,37 @@ class World:
         file.chmod(mode)
         return file
 
-    def around(self, below: str = "") -> Surroundings:
-        return surroundings(self.project / below, self.home, self.user_home)
+    def around(self) -> Surroundings:
+        return surroundings(self.project, self.home, self.user_home)
 
-    def find(self, below: str = "") -> FoundExtensions:
-        return found_extensions.find(self.around(below), trust.load(self.home, self.project))
+    def find(self, *, trust_project: bool = False) -> FoundExtensions:
+        approvals = trust.load(self.home, self.project, trust_project=trust_project)
+        return found_extensions.find(self.around(), approvals)
 
-    def approve(self) -> None:
-        """Says yes to all that is there now."""
-        trust.approve(self.home, self.project, self.find().items())
+    def approve(self, *, outside: bool = False) -> None:
+        """Says yes to all that is there now, also without a sandbox."""
+        items = review.find_items(self.home, self.project)
+        more = [trust.outside(item) for item in items] if outside else []
+        trust.approve(self.home, self.project, [*items, *more])
 
 
 async def play(
     opened: Open, *calls: dict[str, Any], **flags: Any
 ) -> tuple[Conversation, TurnEnded]:
     """A conversation whose model has made these calls in its only turn, and how that ended."""
-    conversation = await opened({"calls": [*calls]}, {"text": "done"}, **flags)
+    replies = [{"calls": [*calls]}] if calls else []
+    conversation = await opened(*replies, {"text": "done"}, {"text": "done"}, **flags)
     return conversation, await conversation.turn("work")
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    project = tmp_path / "project"
-    project.mkdir()
-    empty_repository(project)
-    return World(project=project.resolve(), home=tmp_path / "kode-home", user_home=tmp_path)
+def world(tmp_path: Path, events: list[Event]) -> World:
+    empty_repository(tmp_path / "project")
+    return World(user_home=tmp_path.resolve(), events=events)
 
 
 @pytest.fixture
-async def opened(world: World, events: list[Event]) -> Any:
+async def opened(world: World) -> Any:
     """Opens a conversation in the repository whose model says these replies."""
     made: list[Conversation] = []
 
@@ -85,7 +102,7 @@ async def opened(world: World, events: list[Event]) -> Any:
         }
         loaded = load_config(world.home, world.project, environ={}, flags=settings)
         conversation = await open_conversation(
-            Settings(loaded, emit=events.append, ask=ask, trust_project=trust_project),
+            Settings(loaded, emit=world.events.append, ask=ask, trust_project=trust_project),
             cwd=world.project,
         )
         made.append(conversation)

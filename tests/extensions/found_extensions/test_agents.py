@@ -9,7 +9,6 @@ import pytest
 from kode.cli.commands.subagent import open_child
 from kode.conversation import Conversation
 from kode.errors import UserError
-from kode.events import Event, ToolFinished
 from kode.extensions.found_extensions import in_use
 from kode.subagents.child import ChildPipes
 from tests.extensions.found_extensions.conftest import Open, World
@@ -97,7 +96,7 @@ async def test_a_definition_that_nobody_approved_is_not_used(world: World) -> No
 
 
 async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
-    world: World, opened: Open, events: list[Event]
+    world: World, opened: Open
 ) -> None:
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
     call = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "look", "agent": "x"}]}}
@@ -108,7 +107,7 @@ async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
     (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
     assert "- reviewer: Reviews a change." in spec.description
     assert "agent" in json.dumps(spec.parameters)
-    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    (finished,) = world.finished
     assert finished.text == "There is no agent 'x'. The agents are: reviewer."
 
 

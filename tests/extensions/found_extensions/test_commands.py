@@ -3,7 +3,6 @@
 import pytest
 
 from kode.conversation import Conversation
-from kode.events import Event, Notice, ToolFinished
 from kode.extensions.commands import pieces
 from kode.extensions.found_extensions import in_use
 from kode.messages import Text
@@ -81,9 +80,7 @@ async def test_its_commands_are_asked_about_like_any_other(world: World, opened:
     assert "fine\n[exit status 0]" in instructions
 
 
-async def test_its_limits_hold_even_where_the_mode_allows_all(
-    world: World, opened: Open, events: list[Event]
-) -> None:
+async def test_its_limits_hold_even_where_the_mode_allows_all(world: World, opened: Open) -> None:
     world.write(".claude/commands/look.md", "---\nallowed-tools: Bash(touch a:*)\n---\nLook @n.md")
     world.write("n.md", "what it attaches\n")
     world.approve()
@@ -105,7 +102,7 @@ async def test_its_limits_hold_even_where_the_mode_allows_all(
 
     assert "what it attaches" in instructions_of(conversation)
     assert {path.name for path in world.project.iterdir()} == {".git", ".claude", "a", "n.md"}
-    refused = [event.text for event in events if isinstance(event, ToolFinished) if event.refused]
+    refused = [event.text for event in world.finished if event.refused]
     assert len(refused) == 4, refused
     assert all("allows only shell(touch a:*)" in text for text in refused)
     await conversation.turn("and now?")
@@ -125,9 +122,7 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
     assert [denial.tool for denial in ended.denials] == ["write_file"]
 
 
-async def test_its_model_serves_its_turn_unless_it_is_unknown(
-    world: World, opened: Open, events: list[Event]
-) -> None:
+async def test_its_model_serves_its_turn_unless_it_is_unknown(world: World, opened: Open) -> None:
     world.write("~/.claude/commands/x.md", "---\nmodel: opus\n---\nDo it")
     conversation = await opened({"text": "done"})
     model = conversation.agent.provider.model
@@ -135,7 +130,7 @@ async def test_its_model_serves_its_turn_unless_it_is_unknown(
     await conversation.turn("/x")
 
     assert conversation.agent.provider.model == model
-    notices = [event.text for event in events if isinstance(event, Notice)]
+    notices = world.notices
     assert any("asks for opus, which kode does not know" in text for text in notices)
 
 

@@ -9,8 +9,6 @@ import pytest
 
 from kode.conversation import Conversation
 from kode.errors import UserError
-from kode.events import Event, Notice, ToolFinished
-from kode.extensions import trust
 from kode.messages import Text, calls_of, results_of
 from kode.permissions.question import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
@@ -42,21 +40,15 @@ def runs(conversation: Conversation) -> list[HookEntry]:
     return [entry for entry in conversation.session.entries if isinstance(entry, HookEntry)]
 
 
-def finished(events: list[Event]) -> list[ToolFinished]:
-    return [event for event in events if isinstance(event, ToolFinished)]
-
-
-async def test_a_hook_refuses_a_call_and_the_model_reads_why(
-    world: World, opened: Open, events: list[Event]
-) -> None:
+async def test_a_hook_refuses_a_call_and_the_model_reads_why(world: World, opened: Open) -> None:
     check = "grep -q /a.txt && { echo a.txt is generated >&2; exit 2; }; exit 0"
     hooks(world, ("PreToolUse", "Write|Edit", check))
     other = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b\n"}}
     conversation, ended = await play(opened, EDIT, other, mode="full")
 
     assert [path.name for path in world.project.glob("*.txt")] == ["b.txt"]
-    assert "a.txt is generated" in finished(events)[0].for_model
-    assert finished(events)[0].refused
+    assert "a.txt is generated" in world.finished[0].for_model
+    assert world.finished[0].refused
     assert [denial.tool for denial in ended.denials] == ["write_file"]
     assert [(run.event, run.outcome, run.exit_code) for run in runs(conversation)] == [
         ("PreToolUse", "deny", 2),
@@ -68,36 +60,45 @@ ALLOW = """echo '{"hookSpecificOutput": {"permissionDecision": "allow"}}'"""
 YES = """echo '{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'"""
 
 
+OTHER = """echo '{"hookSpecificOutput": {"decision":
+{"behavior": "allow", "updatedInput": {"file_path": "a.txt", "content": "b"}}}}'"""
+
+
 @pytest.mark.parametrize(
-    ("mode", "path", "deny", "done"),
+    ("event", "answer", "path", "flags", "end"),
     [
-        ("ask", "a.txt", [], True),
-        ("plan", "a.txt", [], False),
-        ("full", "a.txt", ["write_file"], False),
-        ("ask", "{home}/x", [], False),
+        ("PreToolUse", ALLOW, "a.txt", {}, "done"),
+        ("PreToolUse", ALLOW, "a.txt", {"mode": "plan"}, "refused"),
+        ("PreToolUse", ALLOW, "a.txt", {"mode": "full", "permissions.deny": ["edit"]}, "refused"),
+        ("PreToolUse", ALLOW, "../kode-home/x", {}, "refused"),
+        ("PermissionRequest", YES, "a.txt", {}, "done"),
+        ("PermissionRequest", YES, ".git/x", {}, "asked"),
+        # A hook at a question cannot change the call.
+        ("PermissionRequest", OTHER, "a.txt", {}, "refused"),
     ],
 )
-async def test_a_hook_allows_only_what_a_rule_could(
-    world: World, opened: Open, mode: str, path: str, deny: list[str], done: bool
+async def test_a_hook_allows_only_what_a_saved_rule_could(
+    world: World, opened: Open, event: str, answer: str, path: str, flags: dict[str, Any], end: str
 ) -> None:
-    hooks(world, ("PreToolUse", "*", ALLOW))
-    path = path.replace("{home}", str(world.home))
+    hooks(world, (event, "Write", answer))
+    person = Person("no")
     call = {"name": "write_file", "arguments": {"path": path, "content": "x"}}
-    await play(opened, call, mode=mode, **{"permissions.deny": deny})
+    await play(opened, call, ask=person, **flags)
 
-    assert (world.project / path).exists() is done
+    assert bool(person.asked) is (end == "asked")
+    assert (world.project / path).exists() is (end == "done")
 
 
 @pytest.mark.parametrize("command", ["exit 1", "no-such-program-here", "sleep 60", "echo '{'"])
 @pytest.mark.slow
 async def test_a_guard_that_fails_lets_nothing_pass(
-    world: World, opened: Open, events: list[Event], command: str
+    world: World, opened: Open, command: str
 ) -> None:
     hooks(world, ("PreToolUse", "*", command), guard=True, timeout=1)
     await play(opened, EDIT, mode="full")
 
     assert not (world.project / "a.txt").exists()
-    assert "the action is blocked" in finished(events)[0].for_model
+    assert "the action is blocked" in world.finished[0].for_model
 
 
 async def test_hook_context_reaches_the_model_with_its_subject(world: World, opened: Open) -> None:
@@ -172,9 +173,7 @@ async def test_a_hook_over_a_marked_sessions_file_marks_its_own(
 
 
 @needs("bwrap")
-async def test_a_repositorys_hook_allows_nothing(
-    world: World, opened: Open, events: list[Event]
-) -> None:
+async def test_a_repositorys_hook_allows_nothing(world: World, opened: Open) -> None:
     given = (("PreToolUse", "*", ALLOW), ("PermissionRequest", "*", YES))
     hooks(world, *given, file=".claude/settings.json")
     world.approve()
@@ -183,17 +182,7 @@ async def test_a_repositorys_hook_allows_nothing(
 
     assert len(person.asked) == 1
     assert not (world.project / "a.txt").exists()
-    assert sum("cannot" in one.text for one in events if isinstance(one, Notice)) == 2
-
-
-async def test_a_hook_answers_only_questions_a_saved_rule_could(world: World, opened: Open) -> None:
-    hooks(world, ("PermissionRequest", "Write|Bash", YES))
-    person = Person("no")
-    gone = {"name": "shell", "arguments": {"command": "rm -rf .git"}}
-    await play(opened, EDIT, gone, ask=person)
-
-    assert [question.subject for question in person.asked] == ["rm -rf .git"]
-    assert (world.project / "a.txt").exists()
+    assert sum("cannot" in notice for notice in world.notices) == 2
 
 
 async def test_hooks_see_the_ends_of_sessions_and_compactions(world: World, opened: Open) -> None:
@@ -232,13 +221,13 @@ async def test_a_hook_has_no_keys_no_network_and_no_home(
 
 @needs("bwrap")
 async def test_a_hooks_changes_after_a_call_are_decided_like_commands(
-    world: World, opened: Open, events: list[Event]
+    world: World, opened: Open
 ) -> None:
     hooks(world, ("PostToolUse", "Write", "tr a-z A-Z < a.txt > b.txt"))
     conversation, _ = await play(opened, EDIT, mode="auto-edit")
 
     assert (world.project / "b.txt").read_text() == "A\n"
-    assert "[It changed b.txt (new).]" in finished(events)[0].for_model
+    assert "[It changed b.txt (new).]" in world.finished[0].for_model
     await conversation.undo()
     assert not (world.project / "b.txt").exists()
 
@@ -287,18 +276,16 @@ print(json.dumps({{"hookSpecificOutput": {{"hookEventName": "PreToolUse",
 '"""
 
 
-async def test_a_call_becomes_what_a_hook_makes_of_it(
-    world: World, opened: Open, events: list[Event]
-) -> None:
+async def test_a_call_becomes_what_a_hook_makes_of_it(world: World, opened: Open) -> None:
     timed = 'if "command" in given: given["command"] = "time -p " + given["command"]'
     hooks(world, ("PreToolUse", "*", rewriting(timed)))
     conversation, _ = await play(opened, LIST, EDIT, mode="ask")
 
-    listed, edited = finished(events)
+    listed, edited = world.finished
     assert listed.subject == "time -p echo one"
     assert "real" in listed.text
     assert "instead of `echo one`" in listed.for_model
-    assert any("instead of `echo one`" in one.text for one in events if isinstance(one, Notice))
+    assert any("instead of `echo one`" in notice for notice in world.notices)
     assert not edited.is_error
     changed, unchanged = [run.updated_input for run in runs(conversation)]
     assert changed is not None
@@ -311,7 +298,7 @@ async def test_a_call_becomes_what_a_hook_makes_of_it(
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
 async def test_a_changed_call_loses_the_rule_of_the_old_one(
-    world: World, opened: Open, events: list[Event], mode: str
+    world: World, opened: Open, mode: str
 ) -> None:
     world.write("kept.txt", "kept\n")
     hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "rm kept.txt"', "")))
@@ -341,30 +328,19 @@ async def test_a_hook_has_the_person_asked_about_its_change(world: World, opened
     ],
 )
 async def test_a_late_or_unusable_change_refuses_the_call(
-    world: World, opened: Open, events: list[Event], first: str, made: str, said: str
+    world: World, opened: Open, first: str, made: str, said: str
 ) -> None:
     before = [("PreToolUse", "Bash", first)] if first else []
     hooks(world, *before, ("PreToolUse", "Bash|shell", rewriting(made)))
     await play(opened, LIST, mode="full")
 
-    assert finished(events)[0].is_error
-    assert said in finished(events)[0].text
-
-
-async def test_a_hook_at_a_question_cannot_change_the_call(world: World, opened: Open) -> None:
-    answer = {"behavior": "allow", "updatedInput": {"file_path": "b.txt", "content": "b"}}
-    said = json.dumps({"hookSpecificOutput": {"decision": answer}})
-    hooks(world, ("PermissionRequest", "Write", f"echo '{said}'"))
-    person = Person("once")
-    _, ended = await play(opened, EDIT, mode="ask", ask=person)
-
-    assert (len(ended.denials), person.asked) == (1, [])
-    assert list(world.project.glob("*.txt")) == []
+    assert world.finished[0].is_error
+    assert said in world.finished[0].text
 
 
 @needs("bwrap")
 async def test_effects_that_a_hook_has_in_vain_are_named_once(
-    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = world.user_home / "home"
     (home / "logs").mkdir(parents=True)
@@ -374,7 +350,7 @@ async def test_effects_that_a_hook_has_in_vain_are_named_once(
     world.approve()
     await play(opened, LIST, LIST, mode="full")
 
-    said = [one.text for one in events if isinstance(one, Notice) and "no effect" in one.text]
+    said = [notice for notice in world.notices if "no effect" in notice]
     assert len(said) == 1
     assert not (world.project / "log.txt").exists()
     for part in (f"{home}/logs/a.log", "192.0.2.1:443", "log.txt", "--outside"):
@@ -389,9 +365,7 @@ async def test_a_hook_that_changes_stays_in_the_sandbox_again(
     made = world.user_home / "made"
     command = f"echo x > {made}"
     hooks(world, ("PreToolUse", "Bash", command), file=".claude/settings.json")
-    world.approve()
-    outside = [trust.outside(item) for item in world.find().items()]
-    trust.approve(world.home, world.project, outside)
+    world.approve(outside=True)
     await play(opened, LIST, mode="full")
     assert made.exists()
 

@@ -22,7 +22,6 @@ FILES = {
 @pytest.fixture
 def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.chdir(world.project)
-    monkeypatch.setenv("KODE_HOME", str(world.home))
     return world
 
 

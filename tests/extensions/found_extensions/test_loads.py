@@ -113,8 +113,8 @@ async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World) -> Non
     world.write("start", f". ./env.sh\nexec {PLAIN_PYTHON} real.py\n")
     command = {"command": "sh", "args": ["start"]}
     world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
+    world.approve()
     (entry,) = mcp_config.find_servers(world.home, world.project).entries
-    trust.approve(world.home, world.project, [entry.item])
     open_entry = opener(workplace(world.project, home=world.home), sandboxed=True)
 
     async def starts() -> bool:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.events import Event, ToolFinished
 from kode.extensions.found_extensions import in_use
 from kode.extensions.places import Place
 from kode.extensions.skills import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
@@ -85,9 +84,7 @@ def test_the_catalogue_stays_within_its_share_of_the_window(
     assert len(section.encode()) <= window * CATALOGUE_SHARE * CHARS_PER_TOKEN
 
 
-async def test_the_model_is_shown_names_and_loads_a_body(
-    world: World, opened: Open, events: list[Event]
-) -> None:
+async def test_the_model_is_shown_names_and_loads_a_body(world: World, opened: Open) -> None:
     world.write("~/.claude/skills/pdf/SKILL.md", PDF)
     world.write("~/.claude/skills/pdf/reference.md", "all about it\n")
     world.write("~/.claude/secret.md", "hidden\n")
@@ -106,7 +103,7 @@ async def test_the_model_is_shown_names_and_loads_a_body(
 
 
 async def test_a_skill_that_changes_during_the_session_gives_nothing_more(
-    world: World, opened: Open, events: list[Event]
+    world: World, opened: Open
 ) -> None:
     file = world.write(".claude/skills/pdf/SKILL.md", PDF)
     world.approve()
@@ -117,7 +114,7 @@ async def test_a_skill_that_changes_during_the_session_gives_nothing_more(
 
     await conversation.turn("read it")
 
-    (finished,) = [event for event in events if isinstance(event, ToolFinished)]
+    (finished,) = world.finished
     assert finished.is_error
     assert "has changed since this session began" in finished.text
     assert "evil" not in finished.text

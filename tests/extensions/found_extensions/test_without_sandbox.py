@@ -2,19 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Iterable
 from unittest.mock import Mock
 
 import pytest
 
 from kode.conversation import Conversation
 from kode.errors import SandboxUnknownError
-from kode.events import Event, Notice
-from kode.extensions import mcp_config, trust
 from kode.sandbox.trial import Support
 from tests.extensions.conftest import SERVERS
 from tests.extensions.found_extensions.conftest import Open, World, play
-from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, finished, hooks, runs
+from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, hooks, runs
 from tests.needs import PLAIN_PYTHON
 
 OFF = {"sandbox.enabled": False}
@@ -28,23 +25,14 @@ def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def bring_hook(world: World, event: str = "PreToolUse", *, outside: bool = False) -> None:
     hooks(world, (event, "*", "touch ../judged"), file=".claude/settings.json")
-    world.approve()
-    if outside:
-        approve_outside(world, world.find().items())
+    world.approve(outside=outside)
 
 
 def bring_server(world: World, *, outside: bool) -> None:
     script = shutil.copy(SERVERS / "reaching.py", world.project)
     command = {"command": PLAIN_PYTHON, "args": [str(script)]}
     world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
-    items = [entry.item for entry in mcp_config.find_servers(world.home, world.project).entries]
-    trust.approve(world.home, world.project, items)
-    if outside:
-        approve_outside(world, items)
-
-
-def approve_outside(world: World, items: Iterable[trust.Item]) -> None:
-    trust.approve(world.home, world.project, [trust.outside(item) for item in items])
+    world.approve(outside=outside)
 
 
 def server_runs(talk: Conversation) -> bool:
@@ -54,7 +42,7 @@ def server_runs(talk: Conversation) -> bool:
 
 @pytest.mark.parametrize("fault", ["none", "unknown", "cannot be made"])
 async def test_a_guard_that_cannot_judge_blocks_the_call(
-    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch, fault: str
+    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     sandbox = "kode.sandbox.sandbox.Sandbox"
     if fault == "unknown":
@@ -68,7 +56,7 @@ async def test_a_guard_that_cannot_judge_blocks_the_call(
     assert not (world.project / "a.txt").exists()
     assert not (world.user_home / "judged").exists()
     assert [run.outcome for run in runs(talk)] == ["deny"]
-    assert finished(events)[0].is_error
+    assert world.finished[0].is_error
 
 
 async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
@@ -93,13 +81,13 @@ async def test_a_hook_runs_once_a_person_has_approved_that(
 @pytest.mark.parametrize("flags", [{}, OFF])
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_server_starts_once_a_person_has_approved_that(
-    world: World, opened: Open, events: list[Event], flags: dict[str, bool], approved: bool
+    world: World, opened: Open, flags: dict[str, bool], approved: bool
 ) -> None:
     bring_server(world, outside=approved)
     talk = await opened(DONE, **flags)
     await talk.turn("hello")
     assert server_runs(talk) is approved
-    said = [event.text for event in events if isinstance(event, Notice)]
+    said = world.notices
     assert any("extensions approve one --outside" in text for text in said) is not approved
 
 

@@ -1,0 +1,71 @@
+"""Settings of other agents make a session stricter, and never looser."""
+
+import json
+from typing import Any
+
+import pytest
+
+from kode.config.load import load_config
+from kode.errors import ConfigError
+from tests.extensions.found_extensions.conftest import Open, World, play
+
+ASKED = {"name": "shell", "arguments": {"command": "touch made.txt"}}
+NAMED = json.dumps(
+    {"permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash(rm:*)"]}, "hooks": {"Stop": []}}
+)
+
+
+def settings(world: World, where: str = ".claude/settings.json", **given: Any) -> None:
+    world.write(where, json.dumps(given))
+
+
+WHERE = [".claude/settings.json", ".claude/settings.local.json", "~/.claude/settings.json"]
+
+
+@pytest.mark.parametrize("where", [*WHERE, "--settings"])
+async def test_their_denials_count_at_once(world: World, opened: Open, where: str) -> None:
+    flags = {"settings": NAMED} if where == "--settings" else {}
+    if not flags:
+        settings(world, where, permissions={"deny": ["Bash(touch:*)"]})
+    conversation, ended = await play(opened, ASKED, mode="full", **flags)
+
+    assert [denial.subject for denial in ended.denials] == ["touch made.txt"]
+    assert not (world.project / "made.txt").exists()
+    if flags:
+        assert conversation.config.permissions.allow == ()
+        assert any("allow" in notice and "hooks" in notice for notice in world.notices)
+
+
+async def test_their_allowances_count_for_nothing_and_are_named(world: World, opened: Open) -> None:
+    allowed = {"allow": ["Bash(touch:*)"], "defaultMode": "bypassPermissions"}
+    settings(world, model="opus", permissions=allowed)
+    conversation, _ = await play(opened, ASKED, mode="ask", **{"sandbox.enabled": False})
+    await conversation.turn("two")
+
+    assert not (world.project / "made.txt").exists()
+    (said,) = [notice for notice in world.notices if "defaultMode" in notice]
+    assert "model" in said
+    assert conversation.gate.mode == "ask"
+
+
+async def test_a_file_that_links_out_is_a_fault(world: World, opened: Open) -> None:
+    outside = world.write("~/elsewhere.json", json.dumps({"permissions": {"allow": ["Bash"]}}))
+    world.write(".claude/empty", "")
+    (world.project / ".claude/settings.json").symlink_to(outside)
+    await play(opened)
+
+    assert any("links out" in notice for notice in world.notices)
+
+
+@pytest.mark.parametrize("named", ["{", "[]", "missing.json", ".", '{"permissions"'])
+def test_unreadable_named_settings_are_a_fault(world: World, named: str) -> None:
+    with pytest.raises(ConfigError, match="--settings"):
+        load_config(world.home, world.project, environ={}, flags={"settings": named})
+
+
+def test_named_settings_may_be_a_file(world: World) -> None:
+    settings(world, "deny.json", permissions={"ask": ["Read(a.txt)"]})
+
+    loaded = load_config(world.home, world.project, environ={}, flags={"settings": "deny.json"})
+
+    assert loaded.config.permissions.ask == ("read(a.txt)",)
