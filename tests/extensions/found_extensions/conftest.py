@@ -65,12 +65,12 @@ class World:
 
 
 async def play(
-    opened: Open, *calls: dict[str, Any], **flags: Any
+    opened: Open, *calls: dict[str, Any], message: str = "work", **flags: Any
 ) -> tuple[Conversation, TurnEnded]:
     """A conversation whose model has made these calls in its only turn, and how that ended."""
     replies = [{"calls": [*calls]}] if calls else []
     conversation = await opened(*replies, {"text": "done"}, {"text": "done"}, **flags)
-    return conversation, await conversation.turn("work")
+    return conversation, await conversation.turn(message)
 
 
 @pytest.fixture

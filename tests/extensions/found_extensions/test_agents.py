@@ -1,7 +1,8 @@
 """Definitions of agents: found, offered to the model, and what a subagent is then made of."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.extensions.found_extensions import in_use
 from kode.subagents.child import ChildPipes
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 from tests.tables import for_each
 
@@ -62,18 +63,22 @@ def test_a_definition_has_its_effort_or_a_reason(
     assert bool(found.problems.get("agents")) is bool(reason)
 
 
-async def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:
-    script = world.user_home / "child.json"
-    script.write_text(json.dumps(replies))
+@asynccontextmanager
+async def child(
+    world: World, *flags: str, replies: Sequence[Any] = (DONE,)
+) -> AsyncIterator[Conversation]:
+    script = world.write("~/child.json", json.dumps(replies))
     flags = ("--provider", "scripted", "--script", str(script), "--cwd", str(world.project), *flags)
     turn = await open_child(("--goal", "look", "--quiet", *flags), ChildPipes(lambda: None))
-    return turn.conversation
+    try:
+        yield turn.conversation
+    finally:
+        await turn.conversation.close()
 
 
 async def test_a_subagent_works_by_its_definition(world: World) -> None:
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
-    conversation = await child(world, "--agent", "reviewer", "--permission-mode", "full")
-    try:
+    async with child(world, "--agent", "reviewer", "--permission-mode", "full") as conversation:
         await conversation.start()
 
         names = [spec.name for spec in conversation.context.specs]
@@ -81,18 +86,18 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
         assert conversation.session.system.endswith("You review. Be strict.")
         assert conversation.gate.mode == "plan"
         assert conversation.agent.provider.model != "opus"
-    finally:
-        await conversation.close()
 
 
 async def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
     world.write(".claude/agents/reviewer.md", REVIEWER)
 
-    with pytest.raises(UserError, match="extensions approve reviewer"):
-        await child(world, "--agent", "reviewer")
-
-    with pytest.raises(UserError, match="No agent 'other' may be used here, only: none"):
-        await child(world, "--agent", "other")
+    for name, said in (
+        ("reviewer", "extensions approve reviewer"),
+        ("other", "No agent 'other' may be used here, only: none"),
+    ):
+        with pytest.raises(UserError, match=said):
+            async with child(world, "--agent", name):
+                pass
 
 
 async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
@@ -100,9 +105,7 @@ async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
 ) -> None:
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
     call = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "look", "agent": "x"}]}}
-    conversation = await opened({"calls": [call]}, {"text": "done"}, mode="full")
-
-    await conversation.turn("review it")
+    conversation, _ = await play(opened, call, mode="full")
 
     (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
     assert "- reviewer: Reviews a change." in spec.description
@@ -115,12 +118,9 @@ async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a"}}
     hooks(world, ("PreToolUse", "Write", "exit 2"), ("SubagentStop", "general-purpose", "exit 2"))
     replies = [{"calls": [call]}, *[DONE] * 9]
-    conversation = await child(world, "--permission-mode", "full", replies=replies)
-    try:
+    async with child(world, "--permission-mode", "full", replies=replies) as conversation:
         ended = await conversation.turn("write")
 
         assert not (world.project / "a.txt").exists()
         assert [denial.tool for denial in ended.denials] == ["write_file"]
         assert [run.event for run in runs(conversation)][:2] == ["PreToolUse", "SubagentStop"]
-    finally:
-        await conversation.close()

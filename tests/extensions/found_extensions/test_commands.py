@@ -7,7 +7,7 @@ from kode.extensions.commands import pieces
 from kode.extensions.found_extensions import in_use
 from kode.messages import Text
 from tests.extensions.conftest import Person
-from tests.extensions.found_extensions.conftest import Open, World
+from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.tables import for_each
 
 
@@ -56,9 +56,7 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
     world.write("~/.claude/commands/git/fix.md", "Fix $1 as in @notes.md, not @no.md, @.env")
     world.write(".env", "TOKEN=abcdef\n")
     world.write("notes.md", "Be brief.\n")
-    conversation = await opened({"text": "done"})
-
-    await conversation.turn("/fix 12")
+    conversation, _ = await play(opened, message="/fix 12")
 
     instructions = instructions_of(conversation)
     assert "Fix 12 as in @notes.md, not @no.md, @.env" in instructions
@@ -70,9 +68,7 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
 async def test_its_commands_are_asked_about_like_any_other(world: World, opened: Open) -> None:
     world.write("~/.claude/commands/send.md", "Sent: !`git push origin` !`echo fine`")
     person = Person("no")
-    conversation = await opened({"text": "done"}, ask=person)
-
-    await conversation.turn("/send")
+    conversation, _ = await play(opened, message="/send", ask=person)
 
     assert [question.subject for question in person.asked] == ["git push origin"]
     instructions = instructions_of(conversation)
@@ -90,14 +86,9 @@ async def test_its_limits_hold_even_where_the_mode_allows_all(world: World, open
     both = {"name": "shell", "arguments": {"command": "touch a && touch d"}}
     read = {"name": "shell", "arguments": {"command": "git status && ls"}}
     its_own = {"name": "shell", "arguments": {"command": "touch a"}}
-    conversation = await opened(
-        {"calls": [edit, look, other, both, its_own, read]},
-        {"text": "done"},
-        {"calls": [edit]},
-        {"text": "done"},
-        mode="full",
-    )
-
+    calls = [edit, look, other, both, its_own, read]
+    replies = [{"calls": calls}, {"text": "done"}, {"calls": [edit]}, {"text": "done"}]
+    conversation = await opened(*replies, mode="full")
     await conversation.turn("/look")
 
     assert "what it attaches" in instructions_of(conversation)
@@ -114,9 +105,7 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
 ) -> None:
     world.write("~/.claude/commands/write.md", "---\nallowed-tools: Write, Bash\n---\nWrite")
     edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
-    conversation = await opened({"calls": [edit]}, {"text": "done"}, mode="ask")
-
-    ended = await conversation.turn("/write")
+    _, ended = await play(opened, edit, mode="ask", message="/write")
 
     assert not (world.project / "b.txt").exists()
     assert [denial.tool for denial in ended.denials] == ["write_file"]
@@ -124,14 +113,10 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
 
 async def test_its_model_serves_its_turn_unless_it_is_unknown(world: World, opened: Open) -> None:
     world.write("~/.claude/commands/x.md", "---\nmodel: opus\n---\nDo it")
-    conversation = await opened({"text": "done"})
-    model = conversation.agent.provider.model
+    conversation, _ = await play(opened, message="/x")
 
-    await conversation.turn("/x")
-
-    assert conversation.agent.provider.model == model
-    notices = world.notices
-    assert any("asks for opus, which kode does not know" in text for text in notices)
+    assert conversation.agent.provider.model == conversation.config.model
+    assert any("asks for opus, which kode does not know" in text for text in world.notices)
 
 
 @pytest.mark.parametrize("kind", ["commands", "agents"])

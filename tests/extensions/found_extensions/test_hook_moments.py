@@ -208,9 +208,7 @@ async def test_a_hook_has_no_keys_no_network_and_no_home(
     world.write("~/.ssh/id_ed25519", "private\n")
     look = "env; cat ~/.ssh/id_ed25519; cat /proc/net/dev; pwd; echo $CLAUDE_PROJECT_DIR"
     hooks(world, ("UserPromptSubmit", "", look))
-    conversation = await opened(DONE)
-
-    await conversation.turn("hello")
+    conversation, _ = await play(opened)
 
     said = str(conversation.session.messages[0].parts)
     assert "sk-not-for-hooks" not in said
@@ -256,7 +254,6 @@ async def test_a_question_is_announced_without_waiting_for_it(world: World, open
         return Answer(choice="once")
 
     conversation = await opened({"calls": [EDIT]}, DONE, ask=ask)
-
     await conversation.turn("write")
 
     assert seen == [0]

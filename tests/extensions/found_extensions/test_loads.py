@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,22 +21,23 @@ SETTINGS = ".claude/settings.json"
 READ = {"name": "list_files", "arguments": {"path": "."}}
 
 
-def bring(world: World, way: str) -> Path:
-    """A hook that runs code of another file in one of four ways; returns that file."""
-    command, name, text = {
-        "target": ("make hook", "Makefile", "hook:\n\t@true\n"),
-        "sourced": (". scripts/rules.sh", "scripts/rules.sh", "true\n"),
-        "imported": ("python3 scripts/check.py", "scripts/policy.py", "allowed = True\n"),
-        "named": ("sh scripts/check.sh", "scripts/check.sh", "true\n"),
-    }[way]
-    world.write("scripts/check.py", "import policy\n")
-    if way == "sourced":
-        command = "sh run-checks"
-        world.write("run-checks", ". ./scripts/rules.sh\n")
-    file = world.write(name, text)
-    hooks(world, ("PreToolUse", "*", command), file=SETTINGS)
+FILES = {
+    "Makefile": "hook:\n\t@true\nlint:\n\t@cat a.txt\n",
+    "run-checks": ". ./scripts/rules.sh\n",
+    "scripts/rules.sh": "true\n",
+    "scripts/check.py": "import policy, colorsys\n",
+    "scripts/policy.py": "allowed = True\n",
+    "scripts/check.sh": "true\n",
+    "read.py": "import json, sys; open(json.load(sys.stdin)['tool_input']['path']).read()\n",
+    "a.txt": "1\n",
+}
+
+
+def bring(world: World, command: str, event: str = "PreToolUse") -> None:
+    for name, text in FILES.items():
+        world.write(name, text)
+    hooks(world, (event, "*", command), file=SETTINGS)
     world.approve()
-    return file
 
 
 async def outcomes(talk: Conversation) -> list[str]:
@@ -46,36 +45,35 @@ async def outcomes(talk: Conversation) -> list[str]:
     return [run.outcome for run in runs(talk)]
 
 
-def with_calls(count: int) -> list[dict[str, Any]]:
-    return [*({"calls": [READ]} for _ in range(count)), DONE]
+LOOK = ({"calls": [READ]}, DONE)
 
 
-@pytest.mark.parametrize("way", ["target", "sourced", "imported", "named"])
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        ("make hook", "Makefile"),
+        ("sh run-checks", "scripts/rules.sh"),
+        ("python3 scripts/check.py", "scripts/policy.py"),
+        ("sh scripts/check.sh", "scripts/check.sh"),
+    ],
+)
 async def test_a_change_of_what_a_hook_loads_blocks_it(
-    world: World, opened: Open, way: str
+    world: World, opened: Open, command: str, file: str
 ) -> None:
-    file = bring(world, way)
-    talk = await opened(*with_calls(1), *with_calls(1))
+    bring(world, command)
+    talk, early = await opened(*LOOK, *LOOK), await opened(*LOOK)
+    await early.start()
     assert await outcomes(talk) == [""]
-    file.write_text(file.read_text() + "\n# changed\n")
+    world.write(file, f"{FILES[file]}\n# changed\n")
+    for changed in (early, await opened(*LOOK)):
+        assert await outcomes(changed) == ["deny"]
     assert await outcomes(talk) == ["", "deny"]
     assert world.find().hooks[0].standing == "changed"
-    assert await outcomes(await opened(*with_calls(1))) == ["deny"]
-
-
-async def test_a_change_before_the_first_run_counts(world: World, opened: Open) -> None:
-    file = bring(world, "imported")
-    talk = await opened(*with_calls(1))
-    await talk.start()
-    file.write_text("allowed = False\n")
-    assert await outcomes(talk) == ["deny"]
 
 
 async def test_a_module_that_hides_another_counts(world: World, opened: Open) -> None:
-    bring(world, "imported")
-    world.write("scripts/check.py", "import policy, colorsys\n")
-    world.approve()
-    talk = await opened(*with_calls(1), *with_calls(1), *with_calls(1))
+    bring(world, "python3 scripts/check.py")
+    talk = await opened(*LOOK, *LOOK, *LOOK)
     assert await outcomes(talk) == [""]
     file = world.write("scripts/colorsys.py", "\n")
     assert await outcomes(talk) == ["", "deny"]
@@ -83,27 +81,18 @@ async def test_a_module_that_hides_another_counts(world: World, opened: Open) ->
     assert await outcomes(talk) == ["", "deny", ""]
 
 
-async def test_the_files_a_call_is_about_are_no_pins(world: World, opened: Open) -> None:
-    world.write("a.txt", "1\n")
-    read = "import json, sys; open(json.load(sys.stdin)['tool_input']['path']).read()\n"
-    world.write("check.py", f"try:\n  {read}except OSError:\n  pass\n")
-    hooks(world, ("PreToolUse", "*", "python3 check.py"), file=SETTINGS)
-    world.approve()
-    call = {"name": "list_files", "arguments": {"path": "a.txt"}}
-    talk = await opened({"calls": [call]}, DONE, {"calls": [call]}, DONE)
+@pytest.mark.parametrize(
+    ("event", "command", "path"),
+    [("PreToolUse", "python3 read.py", "a.txt"), ("PostToolUse", "make lint", ".")],
+)
+async def test_the_files_that_a_hook_judges_are_no_pins(
+    world: World, opened: Open, event: str, command: str, path: str
+) -> None:
+    bring(world, command, event)
+    call = {"calls": [{"name": "list_files", "arguments": {"path": path}}]}
+    talk = await opened(call, DONE, call, DONE)
     assert await outcomes(talk) == [""]
     world.write("a.txt", "2\n")
-    assert await outcomes(talk) == ["", ""]
-
-
-async def test_other_hooks_may_read_what_changes(world: World, opened: Open) -> None:
-    world.write("Makefile", "lint:\n\t@cat src.py\n")
-    world.write("src.py", "1\n")
-    hooks(world, ("PostToolUse", "*", "make lint"), file=SETTINGS)
-    world.approve()
-    talk = await opened(*with_calls(1), *with_calls(1))
-    assert await outcomes(talk) == [""]
-    world.write("src.py", "2\n")
     assert await outcomes(talk) == ["", ""]
 
 
