@@ -1,6 +1,5 @@
 """Servers of their own for the tests of extensions: started for real, outside of any sandbox."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, opener
 from kode.permissions.question import Answer, Question
 from kode.tool import ToolContext
-from tests.needs import PLAIN_PYTHON
 from tests.workplaces import workplace
 
 SERVERS = Path(__file__).parent / "servers"
@@ -65,15 +63,11 @@ async def server(home, project, place):
     """Starts `servers/NAME.py` with words for it, as an entry of the project."""
     started = []
 
-    async def start(name, *words, emit=silent, elicit=None, sandboxed=False, **values):
-        script, python = SERVERS / f"{name}.py", sys.executable
-        if sandboxed:  # which hides other folders for temporary files than the project
-            script, python = Path(shutil.copy(script, project)), PLAIN_PYTHON
-        command = {"command": python, "args": [str(script), *words]}
-        entry = an_entry(project, name, **command, **values)
-        if not sandboxed:
-            trust.approve(home, project, [trust.outside(entry.item)])
-        open_entry = opener(place, sandboxed=sandboxed, elicit=elicit)
+    async def start(name, *words, emit=silent, **values):
+        args = [str(SERVERS / f"{name}.py"), *words]
+        entry = an_entry(project, name, command=sys.executable, args=args, **values)
+        trust.approve(home, project, [trust.outside(entry.item)])
+        open_entry = opener(place, sandboxed=False)
         one = McpServer(entry=entry, home=home, open=open_entry, emit=emit)
         one.start()
         started.append(one)

@@ -129,17 +129,6 @@ async def test_names_and_descriptions_mislead_nobody(server):
     assert "Reads.\\u202e \\u200b" in tools[0].description
 
 
-async def test_a_stopped_server_leaves_no_process_behind(server):
-    one = await server("hostile", "hang-at-tools/call")
-    process = one._life
-    calling = asyncio.ensure_future(one.connection().call("read", {}, print))
-    await asyncio.sleep(0)
-    await one.stop()
-    with pytest.raises(ServerError):
-        await calling
-    assert process.done()
-
-
 async def test_an_odd_tool_or_prompt_does_not_remove_its_server(server, context):
     notices = []
 

@@ -16,8 +16,7 @@ from kode.extensions import review, trust
 from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Content, Definition, Entry, Offering
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.session import Extensions, pair_of, tools_of
-from tests.extensions.conftest import an_entry
+from kode.extensions.session import Extensions, tools_of
 from tests.pictures import png
 
 PNG = png()
@@ -27,8 +26,8 @@ SCHEMA = {"type": "object", "properties": {}}
 class Fake:
     """A connection to a server that says what it is given."""
 
-    def __init__(self, names=("read",), text="ok", description="Does it."):
-        self.names, self.text, self.description = names, text, description
+    def __init__(self, names=("read",), description="Does it."):
+        self.names, self.description = names, description
         self.called = []
         self.left_out = ()
         self.news, self.closed = asyncio.Event(), asyncio.Future()
@@ -45,35 +44,13 @@ class Fake:
 
     async def call(self, tool, arguments, report):
         self.called.append((tool, dict(arguments)))
-        return Content(text=self.text)
+        return Content(text="ok")
 
     async def read(self, uri):
         return Content(text=f"the text of {uri}")
 
     async def prompt(self, name, arguments):
         return Content(text=f"{name} {arguments}")
-
-
-@pytest.fixture
-async def serve(home, project):
-    """A running server of a name with a connection."""
-    started = []
-
-    async def start(name, connection):
-        @asynccontextmanager
-        async def open_entry(entry):
-            yield connection
-
-        entry = an_entry(project, name, command="x")
-        server = McpServer(entry=entry, home=home, open=open_entry, emit=silent)
-        server.start()
-        started.append(server)
-        await server.settled.wait()
-        return server
-
-    yield start
-    for server in started:
-        await server.stop()
 
 
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=6, unique=True))
@@ -85,30 +62,6 @@ def test_names_are_what_every_provider_takes_and_each_its_own(names):
     assert len(set(made)) == len(names)
     assert all(len(name) <= 64 and name.isascii() for name in made)
     assert all(name.replace("_", "").replace("-", "").isalnum() for name in made)
-
-
-async def test_the_pair_finds_and_calls_what_any_server_has(serve, context):
-    issues = Fake(names=("get_issue",), description="Fetches an issue of the tracker.")
-    files = Fake(names=("list_folder",), description="Lists a folder.")
-    servers = [await serve("tracker", issues), await serve("disk", files)]
-    search, use = pair_of(servers)
-
-    found = await search.run(context, {"query": "an issue"})
-    assert found.text.startswith("tracker:get_issue")
-    assert "tracker" in found.untrusted
-
-    given = {"server": "tracker", "tool": "get_issue", "arguments": {"id": 1}}
-    assert use.target(given) == "tracker:get_issue"
-    assert (await use.run(context, given)).text == "ok"
-    assert issues.called == [("get_issue", {"id": 1})]
-
-    with pytest.raises(ToolError, match="It has: get_issue"):
-        await use.run(context, {"server": "tracker", "tool": "other", "arguments": {}})
-    with pytest.raises(ToolError, match="The servers are: tracker, disk"):
-        await use.run(context, {"server": "web", "tool": "other", "arguments": {}})
-
-
-# ── a session ────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -145,26 +98,35 @@ async def test_few_tools_are_offered_singly_and_many_by_the_pair(extensions):
     assert len(await one.open(1_000)) == 40
 
 
-async def test_a_server_that_comes_late_is_reached_through_the_pair(
-    extensions, context, monkeypatch
-):
+async def test_the_pair_finds_and_calls_what_any_server_has(extensions, context, monkeypatch):
     monkeypatch.setattr(session_module, "FIRST_TURN_WAITS_S", 0.05)
+    issues = Fake(names=("get_issue",), description="Fetches an issue of the tracker.")
     gate = asyncio.Event()
 
     async def connect(entry):
-        if entry.name == "late":
-            await gate.wait()
-        return Fake()
+        if entry.name == "fast":
+            return Fake()
+        await gate.wait()
+        return issues
 
-    tools = await extensions(connect, "fast", "late").open(100_000)
-    assert [tool.name for tool in tools] == ["mcp__fast__read", "mcp_search", "mcp_call"]
-    late = {"server": "late", "tool": "read", "arguments": {}}
-    call = asyncio.ensure_future(tools[2].run(context, late))
+    single, search, use = await extensions(connect, "fast", "tracker").open(100_000)
+    assert single.name == "mcp__fast__read"
+    given = {"server": "tracker", "tool": "get_issue", "arguments": {"id": 1}}
+    assert use.target(given) == "tracker:get_issue"
+    call = asyncio.ensure_future(use.run(context, given))
     await asyncio.sleep(0)
     assert not call.done()
-
     gate.set()
     assert (await call).text == "ok"
+    assert issues.called == [("get_issue", {"id": 1})]
+
+    found = await search.run(context, {"query": "an issue"})
+    assert found.text.startswith("tracker:get_issue")
+    assert "tracker" in found.untrusted
+    with pytest.raises(ToolError, match="It has: get_issue"):
+        await use.run(context, {**given, "tool": "other"})
+    with pytest.raises(ToolError, match="The servers are: tracker"):
+        await use.run(context, {**given, "server": "web"})
 
 
 async def test_resources_and_prompts_are_texts_from_outside(extensions):
@@ -184,14 +146,14 @@ async def test_resources_and_prompts_are_texts_from_outside(extensions):
         await one.expand("/mcp__s__greet", "")
 
 
-async def test_a_picture_is_kept_and_progress_controls_no_terminal(serve, context, place):
+async def test_a_picture_is_kept_and_progress_controls_no_terminal(extensions, context, place):
     class Painter(Fake):
         async def call(self, tool, arguments, report):
             report("half\x1b[2J")
             return Content(text="look", pictures=(("shot", PNG), ("odd", b"no picture")))
 
     events = []
-    (tool,) = tools_of([await serve("s", Painter())])
+    (tool,) = await extensions(Painter()).open(100_000)
     output = await tool.run(replace(context, emit=events.append), {})
     assert [image.name for image in output.pictures] == ["shot"]
     assert "odd is not an image" in output.text

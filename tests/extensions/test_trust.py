@@ -120,37 +120,20 @@ def test_a_key_is_neither_stored_nor_shown(home, project):
     assert trust.diff(other, approvals)
 
 
-def test_a_loaded_link_out_of_the_project_is_not_followed(home, project, tmp_path):
-    key = tmp_path / "id_rsa"
-    key.write_text("PRIVATE")
+def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_path):
+    key, index = tmp_path / "id_rsa", project / ".git" / "index"
+    for file in (key, index):
+        file.write_text("PRIVATE")
     (project / "link").symlink_to(key)
     trust.approve(home, project, [an_item(project)])
-    trust.pin_loads(home, project, an_item(project), [str(project / "link")])
+    trust.pin_loads(home, project, an_item(project), [str(project / "link"), str(index)])
     assert "PRIVATE" not in paths.trust_file(home, project).read_text()
 
-    (project / "link").unlink()
-    (project / "link").symlink_to(tmp_path / "other")
-
-    assert trust.state(an_item(project), trust.load(home, project)) == "changed"
-
-
-def test_too_many_loaded_files_are_refused(home, project, monkeypatch):
-    monkeypatch.setattr("kode.extensions.trust.MAX_LOADED", 2)
-    files = [project / name for name in "abc"]
-    for file in files:
-        file.write_text("")
-    trust.approve(home, project, [an_item(project)])
-    with pytest.raises(ConfigError):
-        trust.pin_loads(home, project, an_item(project), list(map(str, files)))
-
-
-def test_files_that_git_keeps_are_no_pins(home, project):
-    index = project / ".git" / "index"
-    index.write_text("one")
-    trust.approve(home, project, [an_item(project)])
-    trust.pin_loads(home, project, an_item(project), [str(index)])
     index.write_text("two")
     assert trust.state(an_item(project), trust.load(home, project)) == "trusted"
+    (project / "link").unlink()
+    (project / "link").symlink_to(tmp_path / "other")
+    assert trust.state(an_item(project), trust.load(home, project)) == "changed"
 
 
 def test_unpinnable_content_is_refused_with_the_next_step(project):

@@ -317,22 +317,13 @@ async def test_a_hook_has_the_person_asked_about_its_change(world: World, opened
     assert (world.project / "a.txt.new").exists()
 
 
-@pytest.mark.parametrize(
-    ("first", "made", "said"),
-    [
-        ("true", 'given["command"] += "; echo later"', "only the first hook"),
-        ("", 'given = {"nonsense": 1}', "made a call"),
-    ],
-)
-async def test_a_late_or_unusable_change_refuses_the_call(
-    world: World, opened: Open, first: str, made: str, said: str
-) -> None:
-    before = [("PreToolUse", "Bash", first)] if first else []
-    hooks(world, *before, ("PreToolUse", "Bash|shell", rewriting(made)))
+async def test_only_the_first_hook_of_a_call_changes_it(world: World, opened: Open) -> None:
+    later = rewriting('given["command"] += "; echo later"')
+    hooks(world, ("PreToolUse", "Bash", "true"), ("PreToolUse", "Bash|shell", later))
     await play(opened, LIST, mode="full")
 
     assert world.finished[0].is_error
-    assert said in world.finished[0].text
+    assert "only the first hook" in world.finished[0].text
 
 
 @needs("bwrap")

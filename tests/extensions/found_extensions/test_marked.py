@@ -41,7 +41,7 @@ OF_BOTH = [
     (".claude/settings.json", json.dumps(HOOK)),
 ]
 LOADED = [
-    ("AGENTS.md", ORDER),
+    ("AGENTS.md", ORDER + "x" * 40_000),  # more than what is loaded of it
     ("docs/rules.md", ORDER),
     (".github/copilot-instructions.md", ORDER),
     (".cursor/rules/a.mdc", f"---\nalwaysApply: true\n---\n{ORDER}"),
@@ -143,26 +143,6 @@ def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
     assert ORDER not in used(world)
     (hook,) = world.find().hooks
     assert ORDER in review.shown(hook.thing.item, trust.load(world.home, world.project))
-
-
-def test_a_change_between_question_and_answer_is_not_approved(world: World) -> None:
-    mark(world, "AGENTS.md", "be kind")
-    shown = review.find_items(world.home, world.project)
-    path = world.write("AGENTS.md", ORDER)
-
-    trust.approve(world.home, world.project, shown)
-    marks(world).record([str(path)])
-
-    assert ORDER not in used(world)
-
-
-def test_a_long_text_is_approved_as_far_as_loaded(world: World) -> None:
-    mark(world, "AGENTS.md", ORDER + "x" * 40_000)
-    world.approve()
-    assert ORDER in used(world)
-
-    mark(world, "AGENTS.md", "y" + ORDER + "x" * 40_000)
-    assert ORDER not in used(world)
 
 
 def test_a_damaged_record_is_reported_where_instructions_are_read(world: World) -> None:

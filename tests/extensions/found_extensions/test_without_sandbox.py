@@ -6,15 +6,15 @@ from unittest.mock import Mock
 
 import pytest
 
-from kode.conversation import Conversation
 from kode.errors import SandboxUnknownError
 from kode.sandbox.trial import Support
 from tests.extensions.conftest import SERVERS
 from tests.extensions.found_extensions.conftest import Open, World, play
-from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, hooks, runs
+from tests.extensions.found_extensions.test_hook_moments import EDIT, hooks, runs
 from tests.needs import PLAIN_PYTHON
 
 OFF = {"sandbox.enabled": False}
+REQUIRED = {"sandbox.enabled": True}
 
 
 @pytest.fixture(autouse=True)
@@ -23,21 +23,9 @@ def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.unavailable_reason", lambda self: "broken")
 
 
-def bring_hook(world: World, event: str = "PreToolUse", *, outside: bool = False) -> None:
+def bring_hook(world: World, event: str = "PreToolUse") -> None:
     hooks(world, (event, "*", "touch ../judged"), file=".claude/settings.json")
-    world.approve(outside=outside)
-
-
-def bring_server(world: World, *, outside: bool) -> None:
-    script = shutil.copy(SERVERS / "reaching.py", world.project)
-    command = {"command": PLAIN_PYTHON, "args": [str(script)]}
-    world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
-    world.approve(outside=outside)
-
-
-def server_runs(talk: Conversation) -> bool:
-    assert talk.extensions is not None
-    return talk.extensions.servers["one"].runs
+    world.approve()
 
 
 @pytest.mark.parametrize("fault", ["none", "unknown", "cannot be made"])
@@ -68,42 +56,46 @@ async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
     assert not (world.user_home / "judged").exists()
 
 
-@pytest.mark.parametrize("flags", [{}, OFF])
+@pytest.mark.parametrize(
+    ("file", "outside", "flags", "runs_it"),
+    [
+        (".claude/settings.json", True, {}, True),
+        (".claude/settings.json", True, OFF, True),
+        (".claude/settings.json", True, REQUIRED, False),
+        (".claude/settings.json", False, {**OFF, "trust_project": True}, False),
+        ("~/.claude/settings.json", False, OFF, True),
+    ],
+)
 async def test_a_hook_runs_once_a_person_has_approved_that(
-    world: World, opened: Open, flags: dict[str, bool]
-) -> None:
-    bring_hook(world, outside=True)
-    await play(opened, EDIT, mode="full", **flags)
-    assert (world.project / "a.txt").exists()
-    assert (world.user_home / "judged").exists()
-
-
-@pytest.mark.parametrize("flags", [{}, OFF])
-@pytest.mark.parametrize("approved", [True, False])
-async def test_a_server_starts_once_a_person_has_approved_that(
-    world: World, opened: Open, flags: dict[str, bool], approved: bool
-) -> None:
-    bring_server(world, outside=approved)
-    talk = await opened(DONE, **flags)
-    await talk.turn("hello")
-    assert server_runs(talk) is approved
-    said = world.notices
-    assert any("extensions approve one --outside" in text for text in said) is not approved
-
-
-async def test_a_required_sandbox_leaves_nothing_outside(world: World, opened: Open) -> None:
-    bring_server(world, outside=True)
-    bring_hook(world, outside=True)
-    talk, _ = await play(opened, EDIT, **{"sandbox.enabled": True})
-    assert not server_runs(talk)
-    assert not (world.user_home / "judged").exists()
-
-
-@pytest.mark.parametrize("file", [".claude/settings.json", "~/.claude/settings.json"])
-async def test_trusting_a_project_does_not_let_its_hook_outside(
-    world: World, opened: Open, file: str
+    world: World, opened: Open, file: str, outside: bool, flags: dict[str, bool], runs_it: bool
 ) -> None:
     hooks(world, ("PreToolUse", "*", "touch ../judged"), file=file)
-    await play(opened, EDIT, mode="full", trust_project=True, **OFF)
+    if outside:
+        world.approve(outside=True)
+    await play(opened, EDIT, mode="full", **flags)
     for effect in (world.user_home / "judged", world.project / "a.txt"):
-        assert effect.exists() is file.startswith("~")
+        assert effect.exists() is runs_it
+
+
+@pytest.mark.parametrize(
+    ("outside", "flags", "runs_it"),
+    [
+        (True, {}, True),
+        (True, OFF, True),
+        (True, REQUIRED, False),
+        (False, {}, False),
+        (False, OFF, False),
+    ],
+)
+async def test_a_server_starts_once_a_person_has_approved_that(
+    world: World, opened: Open, outside: bool, flags: dict[str, bool], runs_it: bool
+) -> None:
+    script = shutil.copy(SERVERS / "reaching.py", world.project)
+    command = {"command": PLAIN_PYTHON, "args": [str(script)]}
+    world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
+    world.approve(outside=outside)
+    talk, _ = await play(opened, **flags)
+    assert talk.extensions is not None
+    assert talk.extensions.servers["one"].runs is runs_it
+    said = any("extensions approve one --outside" in notice for notice in world.notices)
+    assert said is not outside or flags == REQUIRED

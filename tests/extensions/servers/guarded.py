@@ -17,6 +17,20 @@ WIDE = "tok-wide-56789"
 scopes = []
 
 
+RESOURCE = {"resource": f"{HERE}/mcp", "authorization_servers": [HERE]}
+DOCUMENTS = {
+    "/.well-known/oauth-protected-resource": RESOURCE,
+    "/.well-known/oauth-protected-resource/mcp": RESOURCE,
+    "/.well-known/oauth-authorization-server": {
+        "issuer": HERE,
+        "authorization_endpoint": f"{HERE}/authorize",
+        "token_endpoint": f"{HERE}/token",
+        "registration_endpoint": f"{HERE}/register",
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+    },
+}
 RESULTS = {
     "initialize": {
         "protocolVersion": "2025-06-18",
@@ -28,22 +42,8 @@ RESULTS = {
 }
 
 
-async def resource(request):
-    return JSONResponse({"resource": f"{HERE}/mcp", "authorization_servers": [HERE]})
-
-
-async def metadata(request):
-    return JSONResponse(
-        {
-            "issuer": HERE,
-            "authorization_endpoint": f"{HERE}/authorize",
-            "token_endpoint": f"{HERE}/token",
-            "registration_endpoint": f"{HERE}/register",
-            "response_types_supported": ["code"],
-            "code_challenge_methods_supported": ["S256"],
-            "token_endpoint_auth_methods_supported": ["none"],
-        }
-    )
+async def document(request):
+    return JSONResponse(DOCUMENTS[request.url.path])
 
 
 async def register(request):
@@ -86,9 +86,7 @@ async def mcp(request):
 
 app = Starlette(
     routes=[
-        Route("/.well-known/oauth-protected-resource", resource),
-        Route("/.well-known/oauth-protected-resource/mcp", resource),
-        Route("/.well-known/oauth-authorization-server", metadata),
+        *(Route(path, document) for path in DOCUMENTS),
         Route("/register", register, methods=["POST"]),
         Route("/authorize", authorize),
         Route("/token", token, methods=["POST"]),

@@ -40,18 +40,11 @@ def picture() -> Image:
 
 
 @server.tool()
-async def slow(context: Context) -> str:
-    """Reports progress."""
+async def slow(context: Context, s: int = 0) -> str:
+    """Reports progress, and answers after so many seconds."""
     await context.report_progress(1, 2, "half of it")
+    await asyncio.sleep(s)
     return "done"
-
-
-@server.tool()
-async def forever(context: Context) -> str:
-    """Never answers."""
-    await context.report_progress(1, 2, "begun")
-    await asyncio.sleep(3600)
-    return ""
 
 
 async def ask_colour() -> Elicit[Colour]:
