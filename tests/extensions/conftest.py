@@ -9,7 +9,6 @@ from kode.events import silent
 from kode.extensions import trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer, opener
-from kode.permissions.question import Answer, Question
 from kode.tool import ToolContext
 from tests.workplaces import workplace
 
@@ -21,18 +20,6 @@ def an_entry(project, name="one", scope="project", **values):
     return Entry(name=name, origin=origin, scope=scope, project=project, values=values)
 
 
-class Person:
-    """Gives one answer to every question, and keeps the questions."""
-
-    def __init__(self, choice: str) -> None:
-        self.choice = choice
-        self.asked: list[Question] = []
-
-    async def __call__(self, question: Question) -> Answer:
-        self.asked.append(question)
-        return Answer(choice=self.choice)
-
-
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     home = tmp_path / "home"
@@ -42,10 +29,9 @@ def home(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def project(tmp_path):
-    folder = tmp_path / "project"
-    (folder / ".git").mkdir(parents=True)
-    return folder
+def project(project):
+    (project / ".git").mkdir()
+    return project
 
 
 @pytest.fixture
@@ -63,17 +49,18 @@ async def server(home, project, place):
     """Starts `servers/NAME.py` with words for it, as an entry of the project."""
     started = []
 
-    async def start(name, *words, emit=silent, **values):
+    async def start(name, *words, **values):
         args = [str(SERVERS / f"{name}.py"), *words]
         entry = an_entry(project, name, command=sys.executable, args=args, **values)
         trust.approve(home, project, [trust.outside(entry.item)])
         open_entry = opener(place, sandboxed=False)
-        one = McpServer(entry=entry, home=home, open=open_entry, emit=emit)
+        one = McpServer(entry=entry, home=home, open=open_entry, emit=start.notices.append)
         one.start()
         started.append(one)
         await one.settled.wait()
         return one
 
+    start.notices = []
     yield start
     for one in started:
         await one.stop()

@@ -77,7 +77,7 @@ def test_a_plan_from_elsewhere_becomes_a_todo_list(name: str, given: dict[str, A
     assert (item.text, item.status) == ("a", "doing")
 
 
-@pytest.mark.parametrize("edits", ['[{"old_string": "a", "new_string": "b"}]', [EDIT]])
+@for_each("edits", ['[{"old_string": "a", "new_string": "b"}]', [EDIT]])
 def test_several_edits_may_come_as_text_and_with_other_names(edits: Any) -> None:
     (edit,) = checked("MultiEdit", {"file_path": "f", "edits": edits}, "edit_file")["edits"]
     assert (edit.old_text, edit.new_text) == ("a", "b")
@@ -94,7 +94,7 @@ def test_every_name_from_elsewhere_leads_to_a_tool() -> None:
     assert set(TOOLS.values()) - {tool.name for tool in BUILTIN} == {"delegate_tasks", "skill"}
 
 
-@pytest.mark.parametrize("kind", ["general-purpose", None])
+@for_each("kind", ["general-purpose", None])
 def test_a_task_for_one_subagent_becomes_a_list_of_one(kind: str | None) -> None:
     tool = delegate_tool(None)  # type: ignore[arg-type]
     given = {"description": "Look", "prompt": "Find it", "subagent_type": kind}

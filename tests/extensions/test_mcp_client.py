@@ -75,7 +75,7 @@ async def test_a_server_of_the_sdk_with_all_it_offers(transport, connect):
         assert tools["add"].description == "Adds two numbers."
         assert tools["add"].parameters["required"] == ["a", "b"]
         assert (await connection.call("add", {"a": 1, "b": 2}, lines.append)).text == "3"
-        assert (await connection.call("fail", {}, lines.append)).is_error
+        assert (await connection.call("add", {"a": 1, "b": -1}, lines.append)).is_error
         assert (await connection.call("slow", {}, lines.append)).text == "done"
         assert lines == ["half of it (1 of 2)"]
 
@@ -111,22 +111,22 @@ async def test_a_declined_form_and_a_cancelled_call_end_alone(connect):
 
 
 async def test_a_returning_server_is_reached_again(home, project, place):
-    async def answer(one):
+    async def add():
         while True:
             with contextlib.suppress(ServerError):
                 connection = await one.connected()
                 return (await connection.call("add", {"a": 1, "b": 2}, print)).text
             await asyncio.sleep(0.05)
 
-    with listening("plain.py", "http") as url:
-        entry = an_entry(project, "plain", url=url)
+    async with sdk_server("http") as server:
+        entry = an_entry(project, "plain", url=server.url)
         one = McpServer(entry=entry, home=home, open=opener(place, sandboxed=True), emit=silent)
         one.start()
-        assert await answer(one) == "3"
+        assert await add() == "3"
     with pytest.raises(ServerError, match="The MCP server plain"):
         await one.connection().call("add", {"a": 1, "b": 2}, print)
-    with listening("plain.py", "http", port=urlsplit(url).port):
-        assert await answer(one) == "3"
+    with listening("plain.py", "http", port=urlsplit(server.url).port):
+        assert await add() == "3"
     await one.stop()
 
 

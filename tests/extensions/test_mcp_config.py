@@ -6,6 +6,9 @@ from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 from tests.tables import for_each
 
+UNFIT = ["", "a__b", "a b", "-a", "a" * 41, "a:b", "ä"]
+"""Names that are none for a tool."""
+
 
 def put(path, **servers):
     path.write_text(json.dumps({"mcpServers": servers}))
@@ -48,21 +51,22 @@ def test_variables_are_replaced_only_when_a_server_is_started(home, project):
 
 
 @for_each(
-    ("values", "said"),
+    ("name", "values", "said"),
     [
-        ({}, "either a `command` or a `url`"),
-        ({"command": "a", "url": "b"}, "either a `command` or a `url`"),
-        ({"command": ["a"]}, "`command` must be a text"),
-        ({"command": "a", "args": "b"}, "`args` must be a list"),
-        ({"command": "a", "env": {"A": 1}}, "`env.A` must be a text"),
-        ({"type": "ws", "url": "b"}, "`type` must be"),
-        ({"url": "/usr/bin/server"}, "begins with http:// or https://"),
-        ({"url": "ftp://host/mcp"}, "begins with http:// or https://"),
-        ("a", "must be a section"),
+        ("bad", {}, "either a `command` or a `url`"),
+        ("bad", {"command": "a", "url": "b"}, "either a `command` or a `url`"),
+        ("bad", {"command": ["a"]}, "`command` must be a text"),
+        ("bad", {"command": "a", "args": "b"}, "`args` must be a list"),
+        ("bad", {"command": "a", "env": {"A": 1}}, "`env.A` must be a text"),
+        ("bad", {"type": "ws", "url": "b"}, "`type` must be"),
+        ("bad", {"url": "/usr/bin/server"}, "begins with http:// or https://"),
+        ("bad", {"url": "ftp://host/mcp"}, "begins with http:// or https://"),
+        ("bad", "a", "must be a section"),
+        *((name, {"command": "a"}, "needs a name") for name in UNFIT),
     ],
 )
-def test_an_unusable_entry_is_reported_and_the_others_stay(home, project, values, said):
-    put(project / ".mcp.json", bad=values, good={"command": "a"})
+def test_an_unusable_entry_is_reported_and_the_others_stay(home, project, name, values, said):
+    put(project / ".mcp.json", **{name: values, "good": {"command": "a"}})
     found = mcp_config.find_servers(home, project)
     assert [one.name for one in found.entries] == ["good"]
     assert said in found.faults[0]
@@ -75,14 +79,6 @@ def test_project_files_that_the_command_runs_need_approval_too(home, project):
         (project / "server.py").write_text(text)
         contents.add(trust.digest(entries(home, project)["one"].item))
     assert len(contents) == 2
-
-
-@for_each("name", ["", "a__b", "a b", "-a", "a" * 41, "a:b", "ä"])
-def test_a_name_unfit_for_a_tool_is_refused(home, project, name):
-    put(project / ".mcp.json", **{name: {"command": "a"}})
-    found = mcp_config.find_servers(home, project)
-    assert found.entries == ()
-    assert "needs a name" in found.faults[0]
 
 
 def test_adding_and_removing_leave_the_rest_of_the_file_alone(home, project):

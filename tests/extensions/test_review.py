@@ -5,7 +5,7 @@ import pytest
 from kode.extensions import trust
 from kode.extensions.review import Reviewer, find_items
 from kode.permissions.question import Answer
-from tests.extensions.conftest import Person
+from tests.permissions.gates import NO, ONCE, Person
 
 
 @pytest.fixture
@@ -19,30 +19,30 @@ def bring(project, command):
 
 
 async def test_a_yes_is_kept_until_a_change_shown_as_diff(home, project):
-    person = Person("once")
+    person = Person(ONCE, ONCE)
     for _ in range(2):
         assert await Reviewer(home, person).review(project) == ()
-    assert len(person.asked) == 1
-    assert "python one.py" in person.asked[0].preview
+    assert len(person.questions) == 1
+    assert "python one.py" in person.questions[0].preview
 
     bring(project, "python two.py")
     await Reviewer(home, person).review(project)
-    assert '-  "command": "python one.py"' in person.asked[1].preview
-    assert '+  "command": "python two.py"' in person.asked[1].preview
+    assert '-  "command": "python one.py"' in person.questions[1].preview
+    assert '+  "command": "python two.py"' in person.questions[1].preview
 
 
 async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
-    person = Person("no")
+    person = Person(NO, NO)
     reviewer = Reviewer(home, person)
     assert await reviewer.review(project, trust_project=True) == ()
-    assert person.asked == []
+    assert person.questions == []
     for _ in range(2):
         assert [item.name for item in await reviewer.review(project)] == ["tool"]
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
 
     bring(project, "python two.py")
     await reviewer.review(project)
-    assert len(person.asked) == 2
+    assert len(person.questions) == 2
 
 
 async def test_an_absent_person_approves_nothing_and_gets_the_names(home, project):

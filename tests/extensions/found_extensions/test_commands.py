@@ -1,13 +1,11 @@
 """Commands: found by name, filled in, and held to what they allow."""
 
-import pytest
-
 from kode.conversation import Conversation
 from kode.extensions.commands import pieces
 from kode.extensions.found_extensions import in_use
 from kode.messages import Text
-from tests.extensions.conftest import Person
 from tests.extensions.found_extensions.conftest import Open, World, play
+from tests.permissions.gates import NO, Person
 from tests.tables import for_each
 
 
@@ -67,10 +65,10 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
 
 async def test_its_commands_are_asked_about_like_any_other(world: World, opened: Open) -> None:
     world.write("~/.claude/commands/send.md", "Sent: !`git push origin` !`echo fine`")
-    person = Person("no")
+    person = Person(NO)
     conversation, _ = await play(opened, message="/send", ask=person)
 
-    assert [question.subject for question in person.asked] == ["git push origin"]
+    assert [question.subject for question in person.questions] == ["git push origin"]
     instructions = instructions_of(conversation)
     assert "Sent: The person refused this." in instructions
     assert "fine\n[exit status 0]" in instructions
@@ -119,13 +117,12 @@ async def test_its_model_serves_its_turn_unless_it_is_unknown(world: World, open
     assert any("asks for opus, which kode does not know" in text for text in world.notices)
 
 
-@pytest.mark.parametrize("kind", ["commands", "agents"])
-def test_a_link_out_of_the_folder_is_not_read(world: World, kind: str) -> None:
+def test_a_link_out_of_the_folder_is_not_read(world: World) -> None:
     world.write("id_rsa.md", "---\ndescription: d\n---\nPRIVATE\n")
-    folder = world.project / ".claude" / kind
-    folder.mkdir(parents=True)
-    (folder / "leak.md").symlink_to("../../id_rsa.md")
+    for kind in ("commands", "agents"):
+        world.write(f".claude/{kind}/leak.md", "").unlink()
+        (world.project / f".claude/{kind}/leak.md").symlink_to("../../id_rsa.md")
     found = world.find()
     assert found.items() == ()
-    assert len(found.problems[kind]) == 1
+    assert [len(found.problems[kind]) for kind in ("commands", "agents")] == [1, 1]
     assert "PRIVATE" not in str(found.problems)

@@ -2,31 +2,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.extensions.places import read_document as read
+from tests.tables import for_each
+
+HOOKS = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
 
 
-def test_fields_are_texts_lists_and_truths() -> None:
-    document = read("---\nname: x\nn: 3\ntools: [Read, Grep]\nhidden: yes\nnothing:\n---\nbody\n")
+@for_each(
+    ("head", "fields"),
+    [
+        ("name: x\nn: 3\ntools: [Read, Grep]\n", {"name": "x", "n": "3", "tools": "Read, Grep"}),
+        ("nothing:\n", {"nothing": "", "missing": ""}),
+        # What is no YAML stays readable.
+        ('name: a\nwhen: Use when: a "b" is\n', {"name": "a", "when": 'Use when: a "b" is'}),
+        (f"hint: [what] [how]\nmodel: opus\n{HOOKS}", {"hint": "[what] [how]", "model": "opus"}),
+    ],
+)
+def test_fields_are_read_as_leniently_as_elsewhere(head: str, fields: dict[str, str]) -> None:
+    document = read(f"---\n{head}hidden: yes\n---\nbody\n")
 
-    assert (document.text("name"), document.text("n")) == ("x", "3")
-    assert document.text("tools") == "Read, Grep"
+    assert {name: document.text(name) for name in fields} == fields
     assert document.is_set("hidden")
-    assert document.text("nothing") == document.text("missing") == ""
     assert document.body == "body"
-
-
-def test_a_colon_in_a_plain_value_stays_readable() -> None:
-    document = read('---\nname: pdf\ndescription: Use when: a "PDF" is there\n---\nbody')
-
-    assert document.text("description") == 'Use when: a "PDF" is there'
-    assert document.text("name") == "pdf"
-
-
-def test_hints_that_are_no_list_stay_readable() -> None:
-    hooks = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
-    document = read(f"---\nargument-hint: [what] [how]\nmodel: opus\n{hooks}---\nbody")
-
-    assert document.text("argument-hint") == "[what] [how]"
-    assert document.text("model") == "opus"
 
 
 def test_aliases_cannot_make_a_text_that_fills_the_memory() -> None:

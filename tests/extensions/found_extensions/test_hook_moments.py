@@ -12,9 +12,9 @@ from kode.errors import UserError
 from kode.messages import Text, calls_of, results_of
 from kode.permissions.question import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
-from tests.extensions.conftest import Person
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.needs import needs
+from tests.permissions.gates import NO, ONCE, Person
 from tests.sandbox.sandboxed import running
 
 EDIT = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a\n"}}
@@ -81,11 +81,11 @@ async def test_a_hook_allows_only_what_a_saved_rule_could(
     world: World, opened: Open, event: str, answer: str, path: str, flags: dict[str, Any], end: str
 ) -> None:
     hooks(world, (event, "Write", answer))
-    person = Person("no")
+    person = Person(NO)
     call = {"name": "write_file", "arguments": {"path": path, "content": "x"}}
     await play(opened, call, ask=person, **flags)
 
-    assert bool(person.asked) is (end == "asked")
+    assert bool(person.questions) is (end == "asked")
     assert (world.project / path).exists() is (end == "done")
 
 
@@ -177,10 +177,10 @@ async def test_a_repositorys_hook_allows_nothing(world: World, opened: Open) -> 
     given = (("PreToolUse", "*", ALLOW), ("PermissionRequest", "*", YES))
     hooks(world, *given, file=".claude/settings.json")
     world.approve()
-    person = Person("no")
+    person = Person(NO)
     await play(opened, EDIT, mode="ask", ask=person)
 
-    assert len(person.asked) == 1
+    assert len(person.questions) == 1
     assert not (world.project / "a.txt").exists()
     assert sum("cannot" in notice for notice in world.notices) == 2
 
@@ -308,10 +308,10 @@ async def test_a_changed_call_loses_the_rule_of_the_old_one(
 
 async def test_a_hook_has_the_person_asked_about_its_change(world: World, opened: Open) -> None:
     hooks(world, ("PreToolUse", "Write", rewriting('given["file_path"] += ".new"', "ask")))
-    person = Person("once")
+    person = Person(ONCE)
     await play(opened, EDIT, mode="full", ask=person)
 
-    (question,) = person.asked
+    (question,) = person.questions
     assert question.subject.endswith("a.txt.new")
     assert "instead of `a.txt`" in question.reason
     assert (world.project / "a.txt.new").exists()

@@ -1,19 +1,11 @@
 """What an approved hook or server loads of the project is approved with it."""
 
-import json
-import shutil
-
 import pytest
 
 from kode.conversation import Conversation
-from kode.errors import ConfigError
-from kode.extensions import mcp_config, trust
-from kode.extensions.mcp_server import opener
-from tests.extensions.conftest import SERVERS
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
-from tests.needs import PLAIN_PYTHON, needs
-from tests.workplaces import workplace
+from tests.needs import needs
 
 pytestmark = [pytest.mark.slow, needs("bwrap")]
 
@@ -94,30 +86,3 @@ async def test_the_files_that_a_hook_judges_are_no_pins(
     assert await outcomes(talk) == [""]
     world.write("a.txt", "2\n")
     assert await outcomes(talk) == ["", ""]
-
-
-async def test_a_change_of_what_a_server_loads_keeps_it_off(world: World) -> None:
-    shutil.copy(SERVERS / "reaching.py", world.project / "real.py")
-    file = world.write("env.sh", "true\n")
-    world.write("start", f". ./env.sh\nexec {PLAIN_PYTHON} real.py\n")
-    command = {"command": "sh", "args": ["start"]}
-    world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
-    world.approve()
-    (entry,) = mcp_config.find_servers(world.home, world.project).entries
-    open_entry = opener(workplace(world.project, home=world.home), sandboxed=True)
-
-    async def starts() -> bool:
-        try:
-            async with open_entry(entry):
-                return True
-        except ConfigError:
-            return False
-
-    assert await starts()
-    file.write_text(file.read_text() + "\n#\n")
-    assert not await starts()
-    approvals = trust.load(world.home, world.project)
-    assert trust.state(entry.item, approvals) == "changed"
-    assert file.name in trust.diff(entry.item, approvals)
-    trust.approve(world.home, world.project, [entry.item])
-    assert await starts()

@@ -90,7 +90,7 @@ async def test_a_hook_runs_once_a_person_has_approved_that(
 async def test_a_server_starts_once_a_person_has_approved_that(
     world: World, opened: Open, outside: bool, flags: dict[str, bool], runs_it: bool
 ) -> None:
-    script = shutil.copy(SERVERS / "reaching.py", world.project)
+    script = shutil.copy(SERVERS / "hostile.py", world.project)
     command = {"command": PLAIN_PYTHON, "args": [str(script)]}
     world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
     world.approve(outside=outside)

@@ -22,4 +22,4 @@ if "touch" in words:
         open("touched.txt", "w").close()
 if "forget" in words:
     shutil.rmtree(os.path.dirname(cache), ignore_errors=True)
-os.execv(sys.executable, [sys.executable, "-c", code])
+os.execv(sys.executable, [sys.executable, "-c", code, "reach"])

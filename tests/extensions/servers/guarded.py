@@ -17,18 +17,17 @@ WIDE = "tok-wide-56789"
 scopes = []
 
 
-RESOURCE = {"resource": f"{HERE}/mcp", "authorization_servers": [HERE]}
 DOCUMENTS = {
-    "/.well-known/oauth-protected-resource": RESOURCE,
-    "/.well-known/oauth-protected-resource/mcp": RESOURCE,
+    "/.well-known/oauth-protected-resource": {
+        "resource": f"{HERE}/mcp",
+        "authorization_servers": [HERE],
+    },
     "/.well-known/oauth-authorization-server": {
         "issuer": HERE,
         "authorization_endpoint": f"{HERE}/authorize",
         "token_endpoint": f"{HERE}/token",
         "registration_endpoint": f"{HERE}/register",
         "response_types_supported": ["code"],
-        "code_challenge_methods_supported": ["S256"],
-        "token_endpoint_auth_methods_supported": ["none"],
     },
 }
 RESULTS = {

@@ -24,13 +24,9 @@ class Colour(BaseModel):
 @server.tool()
 def add(a: int, b: int) -> int:
     """Adds two numbers."""
+    if b < 0:
+        raise ValueError("it was to be expected")
     return a + b
-
-
-@server.tool()
-def fail() -> str:
-    """Fails."""
-    raise ValueError("it was to be expected")
 
 
 @server.tool()
