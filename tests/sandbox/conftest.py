@@ -15,7 +15,7 @@ from kode.sandbox.trial import find_fault
 from kode.tool import ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
-from tests.sandbox.sandboxed import KINDS, SOURCES, Kind, Run, opened
+from tests.sandbox.sandboxed import KINDS, SOURCES, Kind, Run, opened, put
 from tests.tools.conftest import context, run_tool
 from tests.workplaces import empty_repository, workplace
 
@@ -35,14 +35,9 @@ def place() -> Iterator[Path]:
 @pytest.fixture
 def home(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = place / "home"
-    for name, text in {
-        ".ssh/id_rsa": "PRIVATE",
-        ".gitconfig": "[user]\nname = Me\nemail = me@here.test\n[safe]\ndirectory = *\n",
-        ".kode/config.json": '{"api_key": "SECRET"}',
-    }.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    (home / "work").mkdir()
+    settings = "[user]\nname = Me\nemail = me@here.test\n[safe]\ndirectory = *\n"
+    put(home, {".ssh/id_rsa": "PRIVATE", ".gitconfig": settings})
+    put(home, {".kode/config.json": '{"api_key": "SECRET"}'})
     empty_repository(home / "work")
     monkeypatch.setenv("HOME", str(home))
     return home

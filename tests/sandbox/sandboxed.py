@@ -5,9 +5,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
+from kode.tool import FileChange
 from kode.tools import processes
 from tests.workplaces import workplace
 
@@ -33,8 +34,8 @@ class Done:
     out: str
     err: str
     blocked: tuple[str, ...] = ()
-    changes: tuple[tuple[str, str, str], ...] = ()
-    """Relative path, what was done, what git ignores that it is in."""
+    changes: Mapping[str, FileChange] = field(default_factory=dict)
+    """By the path in the project; what git ignores is relative too."""
 
 
 def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) -> Done:
@@ -100,15 +101,13 @@ class Run:
             if apply:
                 attempt.apply(changes)
             blocked = tuple(hit.words for hit in attempt.blocked(done.out + done.err))
-        found = tuple(
-            (
-                os.path.relpath(change.path, self.work),
-                change.change,
-                change.ignored.removeprefix(f"{self.work}/"),
+        found = {
+            os.path.relpath(change.path, self.work): replace(
+                change, ignored=change.ignored.removeprefix(f"{self.work}/")
             )
             for change in changes
-        )
-        return Done(done.code, done.out, done.err, blocked, found)
+        }
+        return replace(done, blocked=blocked, changes=found)
 
     def python(self, text: str) -> str:
         """A command line that runs Python code."""
@@ -122,22 +121,30 @@ def opened(
     network: bool = False,
     read: Sequence[str] = (),
     roots: tuple[Path, ...] = (),
-    elsewhere: tuple[Path, ...] = (),
-    readable: tuple[Path, ...] = (),
-    denied: Callable[[str], bool] = lambda path: False,
+    denied: Any = lambda path: False,
+    **more: Any,
 ) -> Sandbox:
-    place = workplace(
-        work,
-        user_home=home,
-        home=home / ".kode",
-        roots=(work, *roots),
-        protected=(home / ".kode", *elsewhere),
-        readable=readable,
-        git=git_folders((work, *roots)),
+    """`more`: of the place."""
+    roots = (work, *roots)
+    kode = home / ".kode"
+    place = workplace(work, home=kode, user_home=home, roots=roots, git=git_folders(roots), **more)
+    grants = Grants(network=network, read=tuple(map(Path, read)))
+    return Sandbox(place=place, grants=grants, denied=denied)
+
+
+def put(root: Path, files: Mapping[str, str]) -> None:
+    """Writes files, in folders that need not exist."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def bash(folder: Path, command: str) -> str:
+    """What a command prints that a person runs, outside the sandbox."""
+    done = subprocess.run(
+        ["/bin/bash", "-ec", command], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
     )
-    return Sandbox(
-        place=place, grants=Grants(network=network, read=tuple(map(Path, read))), denied=denied
-    )
+    return done.stdout
 
 
 def end_of_all(text: str, within_s: float = 10.0) -> bool:

@@ -3,6 +3,7 @@ machine has. Those that a command line alone tries are in `tests/attacks`."""
 
 import contextlib
 import os
+import select
 import socket
 import stat
 import subprocess
@@ -13,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from kode.sandbox.sandbox import Sandbox
-from tests.sandbox.conftest import need
 from tests.sandbox.sandboxed import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=3)]
@@ -42,14 +41,8 @@ class Outside:
             self.process.poll(),
             os.getpriority(os.PRIO_PROCESS, self.process.pid),
             f" {self.variables['memory']} " in memory,
-            [self.hears(each) for each in self.sockets],
+            select.select(self.sockets, [], [], 0)[0],
         )
-
-    def hears(self, each: socket.socket) -> bool:
-        with contextlib.suppress(BlockingIOError):
-            each.recv(1) if each.type == socket.SOCK_DGRAM else each.accept()
-            return True
-        return False
 
 
 @pytest.fixture
@@ -57,7 +50,6 @@ def outside(run: Run, place: Path) -> Iterator[Outside]:
     theirs = place / "theirs"
     theirs.write_text("theirs")
     os.link(theirs, run.work / "same")
-    os.mkfifo(place / "pipe", 0o666)
     (run.work / ".env").write_text("KEY=canary-value")
     memory = subprocess.run(["ipcmk", "-M", "4096"], capture_output=True, text=True, check=True)
     number = memory.stdout.split()[-1]
@@ -65,37 +57,33 @@ def outside(run: Run, place: Path) -> Iterator[Outside]:
         opened.callback(subprocess.run, ["ipcrm", "-m", number], check=False)
         process = opened.enter_context(subprocess.Popen(["sleep", "60"], env={"CANARY": "1"}))
         opened.callback(process.kill)
-        tcp, tcp6 = (
-            socket.create_server(("127.0.0.1", 0)),
-            socket.create_server(("::1", 0), family=socket.AF_INET6),
-        )
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        udp.bind(("127.0.0.1", 0))
-        sockets = [tcp, tcp6, udp]
-        for name, kind in ((f"{place}/s", 1), (f"\0{place}", 1), (f"{place}/d", 2)):
-            each = socket.socket(socket.AF_UNIX, kind)
-            each.bind(name)
+        sockets = []
+        for family, kind, address in (
+            (socket.AF_INET, 1, ("127.0.0.1", 0)),
+            (socket.AF_INET6, 1, ("::1", 0)),
+            (socket.AF_INET, 2, ("127.0.0.1", 0)),
+            (socket.AF_UNIX, 1, f"{place}/s"),
+            (socket.AF_UNIX, 1, f"\0{place}"),
+            (socket.AF_UNIX, 2, f"{place}/d"),
+        ):
+            sockets.append(opened.enter_context(socket.socket(family, kind)))
+            sockets[-1].bind(address)
             if kind == 1:
-                each.listen()
-            sockets.append(each)
-        for each in sockets:
-            opened.enter_context(each).setblocking(False)
-        for name in ("s", "d"):
-            (place / name).chmod(0o777)
+                sockets[-1].listen()
+        tcp, tcp6, udp = (each.getsockname()[:2] for each in sockets[:3])
         variables = {"theirs": str(theirs), "place": str(place), "work": str(run.work)}
-        variables |= {"pid": process.pid, "memory": int(number), "udp": udp.getsockname()}
-        variables |= {"tcp": tcp.getsockname(), "tcp6": tcp6.getsockname()[:2]}
+        variables |= {"pid": process.pid, "memory": int(number)}
+        variables |= {"tcp": tcp, "tcp6": tcp6, "udp": udp}
         yield Outside(run.work, theirs, process, sockets, variables)
 
 
 TRY = """
-import ctypes, fcntl, os, signal, socket, struct, subprocess, time
+import ctypes, fcntl, os, signal, socket, struct, time
 libc = ctypes.CDLL(None, use_errno=True)
 call = libc.syscall
 def done(result):
     if result < 0: raise OSError(ctypes.get_errno(), 'failed')
     return True
-def ends_well(words): done(-subprocess.run(words.split(), capture_output=True).returncode)
 globals().update(VARIABLES)
 for line in LINES.split('\\n'):
     try: line and exec(line); line and print('DID', line)
@@ -103,50 +91,37 @@ for line in LINES.split('\\n'):
 print('tried')
 """
 
+DEVICES = """
+/proc/sys/kernel/core_pattern /proc/sys/vm/drop_caches /proc/sysrq-trigger
+/proc/self/oom_score_adj /sys/power/state /sys/kernel/mm/transparent_hugepage/enabled
+/sys/fs/cgroup/cgroup.procs /dev/kmsg /dev/mem /dev/vda /dev/sda
+"""
 FAILS = {
     "a file": """
 os.open(theirs, os.O_WRONLY)
 os.open(theirs, os.O_RDWR)
-os.truncate(theirs, 0)
-os.chmod(theirs, 0o777)
 os.fchmod(os.open(theirs, os.O_RDONLY), 0o777)
 done(call(452, -100, theirs.encode(), 0o777, 0))  # fchmodat2
 os.chown(theirs, os.getuid(), os.getgid())
 os.utime(theirs, (1, 1))
 os.setxattr(theirs, 'user.x', b'x')
-os.remove(theirs)
-os.rename(theirs, 'renamed')
-os.rename(theirs, theirs + '2')
-os.link(theirs, 'linked')
 os.link(theirs, os.environ['TMPDIR'] + '/linked')
-os.symlink('x', theirs + '3')
-os.mkdir(theirs + '4')
-os.mkfifo(theirs + '5')
-os.mknod(theirs + '6')
-open(theirs + '7', 'w')
 os.open(theirs, os.O_RDONLY | os.O_TRUNC)
-os.open(place + '/pipe', os.O_RDWR | os.O_NONBLOCK)
 """,
     # `chattr` needs no right to write: its calls are on a file opened to be read.
-    "its flags": """
-fcntl.ioctl(os.open(theirs, os.O_RDONLY), 0x40086602, bytes(40))
-fcntl.ioctl(os.open(theirs, os.O_RDONLY), 0x401C5820, bytes(40))
-fcntl.ioctl(os.open(theirs, os.O_RDONLY), 0x40087602, bytes(40))
-fcntl.ioctl(os.open(theirs, os.O_RDONLY), 0x5000940E, bytes(40))
-""",
+    "its flags": "".join(
+        f"fcntl.ioctl(os.open(theirs, os.O_RDONLY), {number}, bytes(40))\n"
+        for number in (0x40086602, 0x401C5820, 0x40087602, 0x5000940E)
+    ),
     "a process": """
 done(libc.ptrace(16, pid, 0, 0))
 open(f'/proc/{pid}/mem', 'rb')
-open(f'/proc/{pid}/environ', 'rb').read()
 os.listdir(f'/proc/{pid}/root')
 os.listdir(f'/proc/{pid}/cwd')
 os.readlink(f'/proc/{pid}/fd/0')
 os.pidfd_open(pid); done(call(438, os.pidfd_open(pid), 0, 0))  # pidfd_getfd
-os.kill(pid, 0)
-os.kill(pid, 9)
 signal.pidfd_send_signal(os.pidfd_open(pid), 9)
 done(libc.prlimit(pid, 7, None, None))
-os.setpriority(os.PRIO_PROCESS, pid, 19)
 os.sched_setaffinity(pid, [0])
 os.sched_setscheduler(pid, os.SCHED_BATCH, os.sched_param(0))
 done(call(251, 1, pid, 0x6000))  # ioprio_set
@@ -173,10 +148,6 @@ open('/proc/self/uid_map', 'w').write('0 0 1')
 done(libc.chroot(b'/'))
 os.mknod('disk', 0o60600, os.makedev(254, 0))
 os.mknod(os.environ['TMPDIR'] + '/disk', 0o60600, os.makedev(254, 0))
-ends_well('unshare -Ur true')
-ends_well('unshare -m true')
-ends_well('sudo -n true')
-ends_well('su -c true')
 """,
     "the kernel": """
 done(call(425, 8, ctypes.create_string_buffer(120)))  # io_uring_setup
@@ -199,22 +170,9 @@ done(call(103, 5, 0, 0))  # syslog: clear it
     "the clock": """
 t = time.time_ns(); done(call(227, 0, struct.pack('qq', t // 10**9, t % 10**9)))
 done(call(164, struct.pack('qq', int(time.time()), 0), None))
-time.clock_settime(0, time.time())
-ends_well(f'date -s @{int(time.time())}')
 """,
+    "devices": "".join(f"os.open({path!r}, os.O_WRONLY)\n" for path in DEVICES.split()),
     "the machine": """
-os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)
-os.open('/proc/sys/vm/drop_caches', os.O_WRONLY)
-os.open('/proc/sysrq-trigger', os.O_WRONLY)
-os.open('/proc/self/oom_score_adj', os.O_WRONLY)
-os.open('/sys/power/state', os.O_WRONLY)
-os.open('/sys/kernel/mm/transparent_hugepage/enabled', os.O_WRONLY)
-os.open('/sys/fs/cgroup/cgroup.procs', os.O_WRONLY)
-os.open('/dev/kmsg', os.O_WRONLY)
-os.open('/dev/mem', os.O_WRONLY)
-os.open('/dev/vda', os.O_WRONLY)
-os.open('/dev/sda', os.O_WRONLY)
-open('/etc/shadow').read(1) or done(-1)
 open('/proc/kcore', 'rb').read(1)
 open('/dev/vda', 'rb').read(1)
 open('/dev/mem', 'rb').read(1)
@@ -227,7 +185,6 @@ done(libc.umount2(work.encode(), 2))
 done(libc.umount2(b'/tmp', 2))
 done(libc.mount(None, work.encode(), None, 32 | 4096, None))
 done(libc.mount(b'/', b'/mnt', None, 4096, None))
-done(libc.mount(b'none', b'/mnt', b'tmpfs', 0, None))
 done(call(428, -100, work.encode(), 1))  # open_tree
 done(call(467, -100, work.encode(), 1, 0, 0))  # open_tree_attr
 done(call(430, b'tmpfs', 0))  # fsopen
@@ -251,10 +208,7 @@ socket.socketpair(30, socket.SOCK_STREAM)  # tipc
 socket.socket(16, 3, 9).bind((0, 1))  # audit
 """,
     "services": """
-socket.create_connection(('192.0.2.1', 80), 0.5)
-socket.create_connection(tcp, 2)
 socket.create_connection(tcp6, 2)
-socket.socket(socket.AF_UNIX).connect(place + '/s')
 socket.socket(socket.AF_UNIX).connect(chr(0) + place)
 socket.socketpair(1, 2)[0].connect(place + '/d')
 socket.socketpair(1, 2)[0].sendto(b'x', place + '/d')
@@ -263,7 +217,8 @@ done(call(41, 1, 2, 0))
 s = socket.socket(2, 1); s.sendto(b'x', 0x20000000, tcp)
 """,
 }
-"""Lines of Python, of which every one has to fail by itself."""
+"""Lines of Python, of which every one has to fail by itself: calls that no program of the attacks
+makes."""
 
 
 @pytest.mark.parametrize("lines", FAILS.values(), ids=FAILS)
@@ -291,8 +246,7 @@ LEAVES = {
     "(while :; do ln -sfn {place} $TMPDIR/l; ln -sfn in $TMPDIR/l; done) & "
     "for i in $(seq 300); do echo x >> $TMPDIR/l/theirs; done 2>/dev/null; kill %1",
     "a hard link from outside": "echo x >> same; chmod 777 same; truncate -s 0 same",
-    "processes": "kill -9 -1; killall sleep; pkill sleep; ipcrm -a",
-    "datagrams": "echo x > /dev/udp/{udp[0]}/{udp[1]}",
+    "processes": "kill -9 -1; killall sleep; ipcrm -a; echo x > /dev/udp/{udp[0]}/{udp[1]}",
     "the project": "echo x > made; rm same; rm -rf .git/*; mkdir d; chmod 000 .; mv ../work ../m",
     "what runs later": PLANTS,
 }
@@ -338,14 +292,6 @@ def test_the_command_has_no_power_in_any_set(run: Run) -> None:
     assert bound == 0 or os.getuid() != 0, "root gets back what the bounding set leaves"
 
 
-@pytest.mark.parametrize("kind", ["layered", "plain"])
-def test_servers_and_clients_within_one_command_find_each_other(made: Sandbox, kind: Any) -> None:
-    run = need(made, kind)
-    serve = "import socket; s = socket.create_server(('127.0.0.1', 0)); "
-    serve += "socket.create_connection(s.getsockname()); print('met', s.accept()[0].fileno() > 0)"
-    assert run(run.python(serve)).out == "met True\n"
-
-
 def test_a_command_cannot_type_into_a_terminal(run: Run) -> None:
     """A terminal as its standard input, as when kode is started in one, is not there at all; one of
     its own cannot be typed into either."""
@@ -377,7 +323,7 @@ def test_paths_and_limits_are_in_no_argument_list(run: Run) -> None:
 
 def test_only_named_files_and_links_become_real(layered: Run) -> None:
     done = layered(PLANTS, apply=True)
-    named = {path for path, _, ignored in done.changes if not ignored}
+    named = {path for path, change in done.changes.items() if not change.ignored}
     assert {".git/hooks/pre-commit", ".git/config", "sub/.git/hooks/post-checkout", ".envrc",
             "sub/.git/config", "AGENTS.md", ".github/workflows/ci.yml", ".vscode/tasks.json",
             "sh"} <= named  # fmt: skip

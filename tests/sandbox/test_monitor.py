@@ -135,20 +135,6 @@ async def test_a_command_that_hides_does_not_delay_the_end(context: ToolContext,
     assert output.exit_status == 1
 
 
-async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, layered: Run) -> None:
-    def monitors() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "kode-monitor"]
-
-    command = "while :; do : > $TMPDIR/x; done"
-    task = asyncio.ensure_future(in_shell(context, layered, command))
-    while not monitors():
-        await asyncio.sleep(0.01)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert not monitors()
-
-
 def test_no_descriptor_and_no_thread_is_left_over_many_commands(run: Run) -> None:
     run("true")
     before = (len(os.listdir("/proc/self/fd")), threading.active_count())

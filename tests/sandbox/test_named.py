@@ -2,7 +2,7 @@
 
 import json
 import os
-import subprocess
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from kode.sandbox.named import Named
 from kode.tool import FileChange
 from tests.needs import needs
 from tests.permissions.gates import SCRIPT, TOOLS, Person, gates  # noqa: F401
+from tests.sandbox.sandboxed import bash, put
 from tests.tables import for_each
 
 pytestmark = [needs("git")]
@@ -24,18 +25,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     (tmp_path / "p").mkdir()
-    git(tmp_path / "p", "init", "-q", ".")
+    bash(tmp_path / "p", "git init -q .")
     return tmp_path / "p"
-
-
-def git(root: Path, *words: str) -> None:
-    subprocess.run(["git", *words], cwd=root, check=True, stderr=subprocess.DEVNULL)
-
-
-def write(root: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
 
 
 def named(root: Path) -> set[str]:
@@ -69,24 +60,23 @@ def named(root: Path) -> set[str]:
 def test_a_path_in_any_setting_of_git_runs_later(
     project: Path, key: str, value: str, expected: str
 ) -> None:
-    write(project, dict.fromkeys(["watch", "docs/x", "src/a.py", "cache/x"], ""))
-    write(project, {"settings/git": "[core]\n\thooksPath = own\n"})
-    git(project, "config", key, value.format(root=project))
+    put(project, dict.fromkeys(["watch", "docs/x", "src/a.py", "cache/x"], ""))
+    put(project, {"settings/git": "[core]\n\thooksPath = own\n"})
+    value = shlex.quote(value.format(root=project))
+    bash(project, f"git config {key} {value}")
     assert named(project) == set(expected.split())
-    git(project, "config", "--unset", key)
+    bash(project, f"git config --unset {key}")
 
 
 def test_a_linked_worktree_has_its_repositorys_settings_and_hooks(project: Path) -> None:
-    who = ("-c", "user.name=A", "-c", "user.email=a@b.c")
-    git(project, "config", "core.fsmonitor", "sh watch")
-    git(project, *who, "commit", "-q", "--allow-empty", "-m", "1")
-    git(project, "worktree", "add", "-q", "../linked")
+    commit = "git -c user.name=A -c user.email=a@b.c commit -q --allow-empty -m 1"
+    bash(project, f"git config core.fsmonitor 'sh watch'; {commit}; git worktree add -q ../linked")
     linked = project.parent / "linked"
-    write(project, {".git/hooks/pre-commit": "sh tools/check.sh\n"})
-    write(linked, {"watch": "", "tools/check.sh": ""})
+    put(project, {".git/hooks/pre-commit": "sh tools/check.sh\n"})
+    put(linked, {"watch": "", "tools/check.sh": ""})
     found = Named(linked)
     assert found() == {f"{linked}/watch", f"{linked}/tools/check.sh"}
-    write(project, {".git/hooks/pre-commit": "sh tools/other.sh\n"})
+    put(project, {".git/hooks/pre-commit": "sh tools/other.sh\n"})
     assert f"{linked}/tools/other.sh" in found()
 
 
@@ -106,7 +96,7 @@ def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
     }
     scripts_run = "check.sh deps.sh l.js p.js t.js all.sh task.sh".split()
     plain = "sample.sh notes.md data.txt src/a.py".split()
-    write(project, files | dict.fromkeys([*scripts_run, *plain], ""))
+    put(project, files | dict.fromkeys([*scripts_run, *plain], ""))
     followed = "tools/common.sh tools/deep.sh scripts/lint.py Makefile package.json".split()
     found = named(project)
     assert {name for name in found if (project / name).exists()} == {*scripts_run, *followed}
@@ -117,7 +107,7 @@ def test_each_file_in_the_table_names_programs(project: Path) -> None:
     expected = set()
     for number, name in enumerate(places.names("names_programs")):
         path = name if Path(name).suffix or name == ".envrc" else f"{name}/x"
-        write(project, {path: f"sh tools/{number}.sh\n"})
+        put(project, {path: f"sh tools/{number}.sh\n"})
         expected.add(f"tools/{number}.sh")
     assert expected <= named(project)
 
@@ -125,7 +115,7 @@ def test_each_file_in_the_table_names_programs(project: Path) -> None:
 def test_a_makefile_that_no_hook_runs_is_a_plain_file(project: Path) -> None:
     scripts = json.dumps({"scripts": {"test": "node t.js"}})
     files = {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""}
-    write(project, files)
+    put(project, files)
     assert named(project) == set()
 
 
@@ -137,9 +127,9 @@ def test_settings_are_read_again_once_they_change(
     with monkeypatch.context() as patched:
         patched.setattr("kode.sandbox.named.run_git", None)
         assert found() == frozenset()
-    git(project, "config", "core.hooksPath", "own")
+    bash(project, "git config core.hooksPath own")
     assert found() == {str(project / "own")}
-    write(project, {"own/pre-commit": "sh x.sh\n", "x.sh": ""})
+    put(project, {"own/pre-commit": "sh x.sh\n", "x.sh": ""})
     assert str(project / "x.sh") in found()
 
 
@@ -151,14 +141,13 @@ def test_damaged_and_circular_texts_are_survived(project: Path) -> None:
         "Makefile": "a: b\n\tmake b\nb: a\n\tmake a; sh a.sh\n",
         ".git/config": "[broken",
     }
-    write(project, files)
+    put(project, files)
     os.mkfifo(project / ".husky" / "pipe")
     assert {"Makefile", "a.sh"} <= named(project)
 
 
 async def test_a_named_file_is_asked_about_in_auto_edit(gates):  # noqa: F811
-    git(gates.project, "init", "-q", ".")
-    git(gates.project, "config", "core.fsmonitor", "tools/watch")
+    bash(gates.project, "git init -q .; git config core.fsmonitor tools/watch")
     gate = gates.gate(Person(*[Answer(choice="no")] * 4), mode="auto-edit")
     gate.place = replace(gate.place, named=Named(gates.project))
     plain = FileChange(path=str(gates.project / "tools/other"), change="created")

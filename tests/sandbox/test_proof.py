@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kode.cli.commands import doctor
-from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.attempt import Attempt
 from tests.needs import skip_without
 
 
@@ -39,23 +39,10 @@ def test_a_sandbox_passes_every_check_of_its_kind(
     assert code == 0
 
 
-class Nothing:
-    """A sandbox that limits nothing."""
-
-    descriptors = ()
-
-    def wrap(self, argv: tuple[str, ...]) -> None:
-        self.argv = argv
-
-    def settle(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 def test_a_sandbox_that_limits_nothing_fails_with_each_fault(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Sandbox, "begin", lambda *given, **more: Nothing())
+    monkeypatch.setattr(Attempt, "_launcher", lambda attempt: ())
     code, found = proved(capsys)
     assert (code, list(found)) == (1, ["sandbox"])
     for fault in ("/kode/config.json", "writes git's", "sees other", "unix sockets", "a network"):

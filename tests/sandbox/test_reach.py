@@ -172,17 +172,6 @@ def test_a_file_outside_is_not_there_and_named_once(run: Run, place: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_named_sibling_is_read_without_its_keys(run: Run, place: Path) -> None:
-    (run.work / "package.json").write_text('{"dependencies": {"lib": "file:../../lib"}}')
-    (place / "lib").mkdir()
-    for name, text in (("package.json", "{}"), (".env", "KEY=canary-value"), ("code", "code")):
-        (place / "lib" / name).write_text(text)
-    done = run.again()(f"cd {place}/lib; cat code .env; touch new")
-    assert done.out == "code"
-    assert sorted(os.listdir(place / "lib")) == [".env", "code", "package.json"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "marked"),
     [

@@ -1,6 +1,7 @@
 """The profile for macOS, which no machine here enforces: its rules are read as Seatbelt documents
 them, the last one that matches deciding."""
 
+import ast
 import os
 import re
 import stat
@@ -21,25 +22,16 @@ from tests.sandbox.sandboxed import ran
 from tests.tables import for_each
 from tests.workplaces import workplace
 
-TOKEN = re.compile(r'\s*(?:(\(|\))|#?"((?:[^"\\]|\\.)*)"|([^\s()"]+))')
+TOKEN = re.compile(r'[()]|#?"(?:[^"\\]|\\.)*"|[^\s()"]+')
 
 
 def parsed(text: str) -> list[Any]:
     """The expressions of a profile, as nested lists of words."""
-    stack: list[list[Any]] = [[]]
-    at = 0
-    while match := TOKEN.match(text, at):
-        at = match.end()
-        if match[1] == "(":
-            stack.append([])
-        elif match[1] == ")":
-            done = stack.pop()
-            stack[-1].append(done)
-        else:
-            stack[-1].append(match[2] if match[2] is not None else match[3])
-    assert not text[at:].strip()
-    assert len(stack) == 1
-    return stack[0]
+    words = (
+        {"(": "[", ")": "],"}.get(word, f"{word.removeprefix('#').strip(chr(34))!r},")
+        for word in TOKEN.findall(text)
+    )
+    return list(ast.literal_eval(f"[{' '.join(words)}]"))
 
 
 @dataclass(frozen=True)
@@ -50,13 +42,17 @@ class Rules:
     parameters: dict[str, str]
 
     def allows(self, operation: str, path: str) -> bool:
+        if operation == "write":
+            ways = ("data", "create", "unlink", "mode", "xattr", "owner", "flags", "times")
+            return any(self.allows(f"file-write-{way}", path) for way in ways)
         allowed = False
-        for verb, *rest in self.rules:
-            operations = [word for word in rest if isinstance(word, str)]
-            filters = [one for one in rest if isinstance(one, list)]
-            if verb not in ("allow", "deny") or not any(covers(o, operation) for o in operations):
-                continue
-            if not filters or any(self.matches(one, path) for one in filters):
+        for verb, *words in self.rules[1:]:
+            filters = [word for word in words if isinstance(word, list)]
+            matches = not filters or any(self.matches(each, path) for each in filters)
+            named = [
+                re.escape(word).replace(r"\*", ".*") for word in words if isinstance(word, str)
+            ]
+            if matches and any(re.fullmatch(name, operation) for name in named):
                 allowed = verb == "allow"
         return allowed
 
@@ -65,31 +61,14 @@ class Rules:
         if kind in ("remote", "local"):
             return values == ["ip", "*:*"] and not path.startswith("/")
         if kind == "require-all":
-            return all(self.matches(one, path) for one in values)
+            return all(self.matches(value, path) for value in values)
         value = self.parameters[values[0][1]] if isinstance(values[0], list) else values[0]
         if kind == "regex":
             return re.search(value, path) is not None
-        if kind == "literal":
-            return path == value
-        return kind == "subpath" and (path == value or path.startswith(value.rstrip("/") + "/"))
-
-    def reads(self, path: str) -> bool:
-        return self.allows("file-read-data", path)
-
-    def writes(self, path: str) -> bool:
-        ways = ("data", "create", "unlink", "mode", "xattr", "owner", "flags", "times")
-        return any(self.allows(f"file-write-{way}", path) for way in ways)
-
-
-def covers(rule: str, operation: str) -> bool:
-    return rule in (operation, "default") or (
-        rule.endswith("*") and operation.startswith(rule.removesuffix("*"))
-    )
-
-
-def rules_of(reaching: Reach) -> Rules:
-    text, parameters = seatbelt.profile(reaching)
-    return Rules(parsed(text), parameters)
+        if kind.endswith("-prefix"):
+            return path.startswith(value)
+        below = kind == "subpath" and path.startswith(value.rstrip("/") + "/")
+        return path == value or below
 
 
 @pytest.fixture
@@ -101,15 +80,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-def opened(home: Path, *, writable: bool = False, network: bool = False) -> Sandbox:
+def opened(home: Path, grants: str = "") -> Sandbox:
     place = workplace(home / "work", home=home / ".kode")
-    return Sandbox(place=place, grants=Grants(network=network, project=writable))
-
-
-def rules(home: Path, *, writable: bool = False, network: bool = False) -> Rules:
-    made = opened(home, writable=writable, network=network).reach("seatbelt")
-    made = replace(made, temporary=str(home / ".kode/sandbox/tmp"))
-    return rules_of(made.hide([home / "work/sub/.env"]))
+    given = Grants(network="network" in grants, project="project" in grants)
+    return Sandbox(place=place, grants=given)
 
 
 GIT = (
@@ -118,96 +92,68 @@ GIT = (
     "work/.git/worktrees/a/commondir"
 )
 RECORDS = "work/.git/objects/ab/cdef work/.git/index.lock work/.git/refs/heads/main work/.git/HEAD"
+READ, LOOK, UNLINK = "file-read-data", "file-read-metadata", "file-write-unlink"
+SERVICES = (
+    "x com.apple.SecurityServer com.apple.securityd com.apple.pasteboard.1 "
+    "com.apple.cfprefsd.agent com.apple.coreservices.launchservicesd"
+)
+"""Those of keys, the clipboard, preferences and other programs."""
 
 
 @for_each(
-    ("writable", "operation", "paths", "allowed"),
+    ("grants", "operation", "paths", "allowed"),
     [
-        (False, "write", ".kode/sandbox/tmp/x", True),
-        (False, "write", "/ /tmp/x /private/tmp/x x work/x work/sub/.env /etc/hosts", False),
-        (True, "write", f"work/x {RECORDS}", True),
-        (True, "write", "work/sub/.env", False),
-        (False, "read", "work work/a/b work/sub/other .local/bin/tool .kode/sandbox/tmp/x", True),
-        (False, "read", "/usr/bin/env", True),
-        (False, "read", ".ssh/id .kode/config.json .kode notes Library/Keychains/x .", False),
-        *((writable, "read", "work/sub/.env", False) for writable in (False, True)),
-        (True, "read", "work/sub/other", True),
+        ("", "write", "~/.kode/sandbox/tmp/x", True),
+        ("", "write", "/ /tmp/x /private/tmp/x ~/x ~/work/x ~/work/sub/.env /etc/hosts", False),
+        ("project", "write", "~/work/x ~/" + RECORDS.replace(" ", " ~/"), True),
+        ("project", "write", "~/work/sub/.env", False),
+        ("", READ, "~/work ~/work/a/b ~/work/sub/other ~/.local/bin/tool", True),
+        ("", READ, "/usr/bin/env ~/.kode/sandbox/tmp/x", True),
+        ("", READ, "~/.ssh/id ~/.kode/config.json ~/.kode ~/notes ~/Library/Keychains/x ~", False),
+        *((grants, READ, "~/work/sub/.env", False) for grants in ("", "project")),
+        ("project", READ, "~/work/sub/other", True),
         # Folders above what is shown only exist, and none can be moved away.
-        (False, "file-read-metadata", ".", True),
-        (False, "file-read-metadata", ".ssh", False),
-        (True, "file-write-unlink", "work work/sub work/.git", False),
-        (True, "file-write-unlink", "work/sub/other", True),
-        *((True, f"file-write-{way}", GIT, False) for way in ("create", "data", "unlink")),
-        *((False, name, "/", False) for name in ("file-link", "file-mount", "appleevent-send")),
-        *((False, name, "/", False) for name in ("job-creation", "mach-register")),
+        ("", LOOK, "~", True),
+        ("", LOOK, "~/.ssh", False),
+        ("project", UNLINK, "~/work ~/work/sub ~/work/.git", False),
+        ("project", UNLINK, "~/work/sub/other", True),
+        *(
+            ("project", f"file-write-{way}", "~/" + GIT.replace(" ", " ~/"), False)
+            for way in ("create", "data", "unlink")
+        ),
+        *(("", name, "/", False) for name in ("file-link", "file-mount", "appleevent-send")),
+        *(("", name, "/", False) for name in ("job-creation", "mach-register")),
+        # The network only where the settings say so, and no unix socket.
+        *(
+            (grants, f"network-{way}", paths, allowed)
+            for way in ("outbound", "bind", "inbound")
+            for grants, paths, allowed in (
+                ("", "localhost:80 /var/run/docker.sock ~/work/agent /private/tmp/x", False),
+                ("network", "localhost:80", True),
+                ("network", "/var/run/docker.sock ~/work/agent /private/tmp/x", False),
+            )
+        ),
+        *((grants, "mach-lookup", SERVICES, False) for grants in ("", "network")),
+        # Neither arguments nor variables of other processes.
+        ("", "sysctl-read", "kern.proc.all kern.procargs2 kern.procargs2.1", False),
+        ("", "sysctl-read", "kern.osrelease hw.ncpu", True),
     ],
 )
 def test_a_profile_allows_what_is_listed_and_nothing_else(
-    home: Path, writable: bool, operation: str, paths: str, allowed: bool
+    home: Path, grants: str, operation: str, paths: str, allowed: bool
 ) -> None:
-    made = rules(home, writable=writable)
+    reach = replace(opened(home, grants).reach("seatbelt"), temporary=f"{home}/.kode/sandbox/tmp")
+    text, parameters = seatbelt.profile(reach.hide([home / "work/sub/.env"]))
+    made = Rules(parsed(text), parameters)
     assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
-    for path in (str(home / name) for name in paths.split()):
-        if operation in ("read", "write"):
-            assert (made.reads(path) if operation == "read" else made.writes(path)) is allowed, path
-        else:
-            assert made.allows(operation, path) is allowed, path
-
-
-def test_the_network_is_allowed_only_where_the_settings_say_so(home: Path) -> None:
-    for operation in ("network-outbound", "network-bind", "network-inbound"):
-        assert not rules(home).allows(operation, "localhost:80")
-        assert rules(home, network=True).allows(operation, "localhost:80")
-        for network in (False, True):
-            for path in ("/var/run/docker.sock", f"{home}/work/agent", "/private/tmp/x"):
-                assert not rules(home, network=network).allows(operation, path)
-
-
-def test_no_service_of_keys_or_other_programs_is_allowed(home: Path) -> None:
-    named = {
-        one[1]
-        for network in (False, True)
-        for rule in rules(home, network=network).rules
-        for one in rule[2:]
-        if "mach-lookup" in rule
-    }
-    assert named
-    assert not [one for one in named if re.search("(?i)secur|pasteboard|launch|event|cfpref", one)]
-    assert ["allow", "mach-lookup"] not in rules(home).rules
-
-
-def test_arguments_of_other_processes_are_not_among_the_readable_settings(home: Path) -> None:
-    names = [one for rule in rules(home).rules if "sysctl-read" in rule for one in rule[2:]]
-    assert names
-    for kind, name in names:
-        assert not (name if kind == "sysctl-name" else name + ".").startswith("kern.proc")
-        assert kind == "sysctl-name" or not "kern.procargs2".startswith(name)
+    for path in paths.split():
+        path = path.replace("~", str(home), 1)
+        assert made.allows(operation, path) is allowed, path
 
 
 names = st.text(
     st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), min_size=1, max_size=8
 ).filter(lambda name: name not in (".", ".."))
-paths = st.lists(names, min_size=1, max_size=4).map(lambda parts: Path("/", *parts))
-places = st.builds(
-    Place, path=paths, access=st.sampled_from(["readable", "writable", "empty", "hidden"])
-)
-
-
-@given(st.lists(places, max_size=8), paths, paths)
-def test_the_last_place_decides_whatever_the_names(
-    listed: list[Place], temporary: Path, path: Path
-) -> None:
-    made = rules_of(Reach(places=tuple(listed), temporary=str(temporary), network="none"))
-    last = next((one for one in reversed(listed) if path.is_relative_to(one.path)), None)
-    if path.is_relative_to("/dev"):
-        return
-    if path.is_relative_to(temporary):
-        assert made.reads(str(path))
-        return
-    assert made.reads(str(path)) == (last is not None and last.access in ("readable", "writable"))
-    if made.writes(str(path)):
-        assert last is not None
-        assert last.access == "writable"
 
 
 @given(st.lists(names, max_size=3), st.sampled_from(["readable", "writable", "hidden"]))
