@@ -44,7 +44,6 @@ def checked(name: str, given: dict[str, Any], tool: str = "") -> Mapping[str, An
         ("edit_file", {"path": "f", **EDIT, "old_string": "x"}, "edit_file", EDIT),
         ("Write", {"file_path": "f", "content": "x"}, "write_file", {"path": "f"}),
         ("read", {"filePath": "f", "offset": "3", "limit": None}, "read_file", {"offset": 3}),
-        ("Read", {"file_path": "f"}, "read_file", {"path": "f"}),
         ("Grep", {"pattern": "x", "-i": True, "-C": 2}, "search_files", {"ignore_case": True}),
         ("Grep", {"pattern": "x", "-C": 2, "output_mode": "content"}, "search_files", AROUND),
         ("grep", {"pattern": "x", "include": "*.py"}, "search_files", {"glob": "*.py"}),

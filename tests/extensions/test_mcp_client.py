@@ -158,9 +158,6 @@ async def test_an_address_nobody_answers_is_a_fault(connect):
             pass
 
 
-# ── logging in ───────────────────────────────────────────────────────────────────────────────
-
-
 def go_to(page):
     """A browser of somebody who is known there."""
     threading.Thread(target=urllib.request.urlopen, args=(page,), daemon=True).start()

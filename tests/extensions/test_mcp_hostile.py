@@ -28,13 +28,10 @@ async def call(server, context, **arguments):
     return await tool.run(context, arguments)
 
 
-@pytest.mark.parametrize(
-    "step",
-    ["hang-at-start", "hang-at-server/discover", "hang-at-initialize", "hang-at-tools/list"],
-)
+@pytest.mark.parametrize("step", ["start", "server/discover", "initialize", "tools/list"])
 async def test_a_server_that_hangs_while_it_starts_is_given_up(server, step, monkeypatch):
     monkeypatch.setattr(mcp_server, "START_TIMEOUT_S", 1.5)
-    one = await server("hostile", step)
+    one = await server("hostile", f"hang-at-{step}")
     assert not one.runs
     (notice,) = server.notices
     assert '"network": true' in notice.text
@@ -42,19 +39,12 @@ async def test_a_server_that_hangs_while_it_starts_is_given_up(server, step, mon
         one.connection()
 
 
-@pytest.mark.parametrize(
-    ("how", "said"),
-    [
-        ("hang-at-tools/call", r"did not answer in 0\.3 s"),
-        ("other", r"did not answer in 0\.3 s"),
-        ("flood", "it sent"),
-        ("many", "it sent"),
-    ],
-)
-async def test_a_call_without_an_answer_ends_with_an_error(server, context, how, said):
-    more = {"timeout": 300} if said.startswith("did") else {}
-    with pytest.raises(ToolError, match=said):
-        await call(await server("hostile", how, **more), context)
+@pytest.mark.parametrize("how", ["hang-at-tools/call", "other", "flood", "many"])
+async def test_a_call_without_an_answer_ends_with_an_error(server, context, how):
+    endless = how in ("flood", "many")
+    one = await server("hostile", how, timeout=300_000 if endless else 300)
+    with pytest.raises(ToolError, match="it sent" if endless else r"did not answer in 0\.3 s"):
+        await call(one, context)
 
 
 async def test_a_server_that_died_is_started_by_the_next_call(server, context):
@@ -117,11 +107,8 @@ async def test_a_definition_changed_while_running_turns_the_tool_off(server, con
 
 async def test_names_and_descriptions_mislead_nobody(server):
     tools = tools_of([await server("hostile", "shadow", "hidden")])
-    assert [tool.name for tool in tools] == [
-        "mcp__hostile__read",
-        "mcp__hostile__shell",
-        "mcp__hostile__a____b__2J",
-    ]
+    names = [tool.name.removeprefix("mcp__hostile__") for tool in tools]
+    assert names == ["read", "shell", "a____b__2J"]
     assert "Reads.\\u202e \\u200b" in tools[0].description
 
 

@@ -154,9 +154,6 @@ async def test_a_change_of_what_a_server_loads_keeps_it_off(servers, home, proje
     assert await tools(servers, wanted) == ["read"]
 
 
-# ── what the sandbox hides ───────────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def hidden(tmp_path, monkeypatch):
     """A program below a home."""
@@ -199,9 +196,6 @@ async def test_a_socket_out_of_reach_is_named_with_its_setting(servers, entry, m
             await tools(servers, client)
     assert "engine.sock" in str(failed.value)
     assert '"outside": true' in str(failed.value)
-
-
-# ── without the sandbox ──────────────────────────────────────────────────────────────────────
 
 
 async def test_outside_holds_once_a_person_has_approved_it(servers, entry, hidden, home, project):

@@ -31,10 +31,15 @@ def test_a_repositorys_extension_is_new_until_approved_and_changed(home, project
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_home_is_trusted_but_its_tools_are_pinned(home, project):
+def test_the_home_is_trusted_and_once_the_project(home, project):
     approvals = trust.load(home, project)
     assert trust.state(an_item(project, scope="home"), approvals) == "trusted"
     assert trust.state(an_item(project, scope="home", kind="mcp-tool"), approvals) == "new"
+
+    approvals = trust.load(home, project, trust_project=True)
+    assert trust.state(an_item(project), approvals) == "trusted"
+    assert trust.state(trust.outside(an_item(project)), approvals) == "new"
+    assert not paths.trust_file(home, project).exists()
 
 
 def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_path):
@@ -53,13 +58,6 @@ def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_p
     left = trust.load(home, project)
     assert trust.state(an_item(project), left) == "new"
     assert trust.state(others[1], left) == "trusted"
-
-
-def test_trusting_the_project_for_one_process_writes_nothing(home, project):
-    approvals = trust.load(home, project, trust_project=True)
-    assert trust.state(an_item(project), approvals) == "trusted"
-    assert trust.state(trust.outside(an_item(project)), approvals) == "new"
-    assert not paths.trust_file(home, project).exists()
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"version": 2}', b'{"version": 1, "items": [{}]}'])

@@ -91,13 +91,10 @@ def test_a_pin_covers_named_programs_and_those_beside_them(
 def test_a_program_elsewhere_in_the_project_is_pinned_alone(world: World) -> None:
     world.write(".claude/settings.json", settings("Stop", "python3 tools/check.py && ls ."))
     world.write("tools/check.py", "pass\n")
-    world.write("tools/other.py", "pass\n")
     world.approve()
-
-    world.write("tools/other.py", "changed\n")
-    assert world.find().hooks[0].standing == "used"
-    world.write("tools/check.py", "changed\n")
-    assert world.find().hooks[0].standing == "changed"
+    for name, standing in (("other", "used"), ("check", "changed")):
+        world.write(f"tools/{name}.py", "changed\n")
+        assert world.find().hooks[0].standing == standing
 
 
 @for_each(
@@ -177,12 +174,8 @@ def test_exit_code_and_output_give_a_hooks_answer(
 def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> None:
     world.write("~/.claude/settings.json", settings("UserPromptSubmit", "x"))
     hook = the_hook(world)
-    ran = [
-        printed("note one"),
-        printed('{"decision": "approve"}'),
-        ProgramRun(exit_code=2, stderr="no"),
-        printed("note two"),
-    ]
+    refused = ProgramRun(exit_code=2, stderr="no")
+    ran = [printed("note one"), printed('{"decision": "approve"}'), refused, printed("note two")]
 
     answer = join_answers(answer_of(hook, one) for one in ran)
 
@@ -205,10 +198,8 @@ def test_a_hook_on_edits_sees_each_part_of_a_patch(tmp_path: Path) -> None:
     )
     parts = apply_patch.parts(apply_patch.check({"input": patch}))
     seen = [call_fields(tool.name, tool.check(given), tmp_path) for tool, given in parts]
-    assert [one["tool_name"] for one in seen] == ["MultiEdit", "Edit", "Edit"]
-    assert [one["tool_input"]["file_path"] for one in seen] == [
-        str(tmp_path / name) for name in ("a.py", "b.py", "c.py")
-    ]
-    assert [edit["new_string"] for edit in seen[0]["tool_input"]["edits"]] == ["two", "four"]
-    assert seen[1]["tool_input"]["old_string"] == "kept\none"
-    assert seen[1]["tool_input"]["new_string"] == "kept\ntwo"
+    several, one, _ = (call["tool_input"] for call in seen)
+    assert [call["tool_name"] for call in seen] == ["MultiEdit", "Edit", "Edit"]
+    assert [call["tool_input"]["file_path"][-4:] for call in seen] == ["a.py", "b.py", "c.py"]
+    assert [edit["new_string"] for edit in several["edits"]] == ["two", "four"]
+    assert (one["old_string"], one["new_string"]) == ("kept\none", "kept\ntwo")

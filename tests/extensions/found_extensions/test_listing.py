@@ -1,6 +1,7 @@
 """What a person is shown of skills, commands, agents and hooks, and hooks tried by hand."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -8,6 +9,7 @@ from kode.cli.main import main
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import hooks
 
+Kode = Callable[..., tuple[str, str]]
 FILES = {
     "skills": (".claude/skills/one/SKILL.md", "---\nname: one\ndescription: Does it.\n---\nHow"),
     "commands": (".claude/commands/one.md", "---\nargument-hint: N\n---\nDoes it."),
@@ -20,57 +22,52 @@ FILES = {
 
 
 @pytest.fixture
-def here(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+def kode(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Kode:
+    """Runs a command in the repository; gives what it wrote."""
     monkeypatch.chdir(world.project)
-    return world
+
+    def run(*words: str) -> tuple[str, str]:
+        assert main([*words]) == 0
+        return capsys.readouterr()
+
+    return run
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_each_kind_is_listed_with_its_origin_and_standing(
-    here: World, capsys: pytest.CaptureFixture[str], kind: str
+    world: World, kode: Kode, kind: str
 ) -> None:
-    path = here.write(*FILES[kind])
-    assert main([kind]) == 0
-    shown = capsys.readouterr().out
+    path = world.write(*FILES[kind])
+    shown, _ = kode(kind)
     assert shown.startswith("new ")
     assert "kode extensions approve" in shown
 
-    here.approve()
-    assert main([kind, *(["list"] if kind == "hooks" else []), "--json"]) == 0
+    world.approve()
+    shown, _ = kode(kind, *(["list"] if kind == "hooks" else []), "--json")
 
-    (row,) = json.loads(capsys.readouterr().out)
+    (row,) = json.loads(shown)
     assert (row["state"], row["scope"]) == ("used", "project")
     assert row["origin"] in (str(path), str(path.parent))
     assert len(row["hash"]) == 64
 
 
-def test_unusable_parts_are_reported_on_stderr(
-    here: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    here.write(".claude/skills/one/SKILL.md", "no head")
-
-    assert main(["skills"]) == 0
-    assert "has no description" in capsys.readouterr().err
+def test_unusable_parts_are_reported_on_stderr(world: World, kode: Kode) -> None:
+    world.write(".claude/skills/one/SKILL.md", "no head")
+    assert "has no description" in kode("skills")[1]
 
 
-def test_a_hook_is_tried_with_what_a_file_says(
-    here: World, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hook_is_tried_with_what_a_file_says(world: World, kode: Kode) -> None:
     refuse = "grep -q '\"command\": \"rm' && { echo 'no rm' >&2; exit 2; }; exit 0"
-    hooks(here, ("PreToolUse", "Bash", refuse), ("PreToolUse", "Edit", "exit 1"))
-    effect = here.user_home / "effect"
-    hooks(here, ("PreToolUse", "Bash", f"touch {effect}"), file=".claude/settings.json")
-    here.write("call.json", json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm x"}}))
+    hooks(world, ("PreToolUse", "Bash", refuse), ("PreToolUse", "Edit", "exit 1"))
+    hooks(world, ("PreToolUse", "Bash", "touch ../effect"), file=".claude/settings.json")
+    world.write("call.json", json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm x"}}))
 
-    assert main(["hooks", "test", "PreToolUse", "--input", "call.json"]) == 0
+    shown, _ = kode("hooks", "test", "PreToolUse", "--input", "call.json")
 
-    shown = capsys.readouterr().out
-    assert "PreToolUse:Bash: exit status 2" in shown
-    assert "decides: deny" in shown
-    assert "no rm" in shown
-    assert "PreToolUse:Edit: not about Bash" in shown
+    for part in ("PreToolUse:Bash: exit status 2", "decides: deny", "no rm", "not about Bash"):
+        assert part in shown
     assert "not run, it is new" in shown
-    assert not effect.exists()
+    assert not (world.user_home / "effect").exists()
 
 
 async def test_commands_and_skills_are_offered_from_the_start(world: World, opened: Open) -> None:
