@@ -116,24 +116,22 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
     assert (project / "touched.txt").exists()
 
 
-async def test_a_server_gets_named_variables_only(servers, entry, monkeypatch):
+async def test_a_server_gets_the_variables_its_question_named(
+    home, servers, entry, registry, monkeypatch
+):
     monkeypatch.setenv("A_SECRET", "s3cret")
-    wanted = entry(env={"NAMED": "yes"})
-    await servers.download(wanted)
-    async with servers(wanted) as connection:
-        for name, value in {"NAMED": "yes", "A_SECRET": "(not set)"}.items():
-            assert (await connection.call("variable", {"path": name}, print)).text == value
-
-
-async def test_a_person_is_asked_once_and_shown_the_command(home, entry, registry):
-    person = Person(ONCE)
-    wanted = mcp_server.download_item(entry(env={"TOKEN": "hidden-value"}))
+    person, wanted = Person(ONCE), entry(env={"TOKEN": "hidden-value"})
     for _ in range(2):
-        assert await review.Reviewer(home, person).may(home, wanted)
+        assert await review.Reviewer(home, person).may(home, mcp_server.download_item(wanted))
     (question,) = person.questions
     assert registry.address in question.preview
     assert "TOKEN" in question.preview
     assert "hidden-value" not in question.preview
+
+    await servers.download(wanted)
+    async with servers(wanted) as connection:
+        for name, value in {"TOKEN": "hidden-value", "A_SECRET": "(not set)"}.items():
+            assert (await connection.call("variable", {"path": name}, print)).text == value
 
 
 async def test_a_change_of_what_a_server_loads_keeps_it_off(servers, home, project):

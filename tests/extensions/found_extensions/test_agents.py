@@ -28,17 +28,6 @@ You review. Be strict.
 """
 
 
-def test_a_definition_states_its_purpose_and_its_permissions(world: World) -> None:
-    world.write(".claude/agents/team/reviewer.md", REVIEWER)
-    world.approve()
-
-    (agent,) = in_use(world.find().agents)
-
-    assert (agent.item.name, agent.description) == ("reviewer", "Reviews a change.")
-    assert agent.tools == {"read_file", "search_files", "shell"}
-    assert (agent.mode, agent.prompt) == ("plan", "You review. Be strict.")
-
-
 @for_each(
     ("text", "efforts", "reason"),
     [
@@ -77,7 +66,8 @@ async def child(
 
 
 async def test_a_subagent_works_by_its_definition(world: World) -> None:
-    world.write("~/.claude/agents/reviewer.md", REVIEWER)
+    world.write(".claude/agents/team/reviewer.md", REVIEWER)
+    world.approve()
     async with child(world, "--agent", "reviewer", "--permission-mode", "full") as conversation:
         await conversation.start()
 

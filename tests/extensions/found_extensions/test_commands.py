@@ -2,7 +2,6 @@
 
 from kode.conversation import Conversation
 from kode.extensions.commands import pieces
-from kode.extensions.found_extensions import in_use
 from kode.messages import Text
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.permissions.gates import NO, Person
@@ -35,23 +34,11 @@ def test_arguments_take_their_places(body: str, arguments: str, said: str) -> No
     assert filled(body, arguments) == said
 
 
-def test_folders_join_the_name_and_the_head_describes_it(world: World) -> None:
-    world.write(
-        ".claude/commands/git/review.md",
-        "---\ndescription: Reviews\nargument-hint: [number]\nallowed-tools: Bash(git log:*), Read\n"
-        "---\nReview it",
-    )
-    world.approve()
-
-    (command,) = in_use(world.find().commands)
-
-    assert command.item.name == "git:review"
-    assert (command.description, command.argument_hint) == ("Reviews", "number")
-    assert command.allowed == ("shell(git log:*)", "read")
+FIX = "---\nmodel: opus\n---\nFix $1 as in @notes.md, not @no.md, @.env"
 
 
 async def test_its_text_goes_with_the_message_that_names_it(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/git/fix.md", "Fix $1 as in @notes.md, not @no.md, @.env")
+    world.write("~/.claude/commands/git/fix.md", FIX)
     world.write(".env", "TOKEN=abcdef\n")
     world.write("notes.md", "Be brief.\n")
     conversation, _ = await play(opened, message="/fix 12")
@@ -61,6 +48,8 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
     assert "Be brief." in instructions
     assert "abcdef" not in str(conversation.session.messages)
     assert conversation.prompts() == ["/fix 12"]
+    assert conversation.agent.provider.model == conversation.config.model
+    assert any("asks for opus, which kode does not know" in text for text in world.notices)
 
 
 async def test_its_commands_are_asked_about_like_any_other(world: World, opened: Open) -> None:
@@ -107,14 +96,6 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
 
     assert not (world.project / "b.txt").exists()
     assert [denial.tool for denial in ended.denials] == ["write_file"]
-
-
-async def test_its_model_serves_its_turn_unless_it_is_unknown(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/x.md", "---\nmodel: opus\n---\nDo it")
-    conversation, _ = await play(opened, message="/x")
-
-    assert conversation.agent.provider.model == conversation.config.model
-    assert any("asks for opus, which kode does not know" in text for text in world.notices)
 
 
 def test_a_link_out_of_the_folder_is_not_read(world: World) -> None:

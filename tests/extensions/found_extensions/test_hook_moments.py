@@ -346,20 +346,9 @@ async def test_effects_that_a_hook_has_in_vain_are_named_once(
 
 
 @needs("bwrap")
-async def test_a_hook_that_changes_stays_in_the_sandbox_again(
-    world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(world.user_home / "home"))
-    made = world.user_home / "made"
-    command = f"echo x > {made}"
-    hooks(world, ("PreToolUse", "Bash", command), file=".claude/settings.json")
-    world.approve(outside=True)
-    await play(opened, LIST, mode="full")
-    assert made.exists()
-
-    made.unlink()
-    hooks(world, ("PreToolUse", "Bash", f"{command};"), file=".claude/settings.json")
-    world.approve()
-    await play(opened, LIST, mode="full")
-
-    assert not made.exists()
+async def test_a_hook_writes_outside_once_that_is_approved(world: World, opened: Open) -> None:
+    hooks(world, ("PreToolUse", "Bash", "echo x > ../made"), file=".claude/settings.json")
+    for outside in (False, True):
+        world.approve(outside=outside)
+        await play(opened, LIST, mode="full")
+        assert (world.user_home / "made").exists() is outside

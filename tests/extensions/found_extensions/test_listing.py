@@ -71,11 +71,13 @@ def test_a_hook_is_tried_with_what_a_file_says(world: World, kode: Kode) -> None
 
 
 async def test_commands_and_skills_are_offered_from_the_start(world: World, opened: Open) -> None:
-    world.write("~/.claude/commands/git/fix.md", "---\nargument-hint: N\n---\nFix it.")
+    world.write(
+        "~/.claude/commands/git/fix.md", "---\nargument-hint: [N]\ndescription: Fixes it.\n---\nFix"
+    )
     world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
     conversation = await opened()
 
-    offered = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
+    offered = {"git:fix": "N Fixes it.", "pdf": "Reads PDF."}
     assert conversation.offered().items() >= offered.items()
     await conversation.start()
     assert conversation.offered().items() >= offered.items()

@@ -73,7 +73,7 @@ def session(world: World) -> Provenance:
     return session
 
 
-def test_a_question_shows_what_changed_of_the_instructions(
+def test_a_question_shows_what_changed_until_it_is_restored(
     world: World, session: Provenance
 ) -> None:
     for text in (f"be kind\n{ORDER}\nbe brief", f"be kind\n{ORDER}\nbe brief indeed"):
@@ -89,11 +89,7 @@ def test_a_question_shows_what_changed_of_the_instructions(
     assert "-be kind" not in shown
     assert PAGE in shown
 
-
-def test_a_restored_text_needs_no_approval(world: World, session: Provenance) -> None:
-    for text in (ORDER, "be kind\nbe brief"):
-        session.record([str(world.write("AGENTS.md", text))])
-
+    session.record([str(world.write("AGENTS.md", "be kind\nbe brief"))])
     assert "be kind" in used(world)
     assert instruction_items(world.home, world.project) == ()
 

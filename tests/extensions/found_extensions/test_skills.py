@@ -20,17 +20,14 @@ def skill_file(name: str, description: str = "Does it.", body: str = "How.") -> 
     return f"---\nname: {name}\ndescription: {description}\n---\n{body}\n"
 
 
-def names(found: tuple[Skill, ...]) -> list[str]:
-    return [skill.item.name for skill in found]
-
-
 def test_skills_lie_in_the_folders_of_three_families(world: World) -> None:
     for family in ("kode", "agents", "claude"):
         world.write(f".{family}/skills/{family}/SKILL.md", skill_file(family))
     world.write("~/.claude/skills/mine/SKILL.md", skill_file("mine"))
     world.approve()
 
-    assert {*names(in_use(world.find().skills))} == {"kode", "agents", "claude", "mine"}
+    used = {skill.item.name for skill in in_use(world.find().skills)}
+    assert used == {"kode", "agents", "claude", "mine"}
 
 
 def test_the_nearest_skill_wins_and_shadowing_is_told(world: World) -> None:
@@ -81,13 +78,13 @@ def test_the_catalogue_stays_within_its_share_of_the_window(
     assert len(section.encode()) <= window * CATALOGUE_SHARE * CHARS_PER_TOKEN
 
 
-async def test_the_model_is_shown_names_and_loads_a_body(world: World, opened: Open) -> None:
+async def test_the_model_and_the_person_load_a_body_by_name(world: World, opened: Open) -> None:
     world.write("~/.claude/skills/pdf/SKILL.md", PDF)
     world.write("~/.claude/skills/pdf/reference.md", "all about it\n")
     world.write("~/.claude/secret.md", "hidden\n")
     file = {"name": "skill", "arguments": {"name": "pdf", "file": "reference.md"}}
     secret = {"name": "skill", "arguments": {"name": "pdf", "file": "../../secret.md"}}
-    conversation, _ = await play(opened, LOAD, file, secret)
+    conversation, _ = await play(opened, LOAD, file, secret, message="/pdf report.pdf")
 
     assert "- pdf: Reads PDF files." in conversation.context.opening["skills"]
     loaded, reference, refused = [results_of(m) for m in conversation.session.messages][2]
@@ -96,6 +93,10 @@ async def test_the_model_is_shown_names_and_loads_a_body(world: World, opened: O
     assert reference.text == "all about it\n"
     assert not reference.lasting
     assert "outside of the skill's folder" in refused.text
+    message = conversation.session.messages[0]
+    texts = {part.source: part.text for part in message.parts if isinstance(part, Text)}
+    assert texts[""] == "/pdf report.pdf"
+    assert texts["instructions"].endswith("Run scripts/read.py first.\n\nARGUMENTS: report.pdf")
 
 
 async def test_a_skill_that_changes_during_the_session_is_off(world: World, opened: Open) -> None:
@@ -127,13 +128,3 @@ async def test_a_body_outlasts_compactions_once(world: World, opened: Open) -> N
     kept = [part.text for part in parts if isinstance(part, Text) and part.source == "instructions"]
     assert len(kept) == 1
     assert "Run scripts/read.py first." in kept[0]
-
-
-async def test_a_person_names_a_skill_and_its_body_goes_along(world: World, opened: Open) -> None:
-    world.write("~/.claude/skills/pdf/SKILL.md", PDF)
-    conversation, _ = await play(opened, message="/pdf report.pdf")
-
-    message = conversation.session.messages[0]
-    texts = {part.source: part.text for part in message.parts if isinstance(part, Text)}
-    assert texts[""] == "/pdf report.pdf"
-    assert texts["instructions"].endswith("Run scripts/read.py first.\n\nARGUMENTS: report.pdf")

@@ -47,9 +47,7 @@ async def test_a_guard_that_cannot_judge_blocks_the_call(
     assert world.finished[0].is_error
 
 
-async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
-    world: World, opened: Open
-) -> None:
+async def test_a_hook_that_judges_nothing_is_skipped(world: World, opened: Open) -> None:
     bring_hook(world, "PostToolUse")
     await play(opened, EDIT, mode="full")
     assert (world.project / "a.txt").exists()
