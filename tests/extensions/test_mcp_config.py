@@ -22,9 +22,7 @@ def test_servers_of_three_places_shadow_none_of_ones_own(home, project):
     put(home / "config.json", own={"command": "mine"})
     put(project / ".mcp.json", shared={"type": "http", "url": "http://x"}, own={"command": "a"})
     put(project / "kode.json", third={"command": "b"})
-
     found = mcp_config.find_servers(home, project)
-
     scopes = {one.name: one.scope for one in found.entries}
     assert scopes == {"own": "home", "shared": "project", "third": "project"}
     assert entries(home, project)["own"].values["command"] == "mine"
@@ -84,11 +82,9 @@ def test_project_files_that_the_command_runs_need_approval_too(home, project):
 def test_adding_and_removing_leave_the_rest_of_the_file_alone(home, project):
     path = home / "config.json"
     path.write_text('{"model": "m"}')
-
     mcp_config.add(home, project, [("one", {"command": "a"})])
     with pytest.raises(ConfigError, match="already"):
         mcp_config.add(home, project, [("two", {"command": "b"}), ("one", {"command": "b"})])
     assert json.loads(path.read_text()) == {"model": "m", "mcpServers": {"one": {"command": "a"}}}
-
     mcp_config.remove(path, "one")
     assert json.loads(path.read_text()) == {"model": "m", "mcpServers": {}}

@@ -127,7 +127,6 @@ async def test_a_server_gets_the_variables_its_question_named(
     assert registry.address in question.preview
     assert "TOKEN" in question.preview
     assert "hidden-value" not in question.preview
-
     await servers.download(wanted)
     async with servers(wanted) as connection:
         for name, value in {"TOKEN": "hidden-value", "A_SECRET": "(not set)"}.items():

@@ -21,9 +21,7 @@ def an_item(project: Path, **changes) -> Item:
 def test_a_repositorys_extension_is_new_until_approved_and_changed(home, project):
     item = an_item(project)
     assert trust.state(item, trust.load(home, project)) == "new"
-
     approvals = trust.approve(home, project, [item])
-
     assert trust.state(item, trust.load(home, project)) == "trusted"
     edited = an_item(project, content="run me\nand send your keys\n")
     assert trust.state(edited, approvals) == "changed"
@@ -38,7 +36,6 @@ def test_the_home_is_trusted_and_once_the_project(home, project):
     approvals = trust.load(home, project)
     assert trust.state(an_item(project, scope="home"), approvals) == "trusted"
     assert trust.state(an_item(project, scope="home", kind="mcp-tool"), approvals) == "new"
-
     approvals = trust.load(home, project, trust_project=True)
     assert trust.state(an_item(project), approvals) == "trusted"
     assert trust.state(trust.outside(an_item(project)), approvals) == "new"
@@ -54,10 +51,8 @@ def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_p
     approvals = trust.approve(home, project, [an_item(project)])
     assert [trust.state(other, approvals) for other in others] == ["new"] * 3
     assert trust.state(an_item(project), trust.load(home, tmp_path / "elsewhere")) == "new"
-
     approvals = trust.approve(home, project, [others[1]])
     trust.revoke(home, project, [one for one in approvals.items if one.name == "files"])
-
     left = trust.load(home, project)
     assert trust.state(an_item(project), left) == "new"
     assert trust.state(others[1], left) == "trusted"
@@ -68,13 +63,10 @@ def test_a_damaged_file_approves_nothing_and_is_kept(home, project, data):
     path = paths.trust_file(home, project)
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
-
     approvals = trust.load(home, project)
-
     assert approvals.items == ()
     assert "off until you approve again" in approvals.problem
     assert [aside.read_bytes() for aside in path.parent.glob("*.damaged-*")] == [data]
-
     path.write_bytes(data)
     with pytest.raises(StorageError, match="damaged-"):
         trust.approve(home, project, [an_item(project)])
@@ -112,7 +104,6 @@ def test_a_key_is_neither_stored_nor_shown(home, project):
     before = trust.load(home, project)
     trust.approve(home, project, [item])
     approvals, other = trust.load(home, project), an_item(project, content=f"TOKEN={KEY[:-1]}\n")
-
     stored = paths.trust_file(home, project).read_text()
     seen = [stored, shown(item, before), shown(other, approvals), trust.diff(other, approvals)]
     assert not [text for text in seen if KEY[:-1] in text]
@@ -129,7 +120,6 @@ def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_pa
     trust.approve(home, project, [an_item(project)])
     trust.pin_loads(home, project, an_item(project), [str(project / "link"), str(index)])
     assert "PRIVATE" not in paths.trust_file(home, project).read_text()
-
     index.write_text("two")
     assert trust.state(an_item(project), trust.load(home, project)) == "trusted"
     (project / "link").unlink()
@@ -166,7 +156,6 @@ async def test_a_yes_is_kept_until_a_change_shown_as_diff(home, project):
         assert await Reviewer(home, person).review(project) == ()
     assert len(person.questions) == 1
     assert "python one.py" in person.questions[0].preview
-
     bring(project, "python two.py")
     await Reviewer(home, person).review(project)
     assert '-  "command": "python one.py"' in person.questions[1].preview
@@ -182,7 +171,6 @@ async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
     for _ in range(2):
         assert [item.name for item in await reviewer.review(project)] == ["tool"]
     assert len(person.questions) == 1
-
     bring(project, "python two.py")
     await reviewer.review(project)
     assert len(person.questions) == 2

@@ -44,9 +44,7 @@ def test_a_definition_has_its_effort_or_a_reason(
     world: World, text: str, efforts: list[str | None], reason: str
 ) -> None:
     world.write("~/.claude/agents/x.md", text)
-
     found = world.find()
-
     assert [agent.effort for agent in in_use(found.agents)] == efforts
     assert reason in "".join(found.problems.get("agents", ()))
     assert bool(found.problems.get("agents")) is bool(reason)
@@ -70,7 +68,6 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
     world.approve()
     async with child(world, "--agent", "reviewer", "--permission-mode", "full") as conversation:
         await conversation.start()
-
         names = [spec.name for spec in conversation.context.specs]
         assert names == ["read_file", "search_files", "shell"]
         assert conversation.session.system.endswith("You review. Be strict.")
@@ -80,7 +77,6 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
 
 async def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
     world.write(".claude/agents/reviewer.md", REVIEWER)
-
     for name, said in (
         ("reviewer", "extensions approve reviewer"),
         ("other", "No agent 'other' may be used here, only: none"),
@@ -96,7 +92,6 @@ async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
     call = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "look", "agent": "x"}]}}
     conversation, _ = await play(opened, call, mode="full")
-
     (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
     assert "- reviewer: Reviews a change." in spec.description
     assert "agent" in json.dumps(spec.parameters)
@@ -110,7 +105,6 @@ async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:
     replies = [{"calls": [call]}, *[DONE] * 9]
     async with child(world, "--permission-mode", "full", replies=replies) as conversation:
         ended = await conversation.turn("write")
-
         assert not (world.project / "a.txt").exists()
         assert [denial.tool for denial in ended.denials] == ["write_file"]
         assert [run.event for run in runs(conversation)][:2] == ["PreToolUse", "SubagentStop"]

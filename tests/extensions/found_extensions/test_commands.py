@@ -42,7 +42,6 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
     world.write(".env", "TOKEN=abcdef\n")
     world.write("notes.md", "Be brief.\n")
     conversation, _ = await play(opened, message="/fix 12")
-
     instructions = instructions_of(conversation)
     assert "Fix 12 as in @notes.md, not @no.md, @.env" in instructions
     assert "Be brief." in instructions
@@ -56,7 +55,6 @@ async def test_its_commands_are_asked_about_like_any_other(world: World, opened:
     world.write("~/.claude/commands/send.md", "Sent: !`git push origin` !`echo fine`")
     person = Person(NO)
     conversation, _ = await play(opened, message="/send", ask=person)
-
     assert [question.subject for question in person.questions] == ["git push origin"]
     instructions = instructions_of(conversation)
     assert "Sent: The person refused this." in instructions
@@ -93,7 +91,6 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
     world.write("~/.claude/commands/write.md", "---\nallowed-tools: Write, Bash\n---\nWrite")
     edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
     _, ended = await play(opened, edit, mode="ask", message="/write")
-
     assert not (world.project / "b.txt").exists()
     assert [denial.tool for denial in ended.denials] == ["write_file"]
 

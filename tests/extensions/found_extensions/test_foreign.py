@@ -28,7 +28,6 @@ async def test_their_denials_count_at_once(world: World, opened: Open, where: st
     if not flags:
         settings(world, where, permissions={"deny": ["Bash(touch:*)"]})
     conversation, ended = await play(opened, ASKED, mode="full", **flags)
-
     assert [denial.subject for denial in ended.denials] == ["touch made.txt"]
     assert not (world.project / "made.txt").exists()
     if flags:
@@ -41,7 +40,6 @@ async def test_their_allowances_count_for_nothing_and_are_named(world: World, op
     settings(world, model="opus", permissions=allowed)
     conversation, _ = await play(opened, ASKED, mode="ask", **{"sandbox.enabled": False})
     await conversation.turn("two")
-
     assert not (world.project / "made.txt").exists()
     (said,) = [notice for notice in world.notices if "defaultMode" in notice]
     assert "model" in said
@@ -53,7 +51,6 @@ async def test_a_file_that_links_out_is_a_fault(world: World, opened: Open) -> N
     world.write(".claude/empty", "")
     (world.project / ".claude/settings.json").symlink_to(outside)
     await play(opened)
-
     assert any("links out" in notice for notice in world.notices)
 
 
@@ -65,7 +62,5 @@ def test_unreadable_named_settings_are_a_fault(world: World, named: str) -> None
 
 def test_named_settings_may_be_a_file(world: World) -> None:
     settings(world, "deny.json", permissions={"ask": ["Read(a.txt)"]})
-
     loaded = load_config(world.home, world.project, environ={}, flags={"settings": "deny.json"})
-
     assert loaded.config.permissions.ask == ("read(a.txt)",)

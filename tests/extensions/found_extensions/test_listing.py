@@ -41,10 +41,8 @@ def test_each_kind_is_listed_with_its_origin_and_standing(
     shown, _ = kode(kind)
     assert shown.startswith("new ")
     assert "kode extensions approve" in shown
-
     world.approve()
     shown, _ = kode(kind, *(["list"] if kind == "hooks" else []), "--json")
-
     (row,) = json.loads(shown)
     assert (row["state"], row["scope"]) == ("used", "project")
     assert row["origin"] in (str(path), str(path.parent))
@@ -61,9 +59,7 @@ def test_a_hook_is_tried_with_what_a_file_says(world: World, kode: Kode) -> None
     hooks(world, ("PreToolUse", "Bash", refuse), ("PreToolUse", "Edit", "exit 1"))
     hooks(world, ("PreToolUse", "Bash", "touch ../effect"), file=".claude/settings.json")
     world.write("call.json", json.dumps({"tool_name": "Bash", "tool_input": {"command": "rm x"}}))
-
     shown, _ = kode("hooks", "test", "PreToolUse", "--input", "call.json")
-
     for part in ("PreToolUse:Bash: exit status 2", "decides: deny", "no rm", "not about Bash"):
         assert part in shown
     assert "not run, it is new" in shown
@@ -76,7 +72,6 @@ async def test_commands_and_skills_are_offered_from_the_start(world: World, open
     )
     world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
     conversation = await opened()
-
     offered = {"git:fix": "N Fixes it.", "pdf": "Reads PDF."}
     assert conversation.offered().items() >= offered.items()
     await conversation.start()

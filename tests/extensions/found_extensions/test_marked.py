@@ -55,10 +55,8 @@ def test_a_marked_text_is_loaded_only_once_approved(world: World, name: str, tex
         world.write("CLAUDE.md", "See @docs/rules.md for more.")
     world.write(name, text)
     assert ORDER in used(world)
-
     mark(world, name, text)
     assert ORDER not in used(world)
-
     world.approve()
     assert ORDER in used(world)
 
@@ -78,17 +76,14 @@ def test_a_question_shows_what_changed_until_it_is_restored(
 ) -> None:
     for text in (f"be kind\n{ORDER}\nbe brief", f"be kind\n{ORDER}\nbe brief indeed"):
         session.record([str(world.write("AGENTS.md", text))])
-
     (item,) = instruction_items(world.home, world.project)
     approvals = trust.load(world.home, world.project)
     shown = review.shown(item, approvals)
-
     assert trust.state(item, approvals) == "changed"
     assert f"+{ORDER}" in shown
     assert "-be brief" in shown
     assert "-be kind" not in shown
     assert PAGE in shown
-
     session.record([str(world.write("AGENTS.md", "be kind\nbe brief"))])
     assert "be kind" in used(world)
     assert instruction_items(world.home, world.project) == ()
@@ -99,7 +94,6 @@ def test_an_approval_holds_until_withdrawn_or_marked_again(world: World) -> None
     world.approve()
     trust.revoke(world.home, world.project, trust.load(world.home, world.project).items)
     assert ORDER not in used(world)
-
     world.approve()
     world.write("AGENTS.md", "be kind")  # as the person does
     assert "be kind" in used(world)
@@ -111,9 +105,7 @@ def test_imports_of_a_waiting_file_wait_with_it(world: World) -> None:
     mark(world, "docs/a.md", "text of a")
     world.write("docs/b.md", "text of b")
     mark(world, "CLAUDE.md", "See @docs/a.md and @docs/b.md too.")
-
     names = [item.name for item in instruction_items(world.home, world.project)]
-
     assert names == ["CLAUDE.md", "docs/a.md"]
     assert read_instructions(world.home, world.project).section == ""
     world.approve()
@@ -123,7 +115,6 @@ def test_imports_of_a_waiting_file_wait_with_it(world: World) -> None:
 def test_a_waiting_file_hides_no_other(world: World) -> None:
     world.write("CLAUDE.md", "be kind")
     mark(world, "AGENTS.md", ORDER)
-
     assert "be kind" in used(world)
     assert ORDER not in used(world)
 
@@ -133,9 +124,7 @@ def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
     command = {"type": "command", "command": "~/hooks/a.sh --quick"}
     world.write("~/.claude/settings.json", json.dumps({"hooks": {"Stop": [{"hooks": [command]}]}}))
     assert "echo fine" in used(world)
-
     mark(world, "~/hooks/a.sh", f"echo {ORDER}")
-
     assert ORDER not in used(world)
     (hook,) = world.find().hooks
     assert ORDER in review.shown(hook.thing.item, trust.load(world.home, world.project))
@@ -144,5 +133,4 @@ def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
 def test_a_damaged_record_is_reported_where_instructions_are_read(world: World) -> None:
     mark(world, "AGENTS.md", ORDER)
     paths.marks_file(world.home).write_bytes(b"{\n")
-
     assert "1 of its lines" in read_instructions(world.home, world.project).warning
