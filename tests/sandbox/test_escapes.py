@@ -276,12 +276,6 @@ def test_only_the_three_streams_are_inherited(run: Run) -> None:
     assert done.out.split() == ["0", "1", "2", "3"]  # 3: the folder it lists
 
 
-def test_the_layers_place_is_gone_when_the_command_starts(layered: Run) -> None:
-    done = layered("ls -la /dev/.kode; cat /proc/self/mountinfo; ls /proc/*/fd")
-    assert "upper" not in done.out.replace("upperdir=upper", "")
-    assert "/dev/.kode" not in done.out
-
-
 def test_the_command_has_no_power_in_any_set(run: Run) -> None:
     done = run("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")
     values = dict(line.split(":\t") for line in done.out.splitlines())

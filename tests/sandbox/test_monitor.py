@@ -54,11 +54,6 @@ def test_each_use_of_the_network_is_reported_by_its_aim(run: Run) -> None:
     assert found == expected
 
 
-def test_a_change_of_a_read_only_project_is_reported(run: Run) -> None:
-    blocked = () if run.kind == "layered" else (f"wrote to {run.work}/built",)
-    assert run("mkdir built").blocked == blocked
-
-
 @pytest.mark.parametrize(
     "command",
     [

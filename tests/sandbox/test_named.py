@@ -76,8 +76,11 @@ def test_a_linked_worktree_has_its_repositorys_settings_and_hooks(project: Path)
     put(linked, {"watch": "", "tools/check.sh": ""})
     found = Named(linked)
     assert found() == {f"{linked}/watch", f"{linked}/tools/check.sh"}
+    # What has changed is read again.
     put(project, {".git/hooks/pre-commit": "sh tools/other.sh\n"})
     assert f"{linked}/tools/other.sh" in found()
+    bash(linked, "git config core.hooksPath own")
+    assert f"{linked}/own" in found()
 
 
 def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
@@ -112,38 +115,30 @@ def test_each_file_in_the_table_names_programs(project: Path) -> None:
     assert expected <= named(project)
 
 
-def test_a_makefile_that_no_hook_runs_is_a_plain_file(project: Path) -> None:
-    scripts = json.dumps({"scripts": {"test": "node t.js"}})
-    files = {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""}
-    put(project, files)
-    assert named(project) == set()
+CIRCLE = {
+    "package.json": '["no object"]',
+    ".husky/a": "npm x; make a; sh a.sh\n",
+    "a.sh": "sh a.sh; make b\n",
+    "Makefile": "a: b\n\tmake b\nb: a\n\tmake a; sh a.sh\n",
+    ".git/config": "[broken",
+}
 
 
-def test_settings_are_read_again_once_they_change(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (CIRCLE, {".husky/a", "Makefile", "a.sh", "package.json"}),
+        ({"Makefile": "all:\n\tsh a.sh\n", "a.sh": ""}, set()),
+        ({"package.json": '{"scripts": {"test": "node t.js"}}', "t.js": ""}, set()),
+    ],
+)
+def test_only_what_is_run_counts_in_damaged_and_circular_texts(
+    project: Path, files: dict[str, str], expected: set[str]
 ) -> None:
-    found = Named(project)
-    assert found() == frozenset()
-    with monkeypatch.context() as patched:
-        patched.setattr("kode.sandbox.named.run_git", None)
-        assert found() == frozenset()
-    bash(project, "git config core.hooksPath own")
-    assert found() == {str(project / "own")}
-    put(project, {"own/pre-commit": "sh x.sh\n", "x.sh": ""})
-    assert str(project / "x.sh") in found()
-
-
-def test_damaged_and_circular_texts_are_survived(project: Path) -> None:
-    files = {
-        "package.json": '["no object"]',
-        ".husky/a": "npm x; make a; sh a.sh\n",
-        "a.sh": "sh a.sh; make b\n",
-        "Makefile": "a: b\n\tmake b\nb: a\n\tmake a; sh a.sh\n",
-        ".git/config": "[broken",
-    }
     put(project, files)
+    (project / ".husky").mkdir(exist_ok=True)
     os.mkfifo(project / ".husky" / "pipe")
-    assert {"Makefile", "a.sh"} <= named(project)
+    assert expected == {name for name in named(project) if name in files}
 
 
 async def test_a_named_file_is_asked_about_in_auto_edit(gates):  # noqa: F811

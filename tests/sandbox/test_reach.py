@@ -1,7 +1,6 @@
 """What a command sees: the system, the work, tool chains, what a manifest or a person names."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -157,18 +156,14 @@ def test_file_tools_read_what_commands_read(base: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_a_file_outside_is_not_there_and_named_once(run: Run, place: Path) -> None:
-    data = place / "sibling" / "data"
+    data, named = place / "sibling" / "data", []
     data.parent.mkdir()
     data.write_text("canary-value")
-    reads = ("cat {0}", "python3 -c 'print(open(\"{0}\").read())'", "cp {0} copy; cat copy")
-    line = "; ".join(read.format(data) for read in reads)
-    assert "canary" not in run(f"{line}; ln -s / l; cat l{place}/*/*").out
-    run, named = run.again(), []
     for _ in range(2):
-        with run.attempt(("/bin/cat", str(data))) as (attempt, done):
+        with run.attempt(f"ln -s / l; cat {data}; cat l{place}/*/*") as (attempt, done):
+            assert "canary" not in done.out
             named += [hit.where for hit in attempt.blocked(done.err) if hit.what == "hidden"]
     assert named == [str(data)]
-    assert os.listdir(run.work) == [".git"]
 
 
 @pytest.mark.slow

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kode.sandbox import seatbelt
 from kode.sandbox.reach import Access, Grants, Place, Reach
@@ -151,14 +149,9 @@ def test_a_profile_allows_what_is_listed_and_nothing_else(
         assert made.allows(operation, path) is allowed, path
 
 
-names = st.text(
-    st.characters(blacklist_characters="/\0", blacklist_categories=["Cs"]), min_size=1, max_size=8
-).filter(lambda name: name not in (".", ".."))
-
-
-@given(st.lists(names, max_size=3), st.sampled_from(["readable", "writable", "hidden"]))
-def test_no_path_is_part_of_the_program_text(parts: list[str], access: Access) -> None:
-    path = Path("/quokka", *parts, '") (allow default) ("')
+@for_each("access", ["readable", "writable", "hidden"])
+def test_no_path_is_part_of_the_program_text(access: Access) -> None:
+    path = Path('/quokka\\"') / '") (allow default) ("'
     made = Reach(places=(Place(path, access),), temporary="/quokka", network="none")
     assert "quokka" not in seatbelt.profile(made)[0]
     assert f"P0={path}" in seatbelt.command(made)

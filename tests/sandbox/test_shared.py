@@ -2,11 +2,8 @@
 
 import contextlib
 import os
-import signal
 import socket
 import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +11,8 @@ import pytest
 
 from kode import durable
 from kode.sandbox.attempt import Attempt
-from tests.needs import lacking, needs
-from tests.sandbox.sandboxed import SOURCES, Run
+from tests.needs import lacking
+from tests.sandbox.sandboxed import Run
 
 pytestmark = pytest.mark.slow
 
@@ -143,32 +140,3 @@ def test_files_behind_a_folder_turned_into_a_link_stay_hidden(run: Run) -> None:
         run.made.refresh_running_commands([f"{folder}/key", str(folder)])
         out, _ = process.communicate("\n")
     assert "secret" not in out
-
-
-KILLED_AS_IT_STARTS = """
-import os, signal, subprocess
-from kode.sandbox import shared
-
-class Popen(subprocess.Popen):
-    def __init__(self, *given, **more):
-        super().__init__(*given, **more)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-subprocess.Popen = Popen
-shared.make_loopback()
-"""
-
-
-@needs("bwrap")
-def test_a_kill_while_the_network_is_made_leaves_no_process() -> None:
-    killed = subprocess.Popen(
-        [sys.executable, "-c", KILLED_AS_IT_STARTS], cwd=SOURCES, start_new_session=True
-    )
-    assert killed.wait(30) == -signal.SIGKILL
-
-    deadline = time.monotonic() + 20
-    with contextlib.suppress(ProcessLookupError):
-        while True:
-            os.killpg(killed.pid, 0)
-            assert time.monotonic() < deadline, "a process of bubblewrap waits for ever"
-            time.sleep(0.01)
