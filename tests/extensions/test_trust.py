@@ -112,7 +112,7 @@ def test_a_key_is_neither_stored_nor_shown(home, project):
     assert trust.diff(other, approvals)
 
 
-def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_path):
+def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_path, monkeypatch):
     key, index = tmp_path / "id_rsa", project / ".git" / "index"
     for file in (key, index):
         file.write_text("PRIVATE")
@@ -125,6 +125,9 @@ def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_pa
     (project / "link").unlink()
     (project / "link").symlink_to(tmp_path / "other")
     assert trust.state(an_item(project), trust.load(home, project)) == "changed"
+    monkeypatch.setattr(trust, "MAX_LOADED", 0)
+    with pytest.raises(ConfigError):
+        trust.pin_loads(home, project, an_item(project), [str(project / "link")])
 
 
 def test_unpinnable_content_is_refused_with_the_next_step(project):
