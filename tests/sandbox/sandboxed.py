@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -147,22 +147,18 @@ def bash(folder: Path, command: str) -> str:
     return done.stdout
 
 
-def end_of_all(text: str, within_s: float = 10.0) -> bool:
+def end_of_all(text: str) -> bool:
     """Whether every process with this text in its argument list ends within a while."""
-    until = time.monotonic() + within_s
-    while time.monotonic() < until:
-        if text not in running():
-            return True
+    until = time.monotonic() + 10
+    while text in running() and time.monotonic() < until:
         time.sleep(0.02)
-    return False
+    return text not in running()
 
 
 def running() -> str:
     """The argument lists of all processes."""
     texts = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
+        with suppress(OSError):
             texts.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        except OSError:
-            continue
     return "\n".join(texts)

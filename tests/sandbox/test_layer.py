@@ -6,8 +6,6 @@ import resource
 import shlex
 import shutil
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +23,7 @@ from kode.tool import FileChange
 from tests.effort import share
 from tests.needs import lacking, needs
 from tests.sandbox.conftest import need
-from tests.sandbox.sandboxed import SOURCES, Run, bash, put
+from tests.sandbox.sandboxed import Run, bash, put
 from tests.undo.changes import step, undo_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
@@ -152,9 +150,6 @@ def test_an_applied_change_equals_the_command_and_is_undone(
     assert_equal_to_running_directly(run, tmp_path, dates + command)
 
 
-# ── what is a change ─────────────────────────────────────────────────────────────────────────────
-
-
 @needs("git")
 def test_staging_is_a_change_and_mere_looks_are_none(run: Run) -> None:
     (run.work / "a").write_text("1\n")
@@ -252,9 +247,6 @@ def test_too_many_changes_or_folders_are_none(
     assert os.listdir(run.made.store() or "") == ["tmp"]  # that of all commands
 
 
-# ── trees whose records lie elsewhere ────────────────────────────────────────────────────────────
-
-
 @pytest.fixture
 def elsewhere(home: Path, work: Path) -> Path:
     """A folder with trees whose records lie elsewhere: `linked`, `work/sub`, `separate`."""
@@ -282,9 +274,6 @@ def test_a_commit_is_whole_wherever_the_records_lie(run: Run, elsewhere: Path, t
     assert bash(committed, "git log -1 --format=%s t; git status --porcelain") == "2\n"
 
 
-# ── making changes real ──────────────────────────────────────────────────────────────────────────
-
-
 def test_files_that_somebody_else_changed_meanwhile_are_theirs(run: Run) -> None:
     paths = {name: run.work / name for name in ("a", "b", "c", "d", "new")}
     for name in "abcd":
@@ -305,8 +294,7 @@ def test_files_that_somebody_else_changed_meanwhile_are_theirs(run: Run) -> None
 
 def test_each_folder_of_work_has_its_copy(run: Run, place: Path) -> None:
     other, sub = place / "other", run.work / "sub"
-    sub.mkdir()
-    other.mkdir()
+    bash(place, f"mkdir {other} {sub}")
     command = f"pwd; echo 1 > here; echo 2 > ../above; echo 3 > {other}/there; ls {other} .."
     with run.again(work=sub, roots=(other, run.work)).attempt(command) as (attempt, done):
         assert done.out.startswith(str(sub)), done.err
@@ -357,9 +345,6 @@ def test_a_change_without_its_project_is_left_with_a_reason(tmp_path: Path) -> N
     gone = Layer(root=tmp_path / "gone", holder=tmp_path / "layer")
     change = FileChange(path=str(gone.root / "a"), change="created")
     assert list(apply(gone, [change], time.time_ns(), lambda path: False)) == [change.path]
-
-
-# ── builds that later commands use ───────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -444,23 +429,6 @@ def test_earlier_leftovers_come_with_the_next_change(building: Run) -> None:
         "y": (0o644, b"3\n"),
     }
     assert carried(building, "cat out/y node_modules/z") == "3\n4\n"
-
-
-# ── where the copies lie ─────────────────────────────────────────────────────────────────────────
-
-
-def test_stores_opened_together_do_not_remove_each_other(place: Path) -> None:
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path\n"
-        "from kode.sandbox import shared as stores\n"
-        "for _ in range(40):\n"
-        "    store = stores.open_store([Path(sys.argv[2])])\n"
-        "    assert store is not None and store.folder.is_dir()\n"
-        "    store.close()"
-    )
-    argv = [sys.executable, "-c", code, str(SOURCES), str(place / "stores")]
-    together = [subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    assert [(each.communicate()[1], each.returncode) for each in together] == [("", 0)] * 4
 
 
 def test_a_place_that_others_could_write_in_is_rejected(place: Path) -> None:

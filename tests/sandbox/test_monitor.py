@@ -10,7 +10,7 @@ import pytest
 
 from kode.tool import ToolContext
 from tests.sandbox.conftest import in_shell
-from tests.sandbox.sandboxed import Run, ran
+from tests.sandbox.sandboxed import Run, put, ran
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
 
@@ -58,13 +58,11 @@ def test_each_use_of_the_network_is_reported_by_its_aim(run: Run) -> None:
     "command",
     [
         "false",
-        "grep nothing /etc/hostname",
         "cat missing",
         "ls /nowhere",
         "kill -9 $$",
         "echo 'Read-only file system'; exit 1",
         "echo 'cp: cannot create x: Permission denied' >&2; exit 1",
-        "echo 'Network is unreachable' >&2; exit 1",
         "test -w /etc/passwd && false || exit 1",
         "cat < /dev/null > /dev/null; bash -c 'exec 3<>/dev/null'; exit 1",
         'echo x > "$TMPDIR/x"; mktemp; mkdir -p $XDG_CACHE_HOME/x; exit 1',
@@ -109,17 +107,6 @@ def test_paths_relative_to_descriptors_and_folders_are_understood(run: Run, plac
     assert done.blocked == (f"wrote to {folder}/a", f"wrote to {folder}/sub/b")
 
 
-async def test_thousands_of_opens_by_forking_processes_arrive(
-    context: ToolContext, run: Run
-) -> None:
-    command = (
-        'for i in 1 2 3 4; do (for j in $(seq 500); do : > "$TMPDIR/$i-$j"; done) & done; '
-        'for i in $(seq 200); do (:) > /dev/null & done; wait; ls "$TMPDIR" | wc -l'
-    )
-    output = await in_shell(context, run, command)
-    assert output.text.startswith("2000"), output.text
-
-
 async def test_a_command_that_hides_does_not_delay_the_end(context: ToolContext, run: Run) -> None:
     writing = "SECONDS=0; while ((SECONDS < 5)); do : > $TMPDIR/x; done"
     hidden = f"(env -i TMPDIR=$TMPDIR setsid bash -c '{writing}' &)"
@@ -143,8 +130,7 @@ def test_no_descriptor_and_no_thread_is_left_over_many_commands(run: Run) -> Non
 
 @pytest.mark.parametrize("records_opens", [True, False])
 def test_opened_files_are_recorded_where_that_is_wanted(run: Run, records_opens: bool) -> None:
-    for name, text in {"read": "", "run": "#!/bin/sh\n", "script": ""}.items():
-        (run.work / name).write_text(text)
+    put(run.work, {"read": "", "run": "#!/bin/sh\n", "script": ""})
     (run.work / "run").chmod(0o755)
     line = "cat read; ./run; sh -e script read; cat missing; cat /etc/hostname; ls ."
     attempt = run.made.begin(kind=run.kind, records_opens=records_opens)

@@ -47,14 +47,9 @@ def named(root: Path) -> set[str]:
         ("core.fsmonitor", "sh watch docs later", "watch"),
         ("branch.main.merge", "refs/heads/main", "refs/heads/main"),
         ("user.name", "src docs", ""),
-        ("core.autocrlf", "input", ""),
-        ("push.default", "current", ""),
-        ("alias.co", "checkout", ""),
-        ("credential.helper", "cache", ""),
         ("credential.https://example.org.helper", "store", ""),
         ("remote.origin.url", "https://example.org/src/a.py", ""),
         ("branch.main.remote", ".", ""),
-        ("alias.x", "!sh store", ""),
     ],
 )
 def test_a_path_in_any_setting_of_git_runs_later(

@@ -14,7 +14,7 @@ from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import Support
 from kode.tool import Action
 from kode.tools.builtin import BUILTIN
-from tests.sandbox.sandboxed import Run
+from tests.sandbox.sandboxed import Run, put
 from tests.workplaces import workplace
 
 
@@ -73,9 +73,9 @@ def test_siblings_that_a_manifest_names_are_readable_without_keys(
     base: Path, name: str, text: str
 ) -> None:
     before = opened(base)
-    (base / "lib" / "package.json").write_text('{"dependencies": {"other": "file:../other"}}')
-    (base / "lib" / ".env").write_text("KEY=1")
-    (base / "other" / "pyproject.toml").write_text('x = "../home ../no-package"')
+    other = '{"dependencies": {"other": "file:../other"}}'
+    put(base / "lib", {"package.json": other, ".env": "KEY=1"})
+    put(base / "other", {"pyproject.toml": 'x = "../home ../no-package"'})
     assert before.siblings == ()
     (base / "p" / name).write_text(text)
     sandbox = opened(base)
@@ -151,14 +151,10 @@ def test_file_tools_read_what_commands_read(base: Path, monkeypatch: pytest.Monk
         assert gate.decide(action).outcome == outcome, path
 
 
-# ── in each kind of sandbox ──────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.slow
 def test_a_file_outside_is_not_there_and_named_once(run: Run, place: Path) -> None:
     data, named = place / "sibling" / "data", []
-    data.parent.mkdir()
-    data.write_text("canary-value")
+    put(place, {"sibling/data": "canary-value"})
     for _ in range(2):
         with run.attempt(f"ln -s / l; cat {data}; cat l{place}/*/*") as (attempt, done):
             assert "canary" not in done.out
@@ -180,8 +176,7 @@ def test_a_command_that_opens_a_granted_file_is_marked(
     run: Run, place: Path, line: str, marked: bool
 ) -> None:
     granted = place / "granted"
-    granted.mkdir()
-    (granted / "data").write_text("from outside")
+    put(granted, {"data": "from outside"})
     with run.again(read=[str(granted)]).attempt(line.format(granted)) as (attempt, _):
         pass
     linked = run.kind != "layered" and line.startswith("ln")  # no link can be made

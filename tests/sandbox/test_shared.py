@@ -12,7 +12,7 @@ import pytest
 from kode import durable
 from kode.sandbox.attempt import Attempt
 from tests.needs import lacking
-from tests.sandbox.sandboxed import Run
+from tests.sandbox.sandboxed import Run, put
 
 pytestmark = pytest.mark.slow
 
@@ -98,15 +98,13 @@ def test_files_left_in_tmp_go_when_the_sandbox_closes(run: Run) -> None:
 
 
 def test_a_running_command_is_shown_what_became_of_files(run: Run) -> None:
-    for name, text in {"kept": "", "gone": "", ".env": "KEY=old-secret"}.items():
-        (run.work / name).write_text(text)
+    put(run.work, {"kept": "", "gone": "", ".env": "KEY=old-secret"})
     shows = "cat kept gone; echo ready; read now; cat kept; ls gone; cat new/file own .env; echo {}"
     with running(run, f"echo mine > own; {shows}") as (attempt, process):
         durable.replace(run.work / ".env", b"KEY=new-secret", mode=0o644)
         durable.replace(run.work / "kept", b"kept now\n", mode=0o644)
         (run.work / "gone").unlink()
-        (run.work / "new").mkdir()
-        (run.work / "new" / "file").write_text("new now\n")
+        put(run.work, {"new/file": "new now\n"})
         names = ("kept", "gone", "new/file", ".env")
         run.made.refresh_running_commands([str(run.work / name) for name in names])
         out, _ = process.communicate("\n")
@@ -117,8 +115,7 @@ def test_a_running_command_is_shown_what_became_of_files(run: Run) -> None:
 
 def test_showing_a_file_follows_none_of_its_links(run: Run, place: Path) -> None:
     target, paths = place / "target", [run.work / name for name in ("folder/file", "file")]
-    target.mkdir()
-    (target / "file").write_text("as it was")
+    put(target, {"file": "as it was"})
     (run.work / "folder").mkdir()
     trap = f"rmdir folder; ln -s {target} folder; ln -s {target}/file file; echo ready; read now"
     with running(run, trap):
@@ -130,9 +127,8 @@ def test_showing_a_file_follows_none_of_its_links(run: Run, place: Path) -> None
 
 def test_files_behind_a_folder_turned_into_a_link_stay_hidden(run: Run) -> None:
     folder, hidden = run.work / "folder", run.home / "beside"
-    for path, text in ((hidden, "secret\n"), (folder, "own\n")):
-        path.mkdir()
-        (path / "key").write_text(text)
+    put(hidden, {"key": "secret\n"})
+    put(folder, {"key": "own\n"})
     with running(run, "touch folder/own; echo ready; read now; cat folder/key") as (_, process):
         (folder / "key").unlink()
         folder.rmdir()
