@@ -113,8 +113,8 @@ def test_a_key_is_neither_stored_nor_shown(home, project):
 
 
 def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_path, monkeypatch):
-    key, index = tmp_path / "id_rsa", project / ".git" / "index"
-    for file in (key, index):
+    key, index, more = tmp_path / "id_rsa", project / ".git" / "index", project / "more"
+    for file in (key, index, more):
         file.write_text("PRIVATE")
     (project / "link").symlink_to(key)
     trust.approve(home, project, [an_item(project)])
@@ -127,7 +127,7 @@ def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_pa
     assert trust.state(an_item(project), trust.load(home, project)) == "changed"
     monkeypatch.setattr(trust, "MAX_LOADED", 0)
     with pytest.raises(ConfigError):
-        trust.pin_loads(home, project, an_item(project), [str(project / "link")])
+        trust.pin_loads(home, project, an_item(project), [str(more)])
 
 
 def test_unpinnable_content_is_refused_with_the_next_step(project):
