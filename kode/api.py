@@ -136,7 +136,7 @@ async def open(
     inner_settings = inner.Settings(
         load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
         emit=events.emit,
-        ask=None if gate is None else _asking(gate, events),
+        ask=None if gate is None else _make_ask(gate, events),
         keep_session=keep_session,
         trust_project=trust_project,
         tools=own_tools,
@@ -361,7 +361,7 @@ class _Events:
             )
 
 
-def _asking(gate: Gate, events: _Events) -> Ask:
+def _make_ask(gate: Gate, events: _Events) -> Ask:
     """A gate as the conversation asks it. One that raises has refused, with a notice."""
 
     async def ask(question: Question) -> Answer:

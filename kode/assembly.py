@@ -233,7 +233,7 @@ def make_agent(
             return None
         return sandbox.private_tmp()
 
-    place = replace(place, private_tmp=private_tmp, named=lambda: _named(place.project)())
+    place = replace(place, private_tmp=private_tmp, named=lambda: _open_named(place.project)())
     undo = replace(
         _open_undo(config, place, session, start),
         roots=place.roots,
@@ -340,7 +340,7 @@ def _undo_in(config: Config, folder: Path, **more: Any) -> Undo:
 
 
 @lru_cache(maxsize=8)
-def _named(project: Path) -> "Named":
+def _open_named(project: Path) -> "Named":
     from kode.sandbox.named import Named
 
     return Named(project)

@@ -99,7 +99,7 @@ def check(picture: Picture) -> Looks:
     return looks
 
 
-def fitting(picture: Picture) -> Picture:
+def fit_picture(picture: Picture) -> Picture:
     """The picture in a size that every server accepts, also beside many others where Pillow is
     there. Shrinking a large one takes about a second, so call it in a thread.
 
@@ -148,7 +148,7 @@ def bytes_of(image: Image) -> bytes | None:
     return data if is_same and _digest(data) == Path(image.kept_in).stem else None
 
 
-def kept_beside(image: Image, folder: Path) -> Image:
+def copy_beside(image: Image, folder: Path) -> Image:
     """The same picture with its copy in `folder`, if there is one: of a copied or moved session."""
     beside = folder / os.path.basename(image.kept_in)
     return replace(image, kept_in=str(beside)) if beside.exists() else image

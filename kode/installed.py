@@ -149,7 +149,7 @@ class Installed:
         return self.distribution == OWN
 
 
-def installed() -> tuple[Installed, ...]:
+def find_plugins() -> tuple[Installed, ...]:
     """Every plug-in of this environment, kode's own first, then by name, read once a process. Of
     those that are on, the module is imported, and nothing of what it names. Never raises."""
     return _read(str(paths.home()), os.environ.get(FILES, ""))
@@ -157,7 +157,7 @@ def installed() -> tuple[Installed, ...]:
 
 def plugins() -> tuple[Plugin, ...]:
     """The plug-ins that are on and have no fault."""
-    return tuple(plugin.plugin for plugin in installed() if plugin.plugin is not None)
+    return tuple(plugin.plugin for plugin in find_plugins() if plugin.plugin is not None)
 
 
 def forget() -> None:
@@ -166,7 +166,7 @@ def forget() -> None:
     faults.clear()
 
 
-def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
+def additions(kind: str) -> dict[str, tuple[Plugin, Any]]:
     """All additions of one field of `Plugin`, such as `commands`: name → the plug-in and what it
     names. Of several with one name the first counts; see `clashes`."""
     additions: dict[str, tuple[Plugin, Any]] = {}
@@ -188,7 +188,7 @@ def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> st
 
 def command(*words: str) -> Callable[[Sequence[str]], int] | None:
     """What runs a command, or one of a group, that a plug-in adds; None where none does."""
-    addition = added("commands").get(" ".join(words))
+    addition = additions("commands").get(" ".join(words))
     return addition and functools.partial(call, addition[0], addition[1].run)
 
 
@@ -196,7 +196,7 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
     """The commands that plug-ins add to a group, of a memory system or all: name → what it does."""
     return {
         name.removeprefix(f"{group} "): command.summary
-        for name, (_, command) in added("commands").items()
+        for name, (_, command) in additions("commands").items()
         if name.startswith(f"{group} ")
         and (not system or not command.systems or system in command.systems)
     }
@@ -205,7 +205,7 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
     for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
-        used = added(kind)
+        used = additions(kind)
         for plugin in plugins():
             for name in getattr(plugin, kind):
                 if (first := used[name][0]) is not plugin:
@@ -230,7 +230,7 @@ def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., 
         except (KodeError, BrokenPipeError):
             raise
         except Exception as error:
-            if any(other.is_own for other in installed() if other.name == plugin.name):
+            if any(other.is_own for other in find_plugins() if other.name == plugin.name):
                 raise
             raise PluginError(fault_of(plugin, error)) from error
 
@@ -308,7 +308,7 @@ def use_file(name: str) -> None:
     same name that is not kode's own. Raises: ConfigError."""
     path = paths.real_path(paths.expand(name))
     plugin = _plugin_of(path)
-    if any(other.name == plugin.name and other.is_own for other in installed()):
+    if any(other.name == plugin.name and other.is_own for other in find_plugins()):
         raise ConfigError(
             f"--plugin {name}: {plugin.name!r} is a plug-in of kode. Choose another name."
         )

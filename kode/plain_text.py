@@ -69,17 +69,17 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return _HIDDEN.sub(_escaped, text)
+    return _HIDDEN.sub(_escape_hidden, text)
 
 
 def printable(text: str) -> str:
     """A path on one line, with whatever does not show and undecodable bytes spelled out."""
     if text.isascii() and text.isprintable():
         return text
-    return re.sub(f"[\t\n]|{_HIDDEN.pattern}", _escaped, text)
+    return re.sub(f"[\t\n]|{_HIDDEN.pattern}", _escape_hidden, text)
 
 
-def _escaped(hidden: re.Match[str]) -> str:
+def _escape_hidden(hidden: re.Match[str]) -> str:
     return hidden[0].encode("unicode_escape", "surrogatepass").decode("ascii")
 
 

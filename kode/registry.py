@@ -207,7 +207,7 @@ def systems(name: str | None = None) -> Mapping[str, SystemRow]:
     """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
     if name in SYSTEMS:
         return SYSTEMS
-    added = {name: SystemRow(opens="") for name in installed.added("memory")}
+    added = {name: SystemRow(opens="") for name in installed.additions("memory")}
     return {**added, **SYSTEMS}
 
 
@@ -238,7 +238,7 @@ def opener_of(api: Api) -> Any:
     """What opens a provider of this format: called with `ProviderSettings`. Raises: ConfigError."""
     if api in FORMATS:
         return pkgutil.resolve_name(FORMATS[api])
-    added = installed.added("formats")
+    added = installed.additions("formats")
     if api not in added:
         raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
     return installed.load(*added[api])

@@ -51,7 +51,7 @@ class SharedBudget:
                 self.spent_usd += amount
                 self.spent_by[str(value.get("by", ""))] += amount
 
-    def stopped(self) -> str:
+    def explain_stop(self) -> str:
         """Why nothing more is to be spent, as of the last `refresh`; "" where it is."""
         if self.damaged or self._log.lost_bytes:
             return (
@@ -65,7 +65,7 @@ class SharedBudget:
     def check(self) -> None:
         """Raises: LimitError if nothing more is to be spent; StorageError."""
         self.refresh()
-        if why := self.stopped():
+        if why := self.explain_stop():
             raise LimitError(why)
 
     def add(self, cost_usd: float, by: str = "") -> None:

@@ -69,7 +69,7 @@ NOWHERE = Workplace(
 TMP = "/tmp"
 
 
-def located(place: Workplace, path: str) -> str:
+def locate(place: Workplace, path: str) -> str:
     """Where an absolute path lies for this machine: one in `/tmp` means the session's own, if it
     has one, as in its commands, but what is only in the machine's, or in folders that commands see
     there too."""
@@ -98,7 +98,7 @@ def real_path(place: Workplace, path: str) -> str:
     directory, every link resolved as far as the path exists. Raises: OSError, ValueError."""
     if path.partition("/")[0] == "~" and place.user_home == paths.NO_HOME:
         raise FileNotFoundError(errno.ENOENT, "this user has no home folder", path)
-    return beneath.real_path(located(place, str(place.cwd / paths.expand(path))))
+    return beneath.real_path(locate(place, str(place.cwd / paths.expand(path))))
 
 
 def below(path: str, folder: str) -> bool:

@@ -14,7 +14,7 @@ from kode.config.choice import (
     resolve_provider,
     row_of,
     small_choice,
-    switched,
+    switch_provider,
 )
 from kode.config.load import ALLOWED_IN_PROJECT, LIMITS, Faults, Loaded, load_config, project_file
 from kode.config.model import Config, display_value, flat
@@ -466,8 +466,8 @@ def test_switching_takes_no_key_and_no_address_along() -> None:
     more = {"base_url": "http://127.0.0.1:2/v1", "model": "m"}
     config = Config.model_validate({**OWN_URL, "api_key": "first-key", "providers": {"more": more}})
 
-    there = switched(config, {}, "more", None)
-    back = switched(there, {}, "openai", "again")
+    there = switch_provider(config, {}, "more", None)
+    back = switch_provider(there, {}, "openai", "again")
 
     for settings, expected in (
         (there, ("more", more["base_url"], LOCAL_KEY, "m")),

@@ -9,7 +9,7 @@ from PIL import Image
 
 from kode import images
 from kode.errors import UserError
-from kode.images import Picture, bytes_of, check, fitting, keep, kept_beside, looks_of
+from kode.images import Picture, bytes_of, check, copy_beside, fit_picture, keep, looks_of
 from tests import pictures
 
 
@@ -63,7 +63,7 @@ def test_an_unshowable_file_is_refused_with_advice(tmp_path, data, says):
 
 def test_a_missing_or_replaced_copy_is_not_sent(tmp_path):
     image = keep(tmp_path, "shot.png", pictures.png())
-    assert bytes_of(kept_beside(image, tmp_path / "elsewhere")) is not None  # where it was
+    assert bytes_of(copy_beside(image, tmp_path / "elsewhere")) is not None  # where it was
 
     with open(image.kept_in, "wb") as file:
         file.write(b"secret text")
@@ -97,7 +97,7 @@ def opened(picture):
 def test_a_picture_that_servers_take_is_sent_byte_for_byte():
     picture = drawn("PNG")
 
-    assert fitting(picture) is picture
+    assert fit_picture(picture) is picture
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -110,7 +110,7 @@ def test_a_picture_that_servers_take_is_sent_byte_for_byte():
     ],
 )
 def test_a_large_picture_is_made_smaller(form, options, kind):
-    small = fitting(drawn(form, **options))
+    small = fit_picture(drawn(form, **options))
 
     assert looks_of(small.data) == images.Looks(f"image/{kind}", 200, 150)
     assert len(small.data) <= images.MAX_BYTES
@@ -122,7 +122,7 @@ def test_a_moving_picture_becomes_its_first_frame():
     file = io.BytesIO()
     frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
 
-    small = fitting(Picture("move.gif", file.getvalue()))
+    small = fit_picture(Picture("move.gif", file.getvalue()))
 
     assert looks_of(small.data).media_type == "image/png"
     assert opened(small).size == (200, 200)
@@ -134,7 +134,7 @@ def test_a_photograph_is_upright_and_hides_its_location():
     turned[0x0112] = 6  # a quarter turn
     turned[0x010F] = "a maker"
 
-    small = fitting(drawn("JPEG", noise=90, exif=turned))
+    small = fit_picture(drawn("JPEG", noise=90, exif=turned))
 
     assert opened(small).size == (150, 200)
     assert not opened(small).getexif()
@@ -145,7 +145,7 @@ def test_a_damaged_picture_is_told_with_the_next_step():
     picture = drawn("PNG", size=(900, 900), noise=90)
 
     with pytest.raises(UserError, match=r"could not be made smaller: .* Re-save it or crop it"):
-        fitting(Picture("shot.png", picture.data[:50_000]))
+        fit_picture(Picture("shot.png", picture.data[:50_000]))
 
 
 @pytest.mark.usefixtures("small_limits")
@@ -163,4 +163,4 @@ def test_the_extra_that_shrinks_pictures_is_named_where_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
 
     with pytest.raises(UserError, match=r"kode\[pictures\]"):
-        fitting(picture)
+        fit_picture(picture)

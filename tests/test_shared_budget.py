@@ -64,7 +64,7 @@ def test_an_invalid_amount_changes_nothing(amount: str, path: Path) -> None:
     budget = SharedBudget(path)
     budget.refresh()
     assert (budget.limit_usd, budget.spent_usd, budget.damaged) == (1.0, 0.0, 2)
-    assert budget.stopped()
+    assert budget.explain_stop()
     budget.set_limit(2.0)
     budget.check()
 

@@ -37,7 +37,7 @@ NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
     _settle_streams()
-    code = _answered(argv)
+    code = _answer_early(argv)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-def _answered(argv: Sequence[str]) -> int:
+def _answer_early(argv: Sequence[str]) -> int:
     try:
         return _dispatch(list(argv))
     except SystemExit as done:  # `--help` of a command
@@ -141,7 +141,7 @@ def _dispatch(argv: list[str]) -> int:
         return _run(COMMANDS[first][0], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
         if first in of_plugins() and (run := installed.command(first)) is not None:
-            return _finished(run(argv[1:]))
+            return _finish(run(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
     if argv:
         from kode.cli.commands.interactive import command_first
@@ -155,7 +155,7 @@ def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
     if hint := COMMAND_HINTS.get(word):
         return f" {hint}"
-    if any(plugin.name == word and not plugin.enabled for plugin in installed.installed()):
+    if any(plugin.name == word and not plugin.enabled for plugin in installed.find_plugins()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
     listed = [name for name, (_, about) in (COMMANDS | of_plugins()).items() if about]
     if near := nearest(word, listed):
@@ -168,10 +168,10 @@ def _instead(word: str, rest: list[str]) -> str:
 def _run(module: str, argv: Sequence[str]) -> int:
     """Calls a module's `main(argv)`, or another named function, and prints its answer."""
     module, _, function = module.partition(":")
-    return _finished(getattr(importlib.import_module(module), function or "main")(argv))
+    return _finish(getattr(importlib.import_module(module), function or "main")(argv))
 
 
-def _finished(answered: "Answered") -> int:
+def _finish(answered: "Answered") -> int:
     if not isinstance(answered, int):
         from kode.cli.screen.printer import print_answer
 

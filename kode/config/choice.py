@@ -58,17 +58,20 @@ def resolve_provider(
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
-    row = row_of(config, config.provider) if config.provider else _unnamed(config, environ)
+    row = row_of(config, config.provider) if config.provider else _choose_unnamed(config, environ)
     if config.model is not None and not _is_elsewhere(config, environ, row):
         provider, resolved = resolve_model(config, environ, row, config.model)
         if resolved != config.model and provider != row.name:
-            config, row = switched(config, environ, provider, resolved), row_of(config, provider)
+            config, row = (
+                switch_provider(config, environ, provider, resolved),
+                row_of(config, provider),
+            )
         elif resolved != config.model:
             config = config.model_copy(update={"model": resolved})
     part = config.part(row.name)
     used = {key: Setting(key, origins.get(key, "default")) for key in ALONE}
 
-    def chosen(name: str, variable: str = "") -> str | None:
+    def choose(name: str, variable: str = "") -> str | None:
         """The value to use of a key, of which `used` gets the origin."""
         key_of_part = f"providers.{row.name}.{name}"
         for key, value in ((name, getattr(config, name)), (key_of_part, getattr(part, name))):
@@ -79,11 +82,11 @@ def resolve_provider(
         used[name] = Setting(key_of_part, variable or "default")
         return environ.get(variable) or None
 
-    model = chosen("model")
+    model = choose("model")
     effort = config.effort or part.effort
     if not set(row.apis) & OF_SERVERS:
         return ProviderChoice(row=row, model=model, effort=effort, used=used)
-    base_url = chosen("base_url", row.url_variable)
+    base_url = choose("base_url", row.url_variable)
     if base_url is not None and not is_url(base_url):
         text = f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1."
         raise ConfigError(text).about(used["base_url"])
@@ -91,7 +94,7 @@ def resolve_provider(
         raise UserError(
             f"{row.shown} has an address of its own for each account, like {row.url_example}."
         ).about(used["base_url"])
-    key = chosen("api_key", row.key_variable)
+    key = choose("api_key", row.key_variable)
     owner = owner_of(model)
     if base_url is None and row.models and owner is not None and owner is not row:
         raise UserError(
@@ -125,7 +128,7 @@ def row_of(config: Config, name: str) -> ProviderRow:
     part = config.part(name)
     base_url = part.base_url or (config.base_url if name == config.provider else None)
     if base_url is None:
-        raise ConfigError(no_such_provider(name, _described(config)))
+        raise ConfigError(no_such_provider(name, _find_described(config)))
     apis: tuple[Api, ...] = ("chat" if part.api == "auto" else part.api,)
     return ProviderRow(name=name, apis=apis, own_url=base_url, needs_key=False)
 
@@ -135,7 +138,7 @@ def _no_key(row: ProviderRow, why: str = "") -> UserError:
     return UserError(text).about(unset(row)["api_key"])
 
 
-def _described(config: Config) -> list[str]:
+def _find_described(config: Config) -> list[str]:
     """The providers that only the config knows."""
     return [
         name
@@ -144,7 +147,7 @@ def _described(config: Config) -> list[str]:
     ]
 
 
-def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
+def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     """The provider, determined by everything but its name."""
     if config.script is not None:
         return row_of(config, "scripted")
@@ -158,7 +161,7 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     def has_key(row: ProviderRow) -> bool:
         return bool(environ.get(row.key_variable) or config.part(row.name).api_key)
 
-    local = next((row for row in configured(config, environ) if row.is_local), None)
+    local = next((row for row in find_configured(config, environ) if row.is_local), None)
     if local is not None and ":" in (config.model or ""):
         return local  # only servers like Ollama have tags
     with_key = list(filter(has_key, PROVIDERS)) or list(filter(has_key, rows_of_plugins()))
@@ -169,7 +172,7 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     for row in reversed(PROVIDERS):
         if environ.get(row.url_variable) or config.part(row.name).base_url:
             return row
-    described = _described(config)
+    described = _find_described(config)
     if len(described) > 1:
         raise UserError(
             f"The config describes {len(described)} providers and names none. Set `provider` to "
@@ -186,7 +189,7 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     )
 
 
-def configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
+def find_configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
     """The providers that could be asked now: named in the config, or with a key or an address in
     the environment."""
     rows = [
@@ -197,10 +200,10 @@ def configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow,
         or environ.get(row.key_variable)
         or environ.get(row.url_variable)
     ]
-    return (*rows, *(row_of(config, name) for name in _described(config)))
+    return (*rows, *(row_of(config, name) for name in _find_described(config)))
 
 
-def switched(
+def switch_provider(
     config: Config, environ: Mapping[str, str], provider: str, model: str | None
 ) -> Config:
     """The settings for another model, perhaps of another provider. An address and a key that were
@@ -208,7 +211,7 @@ def switched(
 
     Raises: UserError as `resolve_provider`.
     """
-    current = config.provider or _unnamed(config, environ).name
+    current = config.provider or _choose_unnamed(config, environ).name
     unnamed = {"base_url": config.base_url, "api_key": config.api_key}
     part = config.part(current).model_copy(update={k: v for k, v in unnamed.items() if v})
     providers = {**config.providers, current: part} if any(unnamed.values()) else config.providers
@@ -233,7 +236,7 @@ def small_choice(
     provider, model = resolve_model(config, environ, choice.row, named)
     if provider == choice.name:
         return replace(choice, model=model, used=used)
-    other = resolve_provider(switched(config, environ, provider, model), environ, origins)
+    other = resolve_provider(switch_provider(config, environ, provider, model), environ, origins)
     return replace(other, used={**other.used, "model": used["model"]})
 
 
@@ -262,7 +265,7 @@ def resolve_model(
 
     Raises: UserError for an alias of a provider without a key.
     """
-    others = [row for row in configured(config, environ) if row.name != current.name]
+    others = [row for row in find_configured(config, environ) if row.name != current.name]
     first, _, model = text.partition("/")
     if model and first == current.name:
         return first, current.aliases.get(model, model)

@@ -150,7 +150,7 @@ def load_config(
         _merge(merged, _expand(layer, environ))
         files.append(own_file)
     if project is not None and (layer := _file_layer(project, OF_EXTENSIONS[:1])) is not None:
-        layer, ignored = _allowed(layer, merged)
+        layer, ignored = _split_allowed(layer, merged)
         if ignored:
             warnings.append(
                 f"Ignored in {project}, since a project may not set it: {', '.join(ignored)}. "
@@ -286,7 +286,7 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
     }
 
 
-def _allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
+def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
     """The allowed settings of a project file, given the `personal` ones, and the refused keys.
     Unknown keys stay: they are faults."""
     defaults = {**flat(Config()), "hooks": None}

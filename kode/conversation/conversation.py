@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode import assembly, images, installed, paths
 from kode.assembly import make_agent, open_workplace, simplify
-from kode.config.choice import provider_for, resolve_provider, switched
+from kode.config.choice import provider_for, resolve_provider, switch_provider
 from kode.config.load import Loaded, locate
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, turns
@@ -267,7 +267,7 @@ class Conversation:
         """Keeps a copy of an image or a PDF file with the session, to attach, in a size that
         servers take: shrinking takes a second. Raises: UserError if it is neither, cannot be
         shrunk, or this model cannot see; StorageError."""
-        picture, provider = images.fitting(images.Picture(name, data)), self.agent.provider
+        picture, provider = images.fit_picture(images.Picture(name, data)), self.agent.provider
         looks = images.looks_of(picture.data)
         is_pdf = looks is not None and looks.media_type == images.PDF
         if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
@@ -345,7 +345,7 @@ class Conversation:
         its name belongs to. Raises: UserError."""
         current, small, config = self.agent.provider, self.agent.small_model, self.config
         name = provider or provider_for(config, os.environ, current.name, model)
-        settings = self.settings.with_config(switched(config, os.environ, name, model))
+        settings = self.settings.with_config(switch_provider(config, os.environ, name, model))
         choice = resolve_provider(settings.config, os.environ, settings.loaded.origins)
         chosen = assembly.make_provider(settings.config, choice)
         parts = assembly.model_parts(settings, choice, chosen)
@@ -366,7 +366,7 @@ class Conversation:
         self.settings = self.settings.with_config(config)
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
 
-    def offered_models(self) -> tuple[str, ...]:
+    def list_models(self) -> tuple[str, ...]:
         """The models that the provider offers; may ask its server, so call it in a thread."""
         from kode.providers.server import Listing
 
@@ -414,9 +414,9 @@ class Conversation:
         answers = (m for m in reversed(self.session.messages) if m.role == "assistant")
         return next(filter(None, map(text_of, answers)), "")
 
-    def offered(self) -> dict[str, str]:
+    def list_offered(self) -> dict[str, str]:
         """The commands and skills that a message may begin with → what each does. Reads files."""
-        offered = {name: added.summary for name, (_, added) in installed.added("slash").items()}
+        offered = {name: added.summary for name, (_, added) in installed.additions("slash").items()}
         catalog = self.catalog or find_extensions(self.place.cwd, self.settings.trust_project)
         offered |= {skill.item.name: skill.description for skill in in_use(catalog.skills)}
         for command in in_use(catalog.commands):

@@ -104,7 +104,7 @@ def _extend(
         hooks = Hooks(conversation=conversation, hooks=active, run=run_in_session)
         agent = replace(
             agent,
-            gate=gate if gate.ask is None else replace(gate, ask=hooks.asking(gate.ask)),
+            gate=gate if gate.ask is None else replace(gate, ask=hooks.wrap_ask(gate.ask)),
             around=hooks.around,
             before_compaction=hooks.before_compaction,
             interceptors=(hooks.before_call, *agent.interceptors),

@@ -180,7 +180,7 @@ class PluginHost:
 
 def open_plugins(settings: "Settings", place: Workplace, session: Session) -> PluginHost:
     """Opens the plug-ins for a conversation. Raises: ConfigError; see also `installed.faults`."""
-    for entry in installed.installed():
+    for entry in installed.find_plugins():
         if entry.fault:
             settings.emit(Notice(text=f"The plug-in {entry.name} is not used: {entry.fault}."))
     host = PluginHost(session=session, screen=settings.emit)

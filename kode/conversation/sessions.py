@@ -346,7 +346,7 @@ async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
     await conversation.commands.close()
     await note_late_changes(run)
     if run.denials and ended.status == "success":
-        ended = replace(ended, status="incomplete", error=run.evidence.missing())
+        ended = replace(ended, status="incomplete", error=run.evidence.explain_missing())
     return replace(
         ended,
         files_changed=tuple(dict.fromkeys((*ended.files_changed, *run.files_changed))),

@@ -120,7 +120,7 @@ class StructuredAnswer:
         schema = json.dumps(self.form.schema, ensure_ascii=False)
         return Text(text=REQUEST + schema, source="note")
 
-    def steering(self) -> Sequence[Text]:
+    def take_steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
         if texts := self.steering_of_person():
             return texts

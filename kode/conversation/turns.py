@@ -68,7 +68,7 @@ async def turn(
         from kode.conversation.structured import StructuredAnswer
 
         structured = StructuredAnswer(conversation.context, form, steering)
-        parts, steering = [*parts, structured.request], structured.steering
+        parts, steering = [*parts, structured.request], structured.take_steering
     text = join_prompts(text_of(session.pending) if session.pending else "", text)
     typed = text if typed is None else typed
     run = partial(_run, conversation, parts, steering, Evidence(), typed=typed)
@@ -137,7 +137,7 @@ async def _run(
     """Runs a turn; what is attached goes with the first of several. Raises: StorageError."""
     mode_note = _mode_note(conversation)
     if conversation.extensions is not None and "@" in text:
-        for outside in await conversation.extensions.mentioned(text):
+        for outside in await conversation.extensions.read_mentioned(text):
             conversation.note_outside(outside.text, outside.source)
     parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
@@ -188,7 +188,7 @@ async def _note_late_results(conversation: "Conversation") -> None:
     that nobody waits for. Raises: StorageError."""
     last, folder = conversation.last, conversation.agents_folder
     may_have_left = conversation.begun_by == "resume" if last is None else not last.is_finished
-    awaited = any(job.tell for job in conversation.commands.running())
+    awaited = any(job.tell for job in conversation.commands.list_running())
     if not may_have_left or awaited or not folder.is_dir():
         return
     from kode.subagents import records
@@ -281,7 +281,7 @@ async def _fill_in(
 def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know of the mode; records news of the plan. Raises: StorageError."""
     plan, entries = conversation.plan.text, effective(conversation.session.entries)
-    if without_ticks(plan) != without_ticks(_known_plan(entries)):
+    if without_ticks(plan) != without_ticks(_find_known_plan(entries)):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
@@ -311,7 +311,7 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
     plan = await asyncio.to_thread(lambda: conversation.plan.text)
     if not steps_of(plan):
         raise UserError("There is no plan yet: /plan plans, then say what you want.")
-    if plan != _known_plan(effective(conversation.session.entries)):
+    if plan != _find_known_plan(effective(conversation.session.entries)):
         conversation.session.append(PlanEntry(text=plan))
     conversation.gate.mode = mode
     words = template("plan_approved").replace("{mode}", mode)
@@ -319,7 +319,7 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
     return "Go ahead with the plan."
 
 
-def _known_plan(entries: Sequence[Entry]) -> str:
+def _find_known_plan(entries: Sequence[Entry]) -> str:
     """The plan as the model knows it."""
     return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")
 

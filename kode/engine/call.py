@@ -34,14 +34,14 @@ from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import Denial, Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.familiar_calls import arguments as translate
-from kode.extensions.familiar_calls import called
+from kode.extensions.familiar_calls import find_called_tool
 from kode.function_tool import parse_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
 from kode.session.messages import find_unreported, notes, text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep
-from kode.workplace import located, real_path
+from kode.workplace import locate, real_path
 
 MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits
 NOTE_CHARS = 500  # room for what a tool says below its result
@@ -119,7 +119,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
     def find_company(progress: Progress) -> str:
         """Neighbours with the same company run side by side."""
-        tool = called(run.agent.tools, progress.call.name)
+        tool = find_called_tool(run.agent.tools, progress.call.name)
         return "" if tool is not None and tool.parallel else progress.call.id
 
     try:
@@ -248,7 +248,7 @@ def _without_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, A
     plain = path.removeprefix("path:").lstrip()
     if plain != path:
         with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
-            full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
+            full = [locate(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
             if plain and [*map(os.path.lexists, full)] == [False, True]:
                 return {**arguments, "path": plain}
     return arguments
@@ -264,7 +264,7 @@ def _effect_of(action: Action) -> Effect:
 
 
 def _find_tool(agent: Agent, name: str) -> Tool:
-    if tool := called(agent.tools, name) or called(agent.withheld, name):
+    if tool := find_called_tool(agent.tools, name) or find_called_tool(agent.withheld, name):
         return tool
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
@@ -363,7 +363,7 @@ async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOut
     # Of a line that changed files and ran programs, nothing tells which came last.
     is_edit = bool(output.files_changed)
     runs_programs = runs_programs and not (is_edit and line is not None and line.only_edits)
-    is_watched = agent.background is not None and bool(agent.background.running())
+    is_watched = agent.background is not None and bool(agent.background.list_running())
     step = WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=runs_programs or is_watched)
     run.note_work(output.files_changed, output.agent_steps or (step,))
     well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)

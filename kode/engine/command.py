@@ -108,7 +108,7 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
 
 
 async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
-    blocked, decision = attempt.blocked(output.text), command.context.decision
+    blocked, decision = attempt.find_blocked(output.text), command.context.decision
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
         outside = replace(decision, outcome="deny")

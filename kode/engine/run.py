@@ -57,7 +57,7 @@ class Evidence:
             if part in effects or effect in effects:
                 del self._refused[part]
 
-    def refused(self) -> tuple[Denial, ...]:
+    def find_refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
         denials = (denial for _, group in self._refused.values() for denial in group)
         return tuple(dict.fromkeys(denials))
@@ -84,7 +84,7 @@ class Evidence:
             if status is not None
         )
 
-    def checked(self) -> Checked:
+    def judge_checks(self) -> Checked:
         """What the checks say of the files as the turn leaves them."""
         since = [status for status, after in self._checks.values() if after == self.edits]
         if any(since):
@@ -94,14 +94,14 @@ class Evidence:
         is_silent = since or self._ran_programs or not self.edits
         return "unknown" if is_silent else "not_since_last_edit"
 
-    def missing(self) -> str:
+    def explain_missing(self) -> str:
         """What makes a turn with an answer incomplete, in sentences: what was refused, and which
         checks failed last, of those since the newest edit that any followed; "" for nothing."""
         ended = [(name, *run) for name, run in self._checks.items() if run[0] is not None]
         newest = max((after for _, _, after in ended), default=0)
         failed = (name for name, status, after in ended if status and after == newest)
         lines = [f"`{shorten(name, 100)}` failed when it was last run." for name in failed]
-        return describe_missing(self.refused(), lines)
+        return describe_missing(self.find_refused(), lines)
 
 
 def describe_missing(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:

@@ -125,7 +125,7 @@ async def run_turn(
             run.emit(TurnStarted(text=text))
             await _steps(run)
             await note_late_changes(run)
-        if error := run.evidence.missing() or None:
+        if error := run.evidence.explain_missing() or None:
             status = "incomplete"
     except TimeoutError:
         status, error = "timeout", f"The time limit of {timeout_s:g} s was reached."
@@ -148,9 +148,9 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=tuple(run.files_changed),
         denials=tuple(run.denials),
-        refused=run.evidence.refused(),
+        refused=run.evidence.find_refused(),
         checks=run.evidence.checks(),
-        checked=run.evidence.checked(),
+        checked=run.evidence.judge_checks(),
         fallback_model=run.fallback_model,
         duration_ms=int((time.monotonic() - run.started) * 1000),
     )

@@ -72,7 +72,7 @@ def read_command(path: Path, place: Place, name: str) -> Command:
         body=document.body,
         argument_hint=document.text("argument-hint"),
         model=document.text("model"),
-        allowed=_allowed(document),
+        allowed=_read_allowed(document),
     )
 
 
@@ -84,7 +84,7 @@ def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
 
 
-def _allowed(document: Document) -> tuple[str, ...] | None:
+def _read_allowed(document: Document) -> tuple[str, ...] | None:
     """The rules in `allowed-tools`; an invalid one matches nothing. Never raises."""
     if "allowed-tools" not in document.fields:
         return None

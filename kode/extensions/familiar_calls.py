@@ -13,7 +13,7 @@ from kode.permissions.tool_names import TOOLS
 from kode.tool import Tool
 from kode.tools.builtin import index_tools
 
-__all__ = ["arguments", "called"]
+__all__ = ["arguments", "find_called_tool"]
 
 
 def _table(*rows: str) -> dict[str, str]:
@@ -82,7 +82,7 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 """Where a command is to run; kode's shell has no such argument."""
 
 
-def called(tools: Sequence[Tool], name: str) -> Tool | None:
+def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
     """The tool that a name means: its own, else that of another agent."""
     for tool in tools:
         if tool.name == name:
@@ -98,16 +98,16 @@ def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
         return dict(given)
     schema = tool.parameters()
     properties = schema.get("properties", {})
-    own = _renamed(given, ARGUMENTS[tool.name], properties)
+    own = _rename_arguments(given, ARGUMENTS[tool.name], properties)
     for name, value in own.items():
         kind = properties.get(name, {}).get("type")
         if kind in ("array", "object") and isinstance(value, str):
-            value = _parsed(value, kind)
+            value = _parse_value(value, kind)
         items = ITEMS.get((tool.name, name))
         if items and isinstance(value, list):
             names = properties[name].get("items", {}).get("properties", {})
             value = [
-                _renamed(element, items, names) if isinstance(element, dict) else element
+                _rename_arguments(element, items, names) if isinstance(element, dict) else element
                 for element in value
             ]
         own[name] = value
@@ -122,7 +122,7 @@ def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def _renamed(
+def _rename_arguments(
     given: Mapping[str, Any], names: Mapping[str, str], own: Mapping[str, Any]
 ) -> dict[str, Any]:
     """`own` has the tool's properties. A name given under both keeps the tool's own."""
@@ -138,7 +138,7 @@ def _of_shell(own: dict[str, Any]) -> dict[str, Any]:
     """A command as a list of words, and the folder it is to run in."""
     command = own.get("command")
     if isinstance(command, str) and command.startswith("["):
-        command = _parsed(command, "array")
+        command = _parse_value(command, "array")
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
         is_script = len(command) == 3 and command[1] in ("-c", "-lc") and command[0][-2:] == "sh"
         command = command[2] if is_script else shlex.join(command)
@@ -158,7 +158,7 @@ def _of_task(own: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, An
     return {**about, "tasks": [task]}
 
 
-def _parsed(text: str, kind: str) -> Any:
+def _parse_value(text: str, kind: str) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -122,12 +122,12 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
             for hunk in given.pop("hunks", None) or ()
         ]
         edits = given.pop("edits", None) or (hunks if len(hunks) != 1 else [])
-        given = _renamed({**given, **(hunks[0] if len(hunks) == 1 else {})})
-        given |= {"edits": [_renamed(edit) for edit in edits]} if edits else {}
+        given = _rename_fields({**given, **(hunks[0] if len(hunks) == 1 else {})})
+        given |= {"edits": [_rename_fields(edit) for edit in edits]} if edits else {}
     return {"tool_name": name_of(tool, arguments), "tool_input": given}
 
 
-def _renamed(given: Mapping[str, Any]) -> dict[str, Any]:
+def _rename_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     named = {_INPUT_NAMES.get(key, key): value for key, value in given.items()}
     return {"replace_all": False, **named} if "old_string" in named else named
 
@@ -403,7 +403,7 @@ class Hooks:
             answer = await self.at("PostToolUse", given, names)
         return replace(output, notes=(*output.notes, *_notes(before, answer)))
 
-    def asking(self, ask: Ask) -> Ask:
+    def wrap_ask(self, ask: Ask) -> Ask:
         """An `Ask` whose questions hooks may answer; their yes counts only if a saved rule could
         have allowed it."""
 

@@ -118,8 +118,8 @@ class Opener:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(FIRST_START_S if is_first else None):
-                    connection = await stack.enter_async_context(self._connected(start))
-                opened = start.wrapped.opened() if start.wrapped is not None else None
+                    connection = await stack.enter_async_context(self._open_connection(start))
+                opened = start.wrapped.list_opened() if start.wrapped is not None else None
                 if pinned and opened is not None:
                     pin = partial(trust.pin_loads, place.home, place.project, entry.item)
                     _check(entry, await asyncio.to_thread(pin, opened.project))
@@ -139,7 +139,7 @@ class Opener:
         """
         start = await self._start(entry, downloads=True)
         try:
-            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._connected(start):
+            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._open_connection(start):
                 await asyncio.to_thread(_mark_started, entry, self.place.home)
         except TimeoutError as error:
             late = f"it did not start within {DOWNLOAD_TIMEOUT_S:g} s, with the network"
@@ -216,7 +216,7 @@ class Opener:
         )
 
     @asynccontextmanager
-    async def _connected(self, start: "_Start") -> "AsyncIterator[Connection]":
+    async def _open_connection(self, start: "_Start") -> "AsyncIterator[Connection]":
         extras.require("mcp")
         module = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
         async with module.connect(
@@ -272,7 +272,7 @@ def _explain(start: _Start, error: ServerError | TimeoutError, wrapped: "Attempt
             f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
             '`"outside": true` in its entry runs it without one, once you have said yes.'
         )
-    reached = sys.platform == "darwin" or any(it.what in _NETWORK for it in wrapped.blocked())
+    reached = sys.platform == "darwin" or any(it.what in _NETWORK for it in wrapped.find_blocked())
     if not start.server.network and reached:
         return DownloadNeededError(
             f"it never ran here, and reached for the network, perhaps for a download ({fault})"
@@ -397,7 +397,7 @@ class McpServer:
             self._life, self.needs_download = None, False
             self.settled.clear()
 
-    async def connected(self) -> "Connection":
+    async def connect(self) -> "Connection":
         """The connection; starts the server if needed, and waits until that succeeds or fails.
 
         Raises: ServerError.
@@ -463,14 +463,14 @@ class McpServer:
         for what in (it for it in connection.left_out if it not in self.left_out):
             self.emit(Notice(text=f"The MCP server {self.name} is used without its {what}."))
         self.left_out = connection.left_out
-        held = await asyncio.to_thread(self._held, tools)
+        held = await asyncio.to_thread(self._hold_back, tools)
         self.definitions = {name: tool for name, tool in tools.items() if name not in held}
         if held and held != self.held:
             text = f"The MCP server {self.name} has changed tools you approved: {', '.join(held)}. "
             self.emit(Notice(text=f"{text}They are off until `kode mcp approve {self.name}`."))
         self.held = held
 
-    def _held(self, tools: Mapping[str, Definition]) -> tuple[str, ...]:
+    def _hold_back(self, tools: Mapping[str, Definition]) -> tuple[str, ...]:
         if not self.pins:
             return ()
         approvals = trust.load(self.home, self.entry.root)

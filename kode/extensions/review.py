@@ -83,7 +83,9 @@ class Reviewer:
         approvals = trust.load(self.home, project)
         if trust.state(wanted, approvals) == "trusted":
             return True
-        return await self._approves(approvals, [wanted], f"{named(wanted)} {trust.digest(wanted)}")
+        return await self._approves(
+            approvals, [wanted], f"{name_of(wanted)} {trust.digest(wanted)}"
+        )
 
     async def _approves(self, approvals: Approvals, items: Sequence[Item], *refusals: str) -> bool:
         if self.ask is None or self.declined.issuperset(refusals):
@@ -110,9 +112,9 @@ async def ask_approval(
         reason += " `kode extensions approve NAME` approves one alone."
     question = Question(
         tool="trust",
-        subject=visible(", ".join(map(named, items))),
+        subject=visible(", ".join(map(name_of, items))),
         title=title,
-        preview=visible("\n\n".join(shown(item, approvals, lines=most) for item in items)),
+        preview=visible("\n\n".join(describe(item, approvals, lines=most) for item in items)),
         reason=f"{reason} {LASTS}",
         kind="trust",
         may_always=False,
@@ -125,7 +127,7 @@ async def ask_approval(
     return True
 
 
-def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
+def describe(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     """An item for a person, without credentials: its content, or what changed in it."""
     state = trust.state(item, approvals)
     body = trust.diff(item, approvals) if state == "changed" else item.content
@@ -136,11 +138,11 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
         texts.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
-    head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
+    head = [f"{name_of(item)} ({state}, from {item.origin}{after})", item.can]
     return "\n".join((*filter(None, head), *texts))
 
 
-def named(item: Item) -> str:
+def name_of(item: Item) -> str:
     """`MCP server files`."""
     return f"{_KINDS.get(item.kind, item.kind)} {item.name}"
 

@@ -23,7 +23,7 @@ from kode.extensions import mcp_config, trust
 from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Definition, Entry
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
-from kode.extensions.review import Reviewer, named
+from kode.extensions.review import Reviewer, name_of
 from kode.extensions.trust import Approvals
 from kode.function_tool import tool
 from kode.messages import Image
@@ -113,9 +113,9 @@ class Extensions:
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
-            self.untrusted = tuple(map(named, waiting))
+            self.untrusted = tuple(map(name_of, waiting))
             # Of instructions their reader says it, also where nobody is asked.
-            if off := [named(item) for item in waiting if item.kind != "instructions"]:
+            if off := [name_of(item) for item in waiting if item.kind != "instructions"]:
                 once = "" if self.opener.trust_project else ", --trust-project trusts it for once"
                 self._say(
                     f"Not used, because not approved: {', '.join(off)}. "
@@ -133,9 +133,9 @@ class Extensions:
             if server.needs_download:
                 await self._download(server)
         self.reachable = (*tools_of(servers), *(pair_of(servers) if servers else ()))
-        return self._offered(servers, window_tokens)
+        return self._choose_offered(servers, window_tokens)
 
-    def _offered(self, servers: Sequence[McpServer], window_tokens: int) -> tuple[Tool, ...]:
+    def _choose_offered(self, servers: Sequence[McpServer], window_tokens: int) -> tuple[Tool, ...]:
         tools = tools_of(servers)
         is_asked_for = any(server.entry.values.get("deferred") is True for server in servers)
         is_large = tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
@@ -151,7 +151,7 @@ class Extensions:
         if agent is not None and agent.servers is not None:
             servers = [server for server in servers if server.name in agent.servers]
         if has_all_tools(agent):  # as the pair has
-            return self._offered(servers, window_tokens)
+            return self._choose_offered(servers, window_tokens)
         return tuple(tool for tool in tools_of(servers) if may_use(agent, tool))
 
     async def _download(self, server: McpServer) -> None:
@@ -173,14 +173,14 @@ class Extensions:
         """Ends all servers with everything they started."""
         await asyncio.gather(*(server.stop() for server in self.servers.values()))
 
-    async def mentioned(self, text: str) -> tuple[Outside, ...]:
+    async def read_mentioned(self, text: str) -> tuple[Outside, ...]:
         """The resources that a text names as `@server:uri`; an unreadable one gets a notice."""
         texts = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             uri = written.rstrip(".,;!?)")
             try:
                 if name in self.servers:
-                    content = await (await self.servers[name].connected()).read(uri)
+                    content = await (await self.servers[name].connect()).read(uri)
                     texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
@@ -206,7 +206,7 @@ class Extensions:
             return None
         _, name, key = command.split("__", 2)
         server = self.servers[name]
-        connection = await server.connected()
+        connection = await server.connect()
         known = next((prompt for prompt in server.prompts if prompt.key == key), None)
         if known is None:
             keys = ", ".join(prompt.key for prompt in server.prompts) or "none"
@@ -341,7 +341,7 @@ async def _call(
 ) -> ToolOutput:
     """Raises: ToolError with the server's own words if it failed."""
     try:
-        connection = await server.connected()
+        connection = await server.connect()
         about = f"The MCP server {server.name}"
         if name in server.held:
             raise ToolError(

@@ -89,11 +89,11 @@ class FileStore:
 
     def fact_places(self) -> list[str]:
         """The places of facts in this project that there are, in the order of a prompt."""
-        return self._existing(self.layout.facts(self.project))
+        return self._find_existing(self.layout.facts(self.project))
 
     def record_places(self, *, is_for_all: bool = True) -> list[str]:
         """The places of records of past work that there are; `is_for_all`: whether all are read."""
-        return self._existing(self.layout.records(self.project), is_for_all=is_for_all)
+        return self._find_existing(self.layout.records(self.project), is_for_all=is_for_all)
 
     def fact_file_times(self) -> Mapping[str, int]:
         """When each file of facts of this project was last written, in nanoseconds, by name."""
@@ -131,7 +131,7 @@ class FileStore:
                 f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
             ) from error
 
-    def _existing(self, patterns: Sequence[str], *, is_for_all: bool = True) -> list[str]:
+    def _find_existing(self, patterns: Sequence[str], *, is_for_all: bool = True) -> list[str]:
         names = list[str]()
         for pattern in patterns:
             if "*" in pattern:

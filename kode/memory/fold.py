@@ -116,7 +116,7 @@ class View:
         entries = map(self.entry, ids)
         return [entry.statement for entry in entries if entry and entry.is_alive]
 
-    def waiting(self) -> list[Statement]:
+    def find_waiting(self) -> list[Statement]:
         """The statements that wait for the person's approval, oldest first."""
         return [*self.part("waiting").proposals.values()]
 

@@ -17,7 +17,7 @@ from kode.memory.fold import EDIT, Entry, View, fold
 from kode.memory.markdown import display
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import AUTHORS, Change, Statement
-from kode.memory.store import Store, quoted
+from kode.memory.store import Store, quote
 from kode.messages import shorten
 
 FACTS = (
@@ -129,7 +129,7 @@ _LASTING = ("fact", "rule", "soul")
 """The kinds of statements of which an open session is told."""
 WITHDRAWN = "was withdrawn"
 _STATES = {"changed": "changed", "gone": "is gone"}
-_quoted = partial(quoted, max_chars=200)  # a sentence
+_quoted = partial(quote, max_chars=200)  # a sentence
 
 
 def visible_facts(store: Store, view: View, day: str) -> list[Statement]:

@@ -244,7 +244,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
 def _entries(view: View, record: SessionRecord) -> list[Statement]:
     """The entries of the history on a session, also those that wait for the person."""
     place = place_in(record.project, HISTORY)
-    notes = (*view.current(place), *view.waiting())
+    notes = (*view.current(place), *view.find_waiting())
     of_session = (note for note in notes if note.place == place and note.session == record.id)
     return [note for note in of_session if note.who == "session"]
 

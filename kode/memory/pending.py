@@ -103,7 +103,7 @@ class Pending:
         text = json.dumps(row, ensure_ascii=False)
         durable.replace(self._file(session), text.encode(errors="replace"))
 
-    def done(self, session: str) -> None:
+    def finish(self, session: str) -> None:
         """Ends what this process took: nothing is left to do about it."""
         durable.remove(self._folder / session)  # without its mark, it is no longer pending
         durable.remove(self._file(session))

@@ -33,7 +33,7 @@ from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.rendering import Layout
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
-from kode.memory.store import Store, quoted
+from kode.memory.store import Store, quote
 from kode.messages import Message, keep_ends, shorten, text_of
 from kode.registry import system_row
 from kode.session.record import Project, SessionRecord
@@ -304,7 +304,7 @@ class OpenMemory:
     def check_replaced(self, old: Statement, text: str, removal: str) -> None:
         """Raises: MemoryRefused if the session's model was not shown the fact that it replaces, or
         loses most of it without naming it as the `removal`."""
-        label = f"the fact {quoted(old)}"
+        label = f"the fact {quote(old)}"
         frame.check_read(self.seen, old.id, old.text, text, label=label, removal=removal)
 
     async def save(self, new: Statement, *, old: Statement | None = None) -> Outcome:
@@ -328,7 +328,7 @@ class OpenMemory:
         outcome = await self.store.add(new, relations=relations, kind=kind)
         first, second, confirm = outcome.conflict, outcome.statement, self.context.confirm
         if first and second and confirm:  # with a yes it is the person's own word
-            preview = f"Remembered: {quoted(first)}\nNow:        {quoted(second)}"
+            preview = f"Remembered: {quote(first)}\nNow:        {quote(second)}"
             if await confirm("Replace what memory has", preview):
                 outcome = await self.store.decide(f"{first.id}+{second.id}", "second")
         return self.announce(outcome, remark)

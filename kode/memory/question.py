@@ -398,7 +398,7 @@ async def learn(
             f"You withdrew something in session {record.id}, which read {record.tainted_by}: no "
             "fact ended. Say which with `kode memory forget WHAT`."
         )
-    pending.done(record.id)
+    pending.finish(record.id)
     return True
 
 

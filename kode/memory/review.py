@@ -17,7 +17,7 @@ from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Change, Outcome, Statement, Who
-from kode.memory.store import Choice, quoted
+from kode.memory.store import Choice, quote
 from kode.memory.system import Memory, statements_of
 from kode.messages import first_of, plural, shorten
 from kode.paths import short_path
@@ -79,7 +79,7 @@ async def items(system: MemorySystem) -> list[Item]:
     doubts = dict(remarks(store, memory.today()))
     waiting = [
         Item(reason="outside", id=new.id, statements=(new,), batch=change.batch)
-        for new, change, *_ in filter(None, (view.entry(old.id) for old in view.waiting()))
+        for new, change, *_ in filter(None, (view.entry(old.id) for old in view.find_waiting()))
         if store.is_here(new.place)
     ]
     for pair in view.conflicts():
@@ -103,7 +103,7 @@ async def propose(system: MemorySystem, text: str, about: About, client: str) ->
     statement = memory.new_statement(addition, Author("client", source=name))
     check(statement.text, max_chars=MAX_PROPOSED_CHARS, author="client")
     check(name)
-    waiting = [new for new in memory.store.view().waiting() if new.who == "client"]
+    waiting = [new for new in memory.store.view().find_waiting() if new.who == "client"]
     if len(waiting) >= MAX_PROPOSALS:
         raise MemoryRefused(
             f"{MAX_PROPOSALS} proposals wait already. The person decides on them with "
@@ -157,7 +157,7 @@ MAX_TEXTS, TEXT_CHARS = 5, 100  # of one change in `log`
 MAX_LINKS = 60  # older versions in `why`; the rest is in the log
 MAX_LISTED = 10  # more is a reason to ask again
 _CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no longer there"}
-_quoted = partial(quoted, max_chars=160)  # two lines of a terminal
+_quoted = partial(quote, max_chars=160)  # two lines of a terminal
 
 
 def show(memory: Memory) -> str:

@@ -27,7 +27,7 @@ _PASSED_OVER = (DAMAGE, RESTORE, LAYOUT, "undo")
 """The kinds of changes that an undo without an id does not mean."""
 
 
-def quoted(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
+def quote(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
     """A statement in a sentence: on one line, credentials masked, shortened."""
     return f'"{shorten(redact(display(statement.text)), max_chars)}"'
 
@@ -63,7 +63,7 @@ class Store(FileStore):
 
         def make(view: View) -> Change | None:
             nonlocal stays
-            alive = view.waiting() if first.state == "waiting" else view.in_place(first.place)
+            alive = view.find_waiting() if first.state == "waiting" else view.in_place(first.place)
             present = {old.text: old for old in alive if old.place == first.place}
             fresh = [add for add in new if self._adds_to(add, present.get(add.text))]
             repeated = tuple((old.id, add.id) for add in fresh if (old := present.get(add.text)))
@@ -81,7 +81,7 @@ class Store(FileStore):
         if outcome.change and outcome.change.add:
             return outcome
         words = "" if stays.text == first.text else ", in other words"
-        return replace(outcome, text=f"already in {where}{words}: {quoted(stays)}", statement=stays)
+        return replace(outcome, text=f"already in {where}{words}: {quote(stays)}", statement=stays)
 
     async def edit(self, id: str, text: str, author: Author) -> Outcome:
         """Puts another text in the place of a statement. One that ranks higher than the author
@@ -153,7 +153,7 @@ class Store(FileStore):
         new, ended = (len(change.add), len(change.end)) if change else (0, 0)
         summary = f"wrote {self.layout.label(place)}: {new} new, {ended} withdrawn"
         if stay := diff(format, self.view().current(place), text).gone:
-            summary += f"; what the user said stays: {', '.join(map(quoted, stay))}"
+            summary += f"; what the user said stays: {', '.join(map(quote, stay))}"
         return replace(outcome, text=summary, statement=None)
 
     async def decide(self, id: str, choice: Choice, who: Who = "user") -> Outcome:
@@ -234,7 +234,7 @@ class Store(FileStore):
     def _approve(self, new: Statement, view: View, draft: Change) -> Change:
         if self.layout.is_shared(new.place) and new.who in ("model", "session"):
             raise MemoryRefused(
-                f"{quoted(new)} came from outside in your own session, and the team "
+                f"{quote(new)} came from outside in your own session, and the team "
                 "would get it: a colleague approves it. Nothing was changed."
             )
         same = [old.id for old in view.in_place(new.place) if old.text == new.text]
@@ -295,7 +295,7 @@ class Store(FileStore):
 
         def quote_all(words: str, ids: Iterable[str]) -> str:
             known = map(find, ids)
-            texts = ", ".join(quoted(old) for old in known if old)  # a damaged log lost the others
+            texts = ", ".join(quote(old) for old in known if old)  # a damaged log lost the others
             return f"{words} {texts}" if texts else ""
 
         if undone:
@@ -318,7 +318,7 @@ class Store(FileStore):
         parts.append(quote_all("kept", change.set if change.end else ()))
         parts.append(quote_all(f"removed from {where}:", ended))
         for pair in change.conflicts:
-            counts, other = map(quoted, view.alive(pair))
+            counts, other = map(quote, view.alive(pair))
             rule = "counts until the user decides (`kode memory review`)"
             parts.append(f"{counts} contradicts {other} and {rule}")
         text = "; ".join(filter(None, parts)) or quote_all(f"{change.kind} in {where}:", ids[:1])

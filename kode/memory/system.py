@@ -183,7 +183,7 @@ class Memory(OpenMemory, MemorySystem):
             return False
         record = self.context.session(id)
         if record is None:
-            self.pending.done(id)
+            self.pending.finish(id)
             return True
         is_done = await learn(self, self.policy, record, self.pending)
         await self.policy.after_learning(self)
@@ -342,7 +342,7 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
     if name in SYSTEMS:
         policy = pkgutil.resolve_name(SYSTEMS[name].opens)
         return Memory(name, settings, policy(settings))
-    added = installed.added("memory")
+    added = installed.additions("memory")
     if name not in added:
         raise ConfigError(
             f"There is no memory system {name!r}. "

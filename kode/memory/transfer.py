@@ -242,7 +242,8 @@ def _statements_of_agents(
     """What is new in a file or folder of another agent, or in the usual places, as statements that
     wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
     readers: dict[str, ForeignReader] = {
-        name: installed.load(*added) for name, added in installed.added("memory_imports").items()
+        name: installed.load(*added)
+        for name, added in installed.additions("memory_imports").items()
     }
     chosen = [reader for name, reader in readers.items() if agent in ("", name)]
     if path is None:

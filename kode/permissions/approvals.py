@@ -106,7 +106,7 @@ def _find(approvals: Approvals, name: str, *, removed: bool) -> StandingRule:
     raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {names}.")
 
 
-def standing(rules: Rules) -> tuple[StandingRule, ...]:
+def find_standing(rules: Rules) -> tuple[StandingRule, ...]:
     """The rules of the settings."""
     effects: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
     pairs = [(effect, rule) for effect in effects for rule in getattr(rules, effect)]

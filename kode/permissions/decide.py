@@ -26,7 +26,7 @@ from kode.permissions import rules as grammar
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
-from kode.workplace import Workplace, as_seen, below, located
+from kode.workplace import Workplace, as_seen, below, locate
 
 if TYPE_CHECKING:
     from kode.permissions.shell import Line, Part
@@ -140,7 +140,7 @@ def path_of(call: Call) -> str:
     if text == "~" or text.startswith("~/"):
         text = call.where.home + text[1:]
     # As the tool finds it: only then may steps be taken out of it.
-    path = located(call.place, os.path.join(call.where.cwd, text.replace("\0", "")))
+    path = locate(call.place, os.path.join(call.where.cwd, text.replace("\0", "")))
     return os.path.normpath(path)
 
 
@@ -266,8 +266,8 @@ def _decide_read(call: Call) -> Decision:
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     rule = Rule("read", f"{folder.rstrip('/')}/**")
     is_wide = folder in ("/", call.where.home, *call.where.temp)
-    offer = () if is_wide else _lasting(folder, rule)
-    narrow = _lasting(path, Rule("read", path)) if offer and folder != path else ()
+    offer = () if is_wide else _make_lasting_rule(folder, rule)
+    narrow = _make_lasting_rule(path, Rule("read", path)) if offer and folder != path else ()
     return ask(reason, f"--allow '{rule}'", *offer, narrow_rules=narrow)
 
 
@@ -295,7 +295,7 @@ def _decide_edit(call: Call) -> Decision:
             return allow(_ALLOWED_BEFORE)
         folder = ignored.rstrip("/")
         reason = f"{_name(call, folder)} holds packages, which programs load unseen."
-        return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
+        return ask(reason, f"--allow '{rule}'", *_make_lasting_rule(folder, rule))
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
     runs = places.runs_later(path, call.where.git) or (
@@ -315,9 +315,9 @@ def _decide_edit(call: Call) -> Decision:
     if call.find_rule(call.rules.approved, call.matches_path(path)):
         return allow(_ALLOWED_BEFORE)
     if place != "root":
-        return ask(f"{name} is outside the working folders.", hint, *_lasting(path, rule))
-    offer = _lasting(path, wide if in_ignored or around.startswith("./") else rule)
-    more = {"narrow_rules": _lasting(path, rule), "only_mode_asks": True}
+        return ask(f"{name} is outside the working folders.", hint, *_make_lasting_rule(path, rule))
+    offer = _make_lasting_rule(path, wide if in_ignored or around.startswith("./") else rule)
+    more = {"narrow_rules": _make_lasting_rule(path, rule), "only_mode_asks": True}
     reason, flag = "Mode `ask` asks before every edit.", "--permission-mode auto-edit"
     return ask(reason, flag, *offer, **more)
 
@@ -328,7 +328,7 @@ def _file_rule(call: Call, real: str, name: str = "edit") -> Rule:
     return Rule(name, f"./{os.path.relpath(real, project)}" if is_inside else real)
 
 
-def _lasting(path: str, rule: Rule) -> tuple[str, ...]:
+def _make_lasting_rule(path: str, rule: Rule) -> tuple[str, ...]:
     """The rule to offer permanently; none for a path that would be parsed as a glob. A file may be
     called `**`."""
     return () if {"*", "?"} & {*path, *places.real(path)} else (str(rule),)

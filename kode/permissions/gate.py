@@ -96,7 +96,7 @@ class Gate:
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
         """Every rule that counts, and the approvals that were removed."""
-        return (*approvals.standing(self.rules), *self.state.approved, *self._saved())
+        return (*approvals.find_standing(self.rules), *self.state.approved, *self._read_saved())
 
     def change_approvals(self, *, remove: str = "", restore: str = "") -> None:
         """Changes answers, those of the session first; see `approvals.change_named`. Raises:
@@ -266,12 +266,12 @@ class Gate:
         return places.path_rules(self.place)
 
     def _rules(self) -> Rules:
-        approved = (*self.state.approved, *self._saved())
+        approved = (*self.state.approved, *self._read_saved())
         lasting = tuple([approval.rule for approval in approved if not approval.removed])
         deny = (*self.state.denied, *self.rules.deny)
         return replace(self.rules, deny=deny, approved=lasting)
 
-    def _saved(self) -> tuple[StandingRule, ...]:
+    def _read_saved(self) -> tuple[StandingRule, ...]:
         """Read again when the file is another: beside this kode, others give and remove."""
         try:
             status = os.stat(paths.permissions_file(self.place.home, self.place.project))

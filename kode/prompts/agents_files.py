@@ -59,7 +59,7 @@ class ProjectInstructions:
     warning: str = ""
     """What was cut or unreadable, in one sentence; "" for nothing."""
 
-    def described(self, folder: Path) -> list[str]:
+    def describe_files(self, folder: Path) -> list[str]:
         """One line per file, relative to `folder`: `CLAUDE.md (40 lines)`."""
         lines = []
         for source in self.sources:

@@ -102,7 +102,7 @@ def _head(request: Request, target: Target, *, has_tools: bool) -> Object:
     if target.takes_likeliest(request):
         head["temperature"] = 0
     if not target.omits("thinking"):
-        head |= _thinking(request, target)
+        head |= _thinking_parameters(request, target)
     if dialect.remembers_by and request.conversation:
         head[dialect.remembers_by] = request.conversation
     if has_tools:
@@ -126,7 +126,7 @@ def _effort(request: Request, target: Target) -> Effort | None:
     return target.effort(request)
 
 
-def _thinking(request: Request, target: Target) -> Object:
+def _thinking_parameters(request: Request, target: Target) -> Object:
     """The parameters that ask for a level of thinking, by the switch of the host."""
     dialect, info, level = target.row.dialect, target.info, _effort(request, target)
     if dialect.switch == "google":

@@ -46,7 +46,7 @@ class ReplyStream:
         if choice.get("error"):
             raise from_status(None, {"error": choice["error"]}, {}, self.endpoint)
         self._take_delta(mapping_of(choice.get("delta")) or mapping_of(choice.get("message")))
-        self.draft.stopped(choice.get("finish_reason"))
+        self.draft.note_stop(choice.get("finish_reason"))
         self._take_usage(choice.get("usage"))
         self._take_usage(data.get("usage"))
 

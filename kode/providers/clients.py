@@ -113,14 +113,14 @@ def _open_anthropic(
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         url = url or os.environ.get("ANTHROPIC_BEDROCK_MANTLE_BASE_URL") or None
         if not region and not (url and key):
-            region = _required("AWS_REGION", "Amazon Bedrock", "us-east-1")
+            region = _require_variable("AWS_REGION", "Amazon Bedrock", "us-east-1")
         if not key:
             extras.require("bedrock")
         account: dict[str, Any] = {"aws_region": region, "api_key": key, "base_url": url}
         return anthropic.AsyncAnthropicBedrockMantle(**account, **options)
     if row.client == "vertex":
-        region = _required("CLOUD_ML_REGION", "Vertex AI", "global")
-        project = _required("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
+        region = _require_variable("CLOUD_ML_REGION", "Vertex AI", "global")
+        project = _require_variable("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
         if not key:
             extras.require("vertex")
         account = {"region": region, "project_id": project, "access_token": key, "base_url": url}
@@ -129,7 +129,9 @@ def _open_anthropic(
         if not key:
             raise missing_key(endpoint)
         resource = ("ANTHROPIC_FOUNDRY_RESOURCE", "Microsoft Foundry", "my-resource")
-        place: dict[str, Any] = {"base_url": url} if url else {"resource": _required(*resource)}
+        place: dict[str, Any] = (
+            {"base_url": url} if url else {"resource": _require_variable(*resource)}
+        )
         return anthropic.AsyncAnthropicFoundry(api_key=key, **place, **options)
     # None: the SDK looks for another credential, a token or a profile.
     key = key or (None if needs_key else "none")
@@ -139,7 +141,7 @@ def _open_anthropic(
     return client
 
 
-def _required(variable: str, cloud: str, example: str) -> str:
+def _require_variable(variable: str, cloud: str, example: str) -> str:
     """The value of an environment variable. Raises: ConfigError."""
     value = os.environ.get(variable)
     if not value:

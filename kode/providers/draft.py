@@ -161,7 +161,7 @@ class Draft:
         call.pieces.append(piece)
         self.count(piece)
 
-    def stopped(self, reason: Any) -> None:
+    def note_stop(self, reason: Any) -> None:
         """Records the server's stop reason; the last one counts."""
         if isinstance(reason, str) and reason:
             self.stop = reason

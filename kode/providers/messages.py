@@ -144,7 +144,7 @@ def encode_request(
 
 def _head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
     """The parameters before tools, system prompt and messages."""
-    thinking, effort = _thinking(request, target, may_think)
+    thinking, effort = _thinking_parameters(request, target, may_think)
     limit = request.max_output_tokens or 1
     budget = (thinking or {}).get("budget_tokens", 0)
     if budget:
@@ -164,7 +164,7 @@ def _head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
     return {**head, "output_config": output} if output else head
 
 
-def _thinking(
+def _thinking_parameters(
     request: Request, target: Target, may_think: bool
 ) -> tuple[dict[str, Any] | None, Effort | None]:
     """The `thinking` parameter and the level of effort; None where none is sent."""
@@ -605,7 +605,7 @@ def _take_stop(end: Any, draft: Draft) -> None:
         category = details.get("category")
         fallback = f"The reply was refused ({category})." if category else ""
         draft.refuse("refusal", details.get("explanation") or fallback)
-    draft.stopped(reason)
+    draft.note_stop(reason)
 
 
 def _take_usage(usage: Any, draft: Draft) -> None:

@@ -168,7 +168,7 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
     return dollars_per_million / 1_000_000
 
 
-def pricing(
+def make_pricing(
     overrides: Mapping[str, Fields] | None,
 ) -> Callable[[str, Usage], float | None]:
     """(model, usage) → dollars, using `info_of` and `cost_usd`."""

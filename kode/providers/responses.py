@@ -84,7 +84,7 @@ def encode_request(
         # Else the server silently drops the oldest items of a conversation that is too long.
         "truncation": "disabled",
         "max_output_tokens": _limit(request),
-        **_thinking(request, target),
+        **_thinking_parameters(request, target),
     }
     if request.conversation and not target.omits("cache_key"):
         head["prompt_cache_key"] = request.conversation
@@ -114,7 +114,7 @@ def _limit(request: Request) -> int:
     return max(request.max_output_tokens or 0, LEAST_OUTPUT_TOKENS)
 
 
-def _thinking(request: Request, target: Target) -> dict[str, Any]:
+def _thinking_parameters(request: Request, target: Target) -> dict[str, Any]:
     """The parameter that says how much to think, for a model that thinks. A summary is asked for:
     without it a person sees nothing while the model thinks."""
     if not target.info.efforts:
@@ -404,7 +404,7 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
         # Whatever ended it, it is not whole, and its calls must not run.
         status = reason if reason == "content_filter" else "max_output_tokens"
     if status not in ("queued", "in_progress"):
-        draft.stopped("completed" if status == "done" else status)
+        draft.note_stop("completed" if status == "done" else status)
         draft.done = True
 
 
@@ -460,7 +460,7 @@ def _reply_reader(
         # pass for a whole one, nor half a call run.
         used = draft.usage.get("output_tokens", 0)
         if not target.is_official and draft.stop == "completed" and used >= _limit(request):
-            draft.stopped("max_output_tokens")
+            draft.note_stop("max_output_tokens")
 
     return ReplyReader(partial(read_event, draft=draft, endpoint=endpoint), finish)
 

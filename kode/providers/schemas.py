@@ -117,7 +117,7 @@ class _Fitting:
                 values += [value] if value not in (*values, {}) else []
         needed = [branch["required"] for branch in branches]
         common = [name for name in next(iter(needed), ()) if all(name in n for n in needed)]
-        required = list(dict.fromkeys((*_required(schema), *common)))
+        required = list(dict.fromkeys((*_list_required(schema), *common)))
         if sets := [" and ".join(names) for names in needed if names]:
             note = f"Give {', or '.join(sets)}."
             schema["description"] = f"{schema.get('description') or ''} {note}".strip()
@@ -161,7 +161,7 @@ class _Fitting:
                 }
             elif content is not None and _can_be(content, value):
                 fitted[name] = value
-        if required := _required(schema):
+        if required := _list_required(schema):
             fitted["required"] = required
         if "array" in kinds and "items" not in fitted:
             fitted["items"] = self.fit({}, refs, depth + 1)
@@ -201,7 +201,7 @@ class _Fitting:
             del schema["type"]
             choices = choices or [{"type": kind} for kind in types]
         if not choices:
-            return dict(_NULL) if kinds == ["null"] else self._typed(schema, types, kinds)
+            return dict(_NULL) if kinds == ["null"] else self._fit_types(schema, types, kinds)
         # Alternatives stand alone: what is beside them goes into each.
         fitted: list[Schema] = []
         for choice in choices:
@@ -212,7 +212,7 @@ class _Fitting:
             fitted = [{**each, "nullable": True} for each in fitted]
         return {"anyOf": fitted} if len(fitted) > 1 else fitted[0] if fitted else dict(_NULL)
 
-    def _typed(self, schema: Schema, types: list[str], kinds: list[str]) -> Schema:
+    def _fit_types(self, schema: Schema, types: list[str], kinds: list[str]) -> Schema:
         """A schema of at most one type, without alternatives."""
         value = next(iter(schema.get("enum", ())), schema.get("const"))
         if isinstance(value, str) and "const" in schema:
@@ -277,7 +277,7 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(word for word in words if word in _TYPES))
 
 
-def _required(schema: Mapping[str, Any]) -> list[str]:
+def _list_required(schema: Mapping[str, Any]) -> list[str]:
     names = [name for name in list_of(schema.get("required")) if isinstance(name, str)]
     return list(dict.fromkeys(names))
 

@@ -157,7 +157,7 @@ class Scripted:
         usage = reply.usage or _estimate_usage(request, reply)
         draft.count_usage(**usage.model_dump())
         stop = reply.stop or ("tool_calls" if reply.calls else "end")
-        draft.stopped("stop" if stop == "end" else stop)
+        draft.note_stop("stop" if stop == "end" else stop)
         message = draft.finish(self.model, used_ids(request.messages))
         if reply.then:
             then = [*reply.then[0].then, *reply.then[1:]]

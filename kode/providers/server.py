@@ -40,10 +40,10 @@ from kode.broken_json import object_of
 from kode.config.choice import (
     LOCAL_KEY,
     ProviderChoice,
-    configured,
+    find_configured,
     resolve_model,
     resolve_provider,
-    switched,
+    switch_provider,
 )
 from kode.config.model import Config
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError, UserError
@@ -575,12 +575,14 @@ class Listing:
         """What each configured provider offers, the current one first: its server's list where that
         can be asked, else the names in the config and those that kode knows. Without `ask` only
         servers on this machine are asked, all at once. Call it in a thread."""
-        names = [row.name for row in configured(config, self.environ) if row.apis != ("scripted",)]
+        names = [
+            row.name for row in find_configured(config, self.environ) if row.apis != ("scripted",)
+        ]
         choices: dict[str, ProviderChoice | str] = {}
         for name in dict.fromkeys((current.name, *names)):
             try:
                 is_current = name == current.name
-                each = config if is_current else switched(config, self.environ, name, None)
+                each = config if is_current else switch_provider(config, self.environ, name, None)
                 choices[name] = resolve_provider(each, self.environ)
             except UserError as error:
                 choices[name] = str(error)

@@ -185,7 +185,7 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, Non
     """
     endpoint = deadline.endpoint
     kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-    chunks = _touching(response.aiter_bytes(), deadline)
+    chunks = _touch_deadline(response.aiter_bytes(), deadline)
     first = b""
     async for chunk in chunks:
         if chunk.strip(b"\xef\xbb\xbf \t\r\n"):
@@ -297,7 +297,7 @@ def too_large(endpoint: Endpoint) -> RefusedError:
     )
 
 
-async def _touching(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
+async def _touch_deadline(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
     async for chunk in chunks:
         deadline.touch()
         yield chunk

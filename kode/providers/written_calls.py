@@ -188,14 +188,14 @@ class _Reader:
         """Whether only markup is left; skips to the next possible call."""
         while self.at < len(self.text):
             markup = _MARKUP.match(self.text, self.at)
-            if markup is None or self._named(_NAMED_TAG.match(self.text, self.at)):
+            if markup is None or self._find_named_call(_NAMED_TAG.match(self.text, self.at)):
                 return False
             self.at = markup.end()
             if markup[0].strip(" \n\r\t,;"):
                 self.is_marked = _MARK.match(markup[0]) is not None
         return True
 
-    def _named(self, match: re.Match[str] | None) -> ToolSpec | None:
+    def _find_named_call(self, match: re.Match[str] | None) -> ToolSpec | None:
         return self.tools.get(match[1]) if match else None
 
     def _next(self) -> list[_Call]:
@@ -228,7 +228,7 @@ class _Reader:
         """The tool whose name is in a tag, in front of arguments, or somewhere between a template's
         token and the arguments; and whether it is in a tag. Raises: _NoCallError."""
         tag = _NAMED_TAG.match(self.text, self.at)
-        if (tool := self._named(tag)) is not None and tag is not None:
+        if (tool := self._find_named_call(tag)) is not None and tag is not None:
             self.at = tag.end()
             return tool, True
         head = _HEAD.match(self.text, self.at) if self.is_marked else None
@@ -238,7 +238,7 @@ class _Reader:
             self.at = head.end()
             return self.tools[names.pop()], False
         name = _NAME.match(self.text, self.at)
-        if (tool := self._named(name)) is None or name is None:
+        if (tool := self._find_named_call(name)) is None or name is None:
             raise _NoCallError
         self.at = name.end()
         return tool, False

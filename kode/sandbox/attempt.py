@@ -112,7 +112,7 @@ class Attempt:
         for layer in self.layers:
             remove_tree(layer.holder)
 
-    def blocked(self, output: str = "") -> tuple[Blocked, ...]:
+    def find_blocked(self, output: str = "") -> tuple[Blocked, ...]:
         """What the sandbox blocked. `output` is the command's output, where the kernel reports
         nothing else."""
         if self._monitor is None:  # Seatbelt reports nothing: its refusals are in the output
@@ -133,7 +133,7 @@ class Attempt:
                     return real_path(path)
         return ""
 
-    def opened(self) -> Opens | None:
+    def list_opened(self) -> Opens | None:
         """What it has opened so far; None if that is not recorded."""
         monitor = self._monitor
         if monitor is None or not self.records_opens or not monitor.listens:
@@ -202,7 +202,7 @@ class Attempt:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone = self.sandbox, self.kind == "landlock"
         loopback = sandbox.loopback() if self.reach.network == "loopback" else None
-        masked, store = sandbox.masked(), str(sandbox.store())
+        masked, store = sandbox.find_masked(), str(sandbox.store())
         masks = {} if alone else {path: make_mask(sandbox.store(), path) for path in masked}
         # What the entry of a server names is no text from outside.
         granted = tuple(map(str, sandbox.grants.read)) if sandbox.has_layers else ()
@@ -235,7 +235,7 @@ class Attempt:
         return words if loopback is None else (*loopback.enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        masked = self.sandbox.masked()
+        masked = self.sandbox.find_masked()
         variables = self._environment(masked).items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]

@@ -46,7 +46,7 @@ def launch(
         "landlock": _landlock(landlock_version(), paths, reads=alone),
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
-        "report": (report_to, watching(machine, sockets=answered, opens=opens)),
+        "report": (report_to, compile_watcher(machine, sockets=answered, opens=opens)),
         "ids": (os.getuid(), os.getgid()),
         "alone": alone,
     }
@@ -242,7 +242,7 @@ SOCKET = _HERE.get("socket")  # the number of the call that the listener denies;
 
 
 @cache
-def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
+def compile_watcher(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     """A BPF program that reports the calls of `WATCHED` and lets all pass. `sockets`: also reports
     internet sockets, which are then denied; `opens`: also files opened for reading, and programs
     run."""

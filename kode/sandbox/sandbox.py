@@ -115,7 +115,7 @@ class Sandbox:
         trees = work_folders(self.place, with_git=False)
         return Masks((*trees, *self.siblings, *granted), self.denied, git)
 
-    def masked(self) -> list[Path]:
+    def find_masked(self) -> list[Path]:
         """The files and folders with keys in the working folders and in what else is shown of
         projects, as they are now."""
         return self._masks.paths()
@@ -202,7 +202,7 @@ class Sandbox:
 
         kind = kind or self.support().kind
         # Before it counts as somebody else's change.
-        masks.settle_indexes(self.masked(), self.place.git)
+        masks.settle_indexes(self.find_masked(), self.place.git)
         carried = {} if records_opens else self.carried
         roots = self.folders if kind == "layered" else ()
         return Attempt(
@@ -230,7 +230,7 @@ class Sandbox:
     def refresh_running_commands(self, names: Iterable[str]) -> None:
         """Shows commands that still run these files as they are now. Never raises."""
         if running := tuple(self.running):
-            masked = set(self.masked())
+            masked = set(self.find_masked())
             real = [path for path in map(Path, names) if masked.isdisjoint((path, *path.parents))]
             for attempt in running:
                 attempt.refresh(real)

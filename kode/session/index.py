@@ -21,7 +21,7 @@ from typing import IO, Any, TypeVar
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError, StorageError
-from kode.images import kept_beside
+from kode.images import copy_beside
 from kode.messages import Image, Part, Text, ToolCall, ToolResult, first_of, plural, text_of
 from kode.session.entries import (
     KNOWN_TYPES,
@@ -130,7 +130,7 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
     folder = paths.images_folder(path.with_suffix(""))
     for index, entry in enumerate(entries):
         if isinstance(entry, MessageEntry) and Image in map(type, entry.parts):
-            parts = (kept_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
+            parts = (copy_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
             entries[index] = replace(entry, parts=tuple(parts))
     return header, entries, faults
 
@@ -231,7 +231,7 @@ def list_sessions(home: Path, cwd: Path | None = None, limit: int | None = None)
     return list(islice(_last_used_first(home, cwd), limit))
 
 
-def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
+def find_newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
     """The session of this directory that was used last, and those used since that cannot be
     continued: damaged, or without a task. Raises: SessionError."""
     passed: list[Summary] = []

@@ -37,7 +37,7 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.index import ID, missing_session, note_use, read, session_path
-from kode.session.messages import effective, messages_after, unanswered, unknown_results
+from kode.session.messages import effective, messages_after, open_calls, unknown_results
 from kode.session.plan import Plan
 from kode.session.requests import Chain
 from kode.session.spending import Spent
@@ -107,7 +107,7 @@ class Session:
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""
         values = {each.name: getattr(message, each.name) for each in fields(Message)}
-        values["bound"] = self.bound() if Thinking in map(type, message.parts) else ""
+        values["bound"] = self.digest_at() if Thinking in map(type, message.parts) else ""
         self.append(entry := MessageEntry(**values, cost_usd=cost_usd))
         return entry
 
@@ -134,10 +134,10 @@ class Session:
         if self.pending is not None:
             self.append(MessageEntry(type="context", role="user", parts=()))
 
-    def bound(self, count: int | None = None) -> str:
+    def digest_at(self, count: int | None = None) -> str:
         """The digest of what the message at `count` answers, by default the next: see `Chain`."""
         count = len(self.messages) if count is None else count
-        return self.chain.bound(self.beginning, self.messages, count)
+        return self.chain.digest_at(self.beginning, self.messages, count)
 
     def close(self) -> None:
         """Releases the file. Deletes one that this process created and nobody used."""
@@ -182,7 +182,7 @@ class Session:
         match entry:
             case MessageEntry():
                 self.turns += is_turn(entry)
-                if entry.bound and entry.bound != self.bound():
+                if entry.bound and entry.bound != self.digest_at():
                     entry = replace(entry, moved=True)
             case SystemEntry():
                 self.beginning, self.section_texts = entry, {}
@@ -192,7 +192,7 @@ class Session:
         self.messages = messages_after(before, self.answers, entry)
         if self.messages is not before or isinstance(entry, SystemEntry):
             self.messages = [
-                replace(m, moved=True) if m.bound and m.bound != self.bound(index) else m
+                replace(m, moved=True) if m.bound and m.bound != self.digest_at(index) else m
                 for index, m in enumerate(self.messages)
             ]
 
@@ -268,7 +268,7 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
         for entry in entries:
             session._take(entry)
         session.has_requested = False
-        if lost := unanswered(session.messages, session.answers):
+        if lost := open_calls(session.messages, session.answers):
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
             unknown = "so its result is unknown. The model knows that."

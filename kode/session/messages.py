@@ -100,9 +100,9 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
     """Appends a message; adds missing results, and leaves out results without a call. Each has a
     tool message of its own; the model gets those of a reply as one, in call order, once there are
     all. `answers` are those that wait for others."""
-    if lost := unanswered(messages, answers):
+    if lost := open_calls(messages, answers):
         answers.append(message if message.role == "tool" else unknown_results(lost))
-        if not unanswered(messages, answers):
+        if not open_calls(messages, answers):
             results = {r.call_id: r for a in reversed(answers) for r in reversed(results_of(a))}
             pictures = [image for answer in answers for image in images_of(answer)]
             ids = dict.fromkeys(call.id for call in calls_of(messages[-1]))
@@ -115,7 +115,7 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
         messages.append(message)
 
 
-def unanswered(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
+def open_calls(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last message without a result in `answers`."""
     answered = {result.call_id for answer in answers for result in results_of(answer)}
     calls = calls_of(messages[-1]) if messages else ()
@@ -148,7 +148,7 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
         "Hand-over note": entry.summary,
         "Files changed so far": _list(first_of(entry.files_changed, MAX_NAMED)),
         "Files read so far": _list(first_of(entry.files_read, MAX_NAMED)),
-        f"Dropped; `read_file` with `path: {EARLIER}ID` shows it again": _dropped(entry),
+        f"Dropped; `read_file` with `path: {EARLIER}ID` shows it again": _list_dropped(entry),
     }
     pieces = (
         "[The conversation so far was shortened to make room.]",
@@ -170,7 +170,7 @@ def _newest(texts: Sequence[str], max_chars: int) -> list[str]:
     return list(texts[len(texts) - count :])
 
 
-def _dropped(entry: CompactionEntry) -> str:
+def _list_dropped(entry: CompactionEntry) -> str:
     newest = _newest(entry.dropped[-LISTED_DROPPED:], entry.tokens_before // 2)
     older = len(entry.dropped) - len(newest)
     return _list([*([f"{entry.id}: the list of {older} older ones"] if older else []), *newest])

@@ -53,7 +53,7 @@ class Chain:
             self.digests.append(_digest(before.encode() + message_bytes(message)))
         return self.digests
 
-    def bound(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
+    def digest_at(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
         """The digest of a beginning and of the first `count` messages as they were sent."""
         if begun is not None and begun is not self.beginning[0]:
             text = begun.text.encode("utf-8", "replace")

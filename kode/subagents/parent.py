@@ -376,7 +376,7 @@ class ChildProcess:
         state = f"[{self.id}: {steps}, {self.tokens} tokens, {self.activity}]"
         return f"{state}\n{self.last_text[: records.MAX_SHOWN_CHARS]}"
 
-    async def ended(self) -> str:
+    async def wait_for_end(self) -> str:
         """Waits for its end; returns its status."""
         if self.work is not None:
             await asyncio.wait([self.work])
@@ -390,7 +390,7 @@ class ChildProcess:
         self.is_stopped = True
         if self.work is not None and self.stdin is None:
             self.work.cancel()
-        await self.ended()
+        await self.wait_for_end()
 
     def tell(self, text: str) -> None:
         """Gives it a message. Raises: ToolError if it does not run."""

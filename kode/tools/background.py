@@ -54,7 +54,7 @@ class RunningCommand(Protocol):
     def untrusted(self) -> str:
         """The outside source of its output; "" if there is none."""
 
-    async def ended(self) -> str:
+    async def wait_for_end(self) -> str:
         """Waits until the command and everything it started have ended; returns how: `exit status
         0`."""
 
@@ -150,7 +150,7 @@ class BackgroundCommands:
         self.session = session
         for entry in self._late.pop(session.id, []):
             self._record(session.id, entry)
-        alive = {command.beginning.id for command in self.running()}
+        alive = {command.beginning.id for command in self.list_running()}
         for job in running_jobs(session.entries):
             if job.id not in alive:
                 self._record(session.id, _record_end(job, WITH_KODE))
@@ -185,7 +185,7 @@ class BackgroundCommands:
         self.commands.append(job)
         return job.name
 
-    def running(self) -> list[BackgroundCommand]:
+    def list_running(self) -> list[BackgroundCommand]:
         """The commands that have not ended."""
         return [command for command in self.commands if command.runs]
 
@@ -214,15 +214,17 @@ class BackgroundCommands:
 
     async def close(self) -> None:
         """Kills all running commands."""
-        await asyncio.gather(*(self.kill(job, WITH_KODE) for job in self.running()))
+        await asyncio.gather(*(self.kill(job, WITH_KODE) for job in self.list_running()))
 
     async def leave(self, session_id: str | None) -> None:
         """Kills what ends with this session."""
-        jobs = [job for job in self.running() if job.with_session and job.session_id == session_id]
+        jobs = [
+            job for job in self.list_running() if job.with_session and job.session_id == session_id
+        ]
         await asyncio.gather(*(self.kill(job, "ended with its session") for job in jobs))
 
     async def _watch(self, command: BackgroundCommand) -> None:
-        outcome = await command.running.ended()
+        outcome = await command.running.wait_for_end()
         self._note_end(command, outcome)
         end = f"{command.name} has ended, {outcome}: {command.beginning.title}"
         self.emit(Notice(text=f"{end} (/bg names the file of its output)", level="info"))

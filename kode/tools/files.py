@@ -76,7 +76,7 @@ def resolve_tree(context: ToolContext, path: str) -> Path:
         the program that walks, which could not tell where it has come to.
     """
     real, background = resolve(context, path), context.background
-    if background is not None and background.running() and _is_in_tmp(context, real):
+    if background is not None and background.list_running() and _is_in_tmp(context, real):
         raise ToolError(
             "A command in the background may change /tmp meanwhile, so only single files are read "
             "there: search or list it with a shell command, or stop the one in the background."

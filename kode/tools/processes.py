@@ -312,12 +312,12 @@ async def run_program(
                     code = await process.wait()
             except TimeoutError:
                 fault = f"did not end within {timeout_s:.3g} s"
-            opened = attempt.opened() if attempt is not None else None
+            opened = attempt.list_opened() if attempt is not None else None
         stdout, stderr = (data.decode("utf-8", "replace") for data in (out, err))
         ran = ProgramRun(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not fault else ()
-            ran = replace(ran, blocked=attempt.blocked(stdout + stderr), notes=notes)
+            ran = replace(ran, blocked=attempt.find_blocked(stdout + stderr), notes=notes)
     except OSError as error:
         fault = f"could not be started ({error.strerror or error})"
         ran = ProgramRun(begun=False, fault=fault)

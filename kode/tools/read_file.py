@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 from kode import extras, paths
 from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
-from kode.images import MAX_READ_BYTES, PDF, Picture, fitting, keep, looks_of
+from kode.images import MAX_READ_BYTES, PDF, Picture, fit_picture, keep, looks_of
 from kode.messages import plural
 from kode.plain_text import lines_of
 from kode.session.messages import EARLIER
@@ -119,7 +119,7 @@ def _keep_pictures(context: ToolContext, path: Path, view: View) -> ToolOutput:
     images = []
     for picture in pictures:
         try:
-            small = fitting(picture)
+            small = fit_picture(picture)
             folder = paths.images_folder(context.place.outputs.parent)
             images.append(keep(folder, small.name, small.data))
         except (UserError, StorageError) as error:

@@ -225,7 +225,7 @@ class _ShellCommand:
     def output(self) -> str:
         return self.capture.text() + self.capture.partial
 
-    async def ended(self) -> str:
+    async def wait_for_end(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
         assert self._process is not None
         code = await self._process.wait()

@@ -48,7 +48,7 @@ async def test_a_task_killed_before_it_began_is_continued(
     talk = await opened({"text": "Fine."})
     id = await before_its_message(talk, "fix the tests", monkeypatch)
 
-    assert index.newest(talk.place.home, talk.place.cwd)[0] == id
+    assert index.find_newest(talk.place.home, talk.place.cwd)[0] == id
     again = await opened({"text": "Fine."}, session_id=id)
     await again.turn("and the docs")
 

@@ -30,8 +30,8 @@ def test_a_refusal_counts_until_its_effect_is_there(
     for effect in later:
         evidence.note_effects({effect})
 
-    assert evidence.refused() == left
-    assert bool(evidence.missing()) == bool(left)
+    assert evidence.find_refused() == left
+    assert bool(evidence.explain_missing()) == bool(left)
 
 
 def test_a_later_refusal_replaces_that_of_the_same_files() -> None:
@@ -39,9 +39,9 @@ def test_a_later_refusal_replaces_that_of_the_same_files() -> None:
     later = Denial(tool="shell", subject="make again", reason="no")
     evidence.note_effects({MAKE})
     evidence.refuse(MAKE, [DENIAL], (A,))
-    assert evidence.refused() == (DENIAL,)
+    assert evidence.find_refused() == (DENIAL,)
     evidence.refuse(("shell", "make again"), [later], (A, B))
-    assert evidence.refused() == (later,)
+    assert evidence.find_refused() == (later,)
 
 
 @for_each(
@@ -66,7 +66,9 @@ def test_a_check_counts_by_its_last_run(
         evidence.note(WorkStep(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
 
     assert [
-        name for name in ("test", "types", "lint") if f"`{name}` failed" in evidence.missing()
+        name
+        for name in ("test", "types", "lint")
+        if f"`{name}` failed" in evidence.explain_missing()
     ] == failed
 
 
@@ -106,4 +108,4 @@ def test_a_claim_about_checks_needs_knowledge(done: list[WorkStep], checked: str
     for one in done:
         evidence.note(one)
 
-    assert evidence.checked() == checked
+    assert evidence.judge_checks() == checked

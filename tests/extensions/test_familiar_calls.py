@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kode.errors import ToolError
-from kode.extensions.familiar_calls import arguments, called
+from kode.extensions.familiar_calls import arguments, find_called_tool
 from kode.permissions.tool_names import TOOLS
 from kode.subagents.tool import delegate_tool
 from kode.tools.builtin import BUILTIN
@@ -20,7 +20,7 @@ AROUND = {"context": 2}
 
 def checked(name: str, given: dict[str, Any], tool: str = "") -> Mapping[str, Any]:
     """The call of this name as the tool gets it."""
-    found = called(BUILTIN, name)
+    found = find_called_tool(BUILTIN, name)
     assert found is not None
     assert tool in ("", found.name)
     return found.check(arguments(found, given))
@@ -83,7 +83,7 @@ def test_several_edits_may_come_as_text_and_with_other_names(edits: Any) -> None
 
 
 def test_an_unknown_call_is_refused_as_before() -> None:
-    assert called(BUILTIN, "teleport") is None
+    assert find_called_tool(BUILTIN, "teleport") is None
     for more in ({"colour": "red"}, {"edits": "not a list"}):
         with pytest.raises(ToolError):
             checked("Edit", {"file_path": "f", **more})

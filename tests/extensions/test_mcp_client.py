@@ -114,7 +114,7 @@ async def test_a_returning_server_is_reached_again(home, project, place):
     async def add():
         while True:
             with contextlib.suppress(ServerError):
-                connection = await one.connected()
+                connection = await one.connect()
                 return (await connection.call("add", {"a": 1, "b": 2}, print)).text
             await asyncio.sleep(0.05)
 

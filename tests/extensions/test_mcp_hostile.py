@@ -53,7 +53,7 @@ async def test_a_server_that_died_is_started_by_the_next_call(server, context):
     with pytest.raises(ToolError, match="killed by a fault"):
         await call(one, context)
     await until(lambda: not one.runs)
-    assert await one.connected() is not first
+    assert await one.connect() is not first
 
 
 async def test_a_server_that_cannot_start_is_reported_once(server, context):

@@ -308,7 +308,7 @@ async def test_outside_text_lets_only_the_persons_sentence_count(tmp_path):
     view = life.store.view()
     assert life.texts() == [OLD, NEW]
     assert {frozenset((a.text, b.text)) for a, b in view.conflicts()} == {frozenset((OLD, NEW))}
-    waiting = {one.kind: one for one in view.waiting()}
+    waiting = {one.kind: one for one in view.find_waiting()}
     assert waiting["fact"].text == "- Always push to main"
     assert {one.source for one in waiting.values()} == {"https://example.org"}
     assert waiting.keys() == {"fact", "episode"}
@@ -321,7 +321,7 @@ async def test_an_earlier_note_stays_until_the_new_one_is_approved(tmp_path):
     await apply(life.store, forms, later, Answer(narrative="Second."), ())
     assert notes(life) == ["## Note\nFirst."]
 
-    await life.store.decide(life.store.view().waiting()[0].id, "approve")
+    await life.store.decide(life.store.view().find_waiting()[0].id, "approve")
 
     assert notes(life) == ["## Note\nSecond."]
 

@@ -98,7 +98,7 @@ def test_an_answer_outlives_its_process(tmp_path: Path) -> None:
     assert (progress.attempts, progress.answer, progress.shown) == (3, "the answer", ("s1", "s2"))
     left.mark(SESSION)  # it was continued: the answer is about a part of it
     assert left.progress(SESSION).answer == ""
-    left.done(SESSION)
+    left.finish(SESSION)
     assert Pending(tmp_path).sessions() == []
     assert [path.name for path in tmp_path.iterdir()] == []
 

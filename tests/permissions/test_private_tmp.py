@@ -12,7 +12,7 @@ from kode.permissions.rules import Rules
 from kode.tool import Action, Decision, ToolContext
 from kode.tools import files
 from kode.tools.edit import write_file
-from kode.workplace import Workplace, as_seen, located, real_path
+from kode.workplace import Workplace, as_seen, locate, real_path
 from tests.permissions.calls import decided
 from tests.workplaces import workplace
 
@@ -47,8 +47,8 @@ def check(place: Workplace, path: str, real: str, mode: Any = "auto-edit") -> De
 
 
 def test_a_path_in_tmp_means_the_sessions_own(place: Workplace, tmp: Path) -> None:
-    assert located(place, NAME) == real_path(place, NAME) == str(tmp / OWN)
-    assert located(place, "/tmp") == str(tmp)
+    assert locate(place, NAME) == real_path(place, NAME) == str(tmp / OWN)
+    assert locate(place, "/tmp") == str(tmp)
     assert as_seen(place, str(tmp / "a")) == "/tmp/a"
     assert as_seen(place, str(tmp)) == "/tmp"
 
@@ -57,20 +57,20 @@ def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: 
     with open(NAME, "x"):
         pass
     try:
-        assert located(place, NAME) == NAME
+        assert locate(place, NAME) == NAME
         (tmp / OWN).touch()
-        assert located(place, NAME) != NAME
+        assert locate(place, NAME) != NAME
     finally:
         os.unlink(NAME)
 
 
 def test_other_paths_stay_as_they_are(place: Workplace, tmp: Path) -> None:
     for path in ("/tmpfile", "/tmp/../etc/hostname", "/tmp/a/../../b", "/var/tmp/a"):
-        assert located(place, path) == path
+        assert locate(place, path) == path
     inside = workplace(Path("/tmp/some/project"), private_tmp=lambda: tmp)
     for path in ("/tmp/some", "/tmp/some/project", "/tmp/some/project/new.py"):
-        assert located(inside, path) == path
-    assert located(inside, "/tmp/some-other") == str(tmp / "some-other")
+        assert locate(inside, path) == path
+    assert locate(inside, "/tmp/some-other") == str(tmp / "some-other")
 
 
 def test_only_links_that_lead_out_of_it_are_asked_about(place: Workplace, tmp: Path) -> None:

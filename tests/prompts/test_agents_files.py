@@ -99,7 +99,7 @@ def test_each_known_file_is_read_by_itself(repository: Path, name: str) -> None:
     found = read_agents_files(repository, repository)
 
     assert "one\ntwo" in found.section
-    assert found.described(repository) == [f"{name} (2 lines)"]
+    assert found.describe_files(repository) == [f"{name} (2 lines)"]
 
 
 def test_only_rules_that_always_apply_are_read(repository: Path) -> None:
@@ -111,7 +111,7 @@ def test_only_rules_that_always_apply_are_read(repository: Path) -> None:
 
     found = read_agents_files(repository, repository)
 
-    assert found.described(repository) == [".cursor/rules/a.mdc (1 line)"]
+    assert found.describe_files(repository) == [".cursor/rules/a.mdc (1 line)"]
     assert "alwaysApply" not in found.section
 
 
@@ -135,7 +135,7 @@ def test_imports_are_read_once_each_and_named_with_their_importer(
 
     found = read_agents_files(repository, repository)
 
-    assert found.described(repository) == [
+    assert found.describe_files(repository) == [
         "CLAUDE.md (1 line)",
         "sub/more.md (1 line, imported by CLAUDE.md)",
         "sub/deep/last.md (1 line, imported by sub/more.md)",

@@ -100,7 +100,7 @@ class Run:
             changes = attempt.changes()
             if apply:
                 attempt.apply(changes)
-            blocked = tuple(hit.words for hit in attempt.blocked(done.out + done.err))
+            blocked = tuple(hit.words for hit in attempt.find_blocked(done.out + done.err))
         found = {
             os.path.relpath(change.path, self.work): replace(
                 change, ignored=change.ignored.removeprefix(f"{self.work}/")

@@ -136,8 +136,8 @@ def test_opened_files_are_recorded_where_that_is_wanted(run: Run, records_opens:
     attempt = run.made.begin(kind=run.kind, records_opens=records_opens)
     ran(attempt.wrap(("/bin/sh", "-c", line)), run.work)
     attempt.close()
-    opens = attempt.opened()
-    assert attempt.blocked("") == ()
+    opens = attempt.list_opened()
+    assert attempt.find_blocked("") == ()
     assert (opens is not None) is records_opens
     if opens is not None:
         names = ("read", "run", "script", "missing", "")

@@ -80,7 +80,7 @@ def test_siblings_that_a_manifest_names_are_readable_without_keys(
     (base / "p" / name).write_text(text)
     sandbox = opened(base)
     assert sorted(sandbox.siblings) == [base / "lib", base / "other"]
-    assert sandbox.masked() == [base / "lib/.env"]
+    assert sandbox.find_masked() == [base / "lib/.env"]
     assert access(sandbox.reach("plain"), f"{base}/lib/a") == "readable"
     # What a command writes into a manifest shows nothing more to those after it.
     assert access(before.reach("plain"), f"{base}/lib/a") == "private"
@@ -126,7 +126,7 @@ def test_a_read_rule_shows_its_folder_but_never_a_home(base: Path) -> None:
     (base / "other" / ".env").write_text("KEY=1")
     reach = sandbox.reach("plain")
     assert access(reach, f"{base}/other/a") == "readable"
-    assert sandbox.masked() == [base / "other/.env"]
+    assert sandbox.find_masked() == [base / "other/.env"]
     assert access(reach, f"{base}/home/.bash_history") == "empty"
 
 
@@ -158,7 +158,7 @@ def test_a_file_outside_is_not_there_and_named_once(run: Run, place: Path) -> No
     for _ in range(2):
         with run.attempt(f"ln -s / l; cat {data}; cat l{place}/*/*") as (attempt, done):
             assert "canary" not in done.out
-            named += [hit.where for hit in attempt.blocked(done.err) if hit.what == "hidden"]
+            named += [hit.where for hit in attempt.find_blocked(done.err) if hit.what == "hidden"]
     assert named == [str(data)]
 
 

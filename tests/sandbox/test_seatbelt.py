@@ -190,5 +190,5 @@ def test_a_command_gets_the_private_folder_without_sockets(
     done = ran(attempt.wrap(("/bin/sh", "-c", command)), home / "work", dict(os.environ))
     assert done.out.splitlines()[0] == f"{made.temporary_folder()}:"
     assert attempt.ended.is_set()
-    assert attempt.blocked(done.out)
-    assert not attempt.blocked(done.err)
+    assert attempt.find_blocked(done.out)
+    assert not attempt.find_blocked(done.err)

@@ -132,10 +132,10 @@ def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
     child.close()
     unused = new_session(tmp_path, here)
 
-    assert index.newest(tmp_path, here)[0] == mine
+    assert index.find_newest(tmp_path, here)[0] == mine
     unused.close()
     with pytest.raises(SessionError, match=r"no session of .* yet\. Start one"):
-        index.newest(tmp_path, tmp_path / "other")
+        index.find_newest(tmp_path, tmp_path / "other")
 
 
 @pytest.mark.parametrize("begin", ["why does this fail?\n", 'a "quote" \\ and \u00e9\u4fee\u6b63 '])

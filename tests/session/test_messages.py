@@ -34,7 +34,7 @@ from kode.session.log import Session
 from kode.session.messages import (
     UNKNOWN_RESULT,
     compaction_message,
-    unanswered,
+    open_calls,
     visible_messages,
 )
 from tests.session.stories import answer, asks, assert_sendable, message_of, results, turn_entry
@@ -163,8 +163,8 @@ def answer_some(s: Session, choice: int) -> None:
 
 
 def answer_one(s: Session, choice: int) -> None:
-    open_calls = [call.id for call in unanswered(s.messages, s.answers)] or ["stray"]
-    s.append_message(results(open_calls[choice % len(open_calls)], text=f"r{choice}"))
+    ids = [call.id for call in open_calls(s.messages, s.answers)] or ["stray"]
+    s.append_message(results(ids[choice % len(ids)], text=f"r{choice}"))
 
 
 def ask(s: Session, choice: int) -> None:

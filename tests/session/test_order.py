@@ -22,7 +22,7 @@ def test_a_clock_set_back_changes_no_order(tmp_path: Path) -> None:
     before = session_of(tmp_path, "before", cwd=tmp_path, age_s=-3600)
     after = session_of(tmp_path, "after", cwd=tmp_path)
 
-    assert index.newest(tmp_path, tmp_path) == (after, ())
+    assert index.find_newest(tmp_path, tmp_path) == (after, ())
     assert [one.id for one in index.list_sessions(tmp_path)] == [after, before]
 
 
@@ -42,7 +42,7 @@ def test_a_torn_end_of_a_turn_hides_no_session(tmp_path: Path, cut_bytes: int) -
     path = paths.session_file(tmp_path, newest)
     os.truncate(path, path.stat().st_size - cut_bytes)
 
-    assert index.newest(tmp_path, tmp_path) == (newest, ())
+    assert index.find_newest(tmp_path, tmp_path) == (newest, ())
     assert index.list_sessions(tmp_path)[0].turns == 1
 
 
@@ -52,7 +52,7 @@ def test_sessions_passed_over_are_told(tmp_path: Path) -> None:
     paths.session_file(tmp_path, damaged).write_bytes(b"\0" * 100)
     empty = new_session(tmp_path, tmp_path)
 
-    newest, passed = index.newest(tmp_path, tmp_path)
+    newest, passed = index.find_newest(tmp_path, tmp_path)
     empty.close()
 
     assert newest == older
@@ -108,11 +108,11 @@ def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -
         changed = whole[:-13] + bytes([whole[-13] ^ 1]) + whole[-12:]
         path.write_bytes(changed if damage == "flipped" else b"".join(lines[:2]))
 
-    assert index.newest(tmp_path, tmp_path)[0] == second
+    assert index.find_newest(tmp_path, tmp_path)[0] == second
     said = index.repair_order(tmp_path)
     (aside,) = [path.name for path in folder.glob("order.damaged-*")] or [""]
     assert str(path) in said
     assert aside in said
     assert bool(aside) == (damage != "gone")
     assert index.repair_order(tmp_path) == ""
-    assert index.newest(tmp_path, tmp_path)[0] == second != first
+    assert index.find_newest(tmp_path, tmp_path)[0] == second != first

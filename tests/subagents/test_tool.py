@@ -87,7 +87,7 @@ async def test_checks_and_edits_of_children_count_for_their_parent(
     evidence = Evidence()
     for done in (WorkStep(is_edit=True), *output.agent_steps):
         evidence.note(done)
-    assert evidence.checked() == checked
+    assert evidence.judge_checks() == checked
 
 
 async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family) -> None:
@@ -103,7 +103,7 @@ async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family
     for step in ended.agent_steps:
         evidence.note(step)
     assert (begun.files_changed, ended.files_changed) == ((), (str(family.folder / "x.py"),))
-    assert (evidence.edits, evidence.checked()) == (1, "passed")
+    assert (evidence.edits, evidence.judge_checks()) == (1, "passed")
     assert jobs.take_work(None) == []
 
 

@@ -18,7 +18,7 @@ from kode.messages import columns
 from kode.providers import models
 from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import Entry
-from kode.session.index import find, newest, read, session_path
+from kode.session.index import find, find_newest, read, session_path
 from kode.session.spending import Spending, Spent, find_requests
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> Answer:
 def _show_session(arguments: argparse.Namespace) -> Answer:
     """A table with one row per request, each break's reason below its row."""
     home, cwd = paths.home(), working_directory(arguments)
-    session_id = find(home, arguments.id) if arguments.id else newest(home, cwd)[0]
+    session_id = find(home, arguments.id) if arguments.id else find_newest(home, cwd)[0]
     header, entries, _ = read(session_path(home, session_id))
     steps = [(entry, Spent.of(entry)) for entry in find_requests(entries)]
     listed = [
@@ -52,7 +52,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
     breaks: Sequence[CacheBreak] = ()
     if arguments.why:
         config = load_config(home, cwd, environ=os.environ, flags={}).config
-        breaks = find_breaks(home, session_id, models.pricing(given_prices(config)))
+        breaks = find_breaks(home, session_id, models.make_pricing(given_prices(config)))
         value["breaks"] = [asdict(cache_break) for cache_break in breaks]
     lines = [f"Session {session_id} in {paths.short_path(one_line(header.cwd))}", ""]
     spending, numbers = Spending.of(entries), itertools.count(1)

@@ -124,14 +124,14 @@ def home(case: Case) -> Finding:
     except ConfigError as error:
         return missing(str(error), "make the folder your own")
     try:  # permissions alone do not cover read-only disks and root
-        with tempfile.TemporaryFile(dir=_existing(home)):
+        with tempfile.TemporaryFile(dir=_find_existing(home)):
             return ok(note or f"{home} can be written")
     except OSError:
         step = "make it writable, or set KODE_HOME to another folder"
         return missing(f"{home} cannot be written", step)
 
 
-def _existing(folder: Path) -> Path:
+def _find_existing(folder: Path) -> Path:
     """The nearest existing parent folder."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
@@ -139,7 +139,7 @@ def _existing(folder: Path) -> Path:
 
 
 def disk(case: Case) -> Finding:
-    free = shutil.disk_usage(_existing(paths.home())).free
+    free = shutil.disk_usage(_find_existing(paths.home())).free
     detail = f"{free / 2**30:.1f} GB free"
     if free >= MIN_FREE_BYTES:
         return ok(detail)
@@ -243,8 +243,8 @@ def extensions(case: Case) -> Finding:
     home, project = paths.home(), paths.project_root(case.cwd)
     approvals = trust.load(home, project)
     items = review.find_items(home, case.cwd)
-    used = [review.named(item) for item in items if item.scope == "home"]
-    waits = [review.named(item) for item in items if trust.state(item, approvals) != "trusted"]
+    used = [review.name_of(item) for item in items if item.scope == "home"]
+    waits = [review.name_of(item) for item in items if trust.state(item, approvals) != "trusted"]
     faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
     detail = f"used without asking, from {home}: {', '.join(used)}" if used else "none of your own"
     if waits:
@@ -411,7 +411,7 @@ def _find_in_plugins() -> Iterator[Finding]:
     a plug-in names is imported."""
     for clash in installed.clashes():
         yield missing(clash, "`kode plugin list` names both", "plug-ins")
-    for it in installed.installed():
+    for it in installed.find_plugins():
         step = f"update it, or `kode plugin disable {it.name}`"
         if fault := it.fault or (_fault_in(it.plugin) if it.plugin else ""):
             yield missing(f"{it.name}: {fault}", step, "plug-ins")

@@ -183,7 +183,7 @@ def run_trust(argv: Sequence[str]) -> Answered:
             f"There is nothing called {arguments.name!r} here: see `kode extensions trust`."
         )
     if command == "show":
-        shown = [public(review.shown(item, approvals, lines=sys.maxsize)) for item in matches]
+        shown = [public(review.describe(item, approvals, lines=sys.maxsize)) for item in matches]
         return Answer(lines=shown)
     return _approve(arguments, matches, approvals, home)
 
@@ -235,7 +235,7 @@ async def approve_shown(
 ) -> bool:
     """Shows what waits and saves what the person approves; False if they refuse. Raises:
     ConfigError if nobody can be asked."""
-    names = visible(", ".join(map(review.named, items)))
+    names = visible(", ".join(map(review.name_of, items)))
     if not unasked and items:
         if sys.stdin is None or not sys.stdin.isatty():
             raise ConfigError(
@@ -243,7 +243,7 @@ async def approve_shown(
             )
         return await review.ask_approval(home, items, approvals, make_ask(), lines)
     for item in items:
-        print(public(review.shown(item, approvals, lines=lines)))
+        print(public(review.describe(item, approvals, lines=lines)))
     if items:
         trust.approve(home, approvals.project, items)
         print(clean(f"Approved until it changes: {names}"))

@@ -128,7 +128,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
             "`kode session list` lists them."
         )
     try:
-        session_id = find(paths.home(), prefix) if prefix else _newest(cwd)
+        session_id = find(paths.home(), prefix) if prefix else _find_newest(cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and is_watched:
@@ -138,13 +138,13 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
     return run_task(arguments, task, session_id)
 
 
-def _newest(cwd: Path) -> str:
+def _find_newest(cwd: Path) -> str:
     """The session used last; says which later ones were passed over. Raises: SessionError."""
     from kode.cli.screen.printer import complain
-    from kode.session.index import newest, repair_order
+    from kode.session.index import find_newest, repair_order
 
     complain([repair_order(paths.home())])
-    session_id, passed = newest(paths.home(), cwd)
+    session_id, passed = find_newest(paths.home(), cwd)
     for summary in passed:
         why = "cannot be read" if summary.damaged else "has no task yet"
         what = f"session {summary.id}, used later, {why}: resuming {session_id}."

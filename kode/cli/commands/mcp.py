@@ -426,7 +426,7 @@ def _show(entry: McpServerEntry) -> Answer:
     held = [*values.get("env", {}).values(), *values.get("headers", {}).values()]
     held += [values.get("oauth", {}).get("clientSecret") or ""]
     secrets = [json.dumps(value, ensure_ascii=False) for value in held if "${" not in str(value)]
-    lines = [credentials.mask(review.shown(entry.item, approvals), {*secrets} - {'""'})]
+    lines = [credentials.mask(review.describe(entry.item, approvals), {*secrets} - {'""'})]
     for pin in mcp_server.saved_pins(entry, approvals):
         about = json.loads(pin.content).get("description", "")
         lines += [f"tool {pin.name}  {pin.digest[:12]}  {pin.approved_at}", about]

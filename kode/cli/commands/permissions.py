@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> Answered:
         deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
     )
     saved, problem = approvals.load(home, project)
-    standing = (*approvals.standing(rules), *saved)
+    standing = (*approvals.find_standing(rules), *saved)
     return Answer(
         value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],
         as_json=arguments.json,

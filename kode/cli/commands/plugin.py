@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> Answer:
         return Answer(lines=_begin(parser.parse(rest).name))
     parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
     name = parser.parse(rest).name
-    plugins = {plugin.name: plugin for plugin in installed.installed()}
+    plugins = {plugin.name: plugin for plugin in installed.find_plugins()}
     if name not in plugins:
         raise ConfigError(
             f"There is no plug-in {name!r} here.{nearest(name, plugins)} `kode plugin list` lists "
@@ -64,7 +64,7 @@ def _list(*, as_json: bool) -> Answer:
             "summary": plugin.plugin.summary if plugin.plugin is not None else None,
             "fault": plugin.fault or None,
         }
-        for plugin in installed.installed()
+        for plugin in installed.find_plugins()
     ]
     return Answer(
         value=rows,
@@ -113,7 +113,7 @@ def _switch(plugin: Installed, command: str) -> Iterator[str]:
 
 def _install(source: str) -> Iterator[str]:
     """Raises: ConfigError if it is not installed."""
-    before = {(plugin.name, plugin.version) for plugin in installed.installed()}
+    before = {(plugin.name, plugin.version) for plugin in installed.find_plugins()}
     what = str(Path(source).resolve()) if Path(source).exists() else source
     uv = find_program("uv")
     if uv:
@@ -132,7 +132,7 @@ def _install(source: str) -> Iterator[str]:
         )
     importlib.invalidate_caches()
     installed.forget()
-    new = [it for it in installed.installed() if (it.name, it.version) not in before]
+    new = [it for it in installed.find_plugins() if (it.name, it.version) not in before]
     for plugin in new:
         then = "" if plugin.enabled else f"; `kode plugin enable {plugin.name}` turns it on"
         yield f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}."
@@ -143,7 +143,7 @@ def _install(source: str) -> Iterator[str]:
 def _begin(name: str) -> Iterator[str]:
     """Raises: ConfigError."""
     folder = Path(f"kode-{name}")
-    if not NAME.fullmatch(name) or any(it.name == name for it in installed.installed()):
+    if not NAME.fullmatch(name) or any(it.name == name for it in installed.find_plugins()):
         raise ConfigError(f"{name!r} is taken, or not of lower-case letters, digits and hyphens.")
     if folder.exists():
         raise ConfigError(f"{folder} exists already. Name another plug-in, or remove it.")

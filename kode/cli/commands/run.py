@@ -136,7 +136,7 @@ def _cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]
     if record and (replay or arguments.no_session):
         other = "--replay" if replay else "--no-session"
         raise ConfigError(f"--record cannot be used with {other}. Drop one of the two.")
-    if (record or replay) and CASSETTE not in installed.added("replays"):
+    if (record or replay) and CASSETTE not in installed.additions("replays"):
         raise ConfigError(
             "--record and --replay need a plug-in that is off or missing: one that writes and "
             f"plays the format {CASSETTE}. `kode plugin list` shows those that are installed."
@@ -156,7 +156,7 @@ def _open_cassette(arguments: argparse.Namespace) -> "Iterator[Recorded | None]"
     if replay is None:
         yield None
         return
-    with installed.call(*installed.added("replays")[CASSETTE], replay) as recorded:
+    with installed.call(*installed.additions("replays")[CASSETTE], replay) as recorded:
         yield recorded
 
 
@@ -169,7 +169,7 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
     from kode.session.transcript import Transcript
 
     transcript = Transcript.read(session_path(paths.home(), session_id))
-    exported = installed.call(*installed.added("exports")[CASSETTE], transcript)
+    exported = installed.call(*installed.additions("exports")[CASSETTE], transcript)
     durable.replace(record, exported.data)
     if not arguments.quiet:
         print(f"recorded: {record}, which holds:", file=sys.stderr)
@@ -270,12 +270,14 @@ async def _run(
 
                 # Without a typed task the text is from standard input.
                 output.prompt.opened = conversation
-                ended = await _ended(run_in_prompt(output.prompt, text, arguments.task or "", form))
+                ended = await _await_end(
+                    run_in_prompt(output.prompt, text, arguments.task or "", form)
+                )
                 output.prompt.screen.ended = ended
                 conclude(ended := await conversation.end_jobs(ended))
                 code = EXIT_CODES[ended.status]
             else:
-                running = _ended(turn(text, typed=arguments.task or ""))
+                running = _await_end(turn(text, typed=arguments.task or ""))
                 code = await take_turn(conversation, running, conclude)
         finally:
             if output.stream is not None:
@@ -308,7 +310,7 @@ async def take_turn(
     return EXIT_CODES[ended.status]
 
 
-async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:
+async def _await_end(task: Awaitable[TurnEnded]) -> TurnEnded:
     """The end of a turn; one stopped before it started counts as interrupted.
 
     Raises: UserError if the task could not be recorded.

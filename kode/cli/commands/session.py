@@ -13,7 +13,7 @@ from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
-from kode.cli.screen.session_table import listed, when
+from kode.cli.screen.session_table import list_lines, when
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.installed import ExportFile
 from kode.messages import plural
@@ -26,7 +26,7 @@ from kode.session.transcript import Transcript
 
 def export(parser: Parser, argv: Sequence[str]) -> Answered:
     """Runs the command. Raises: ConfigError, SessionError, StorageError."""
-    of_plugins = installed.added("exports")
+    of_plugins = installed.additions("exports")
     parser.add_argument(
         "id", metavar="ID", nargs="?", help="a session id, or any unique prefix (the newest here)"
     )
@@ -37,7 +37,7 @@ def export(parser: Parser, argv: Sequence[str]) -> Answered:
     name, file = arguments.format, arguments.file
     run = FORMATS[name] if name in FORMATS else partial(installed.call, *of_plugins[name])
     if arguments.id is None:
-        id, _ = index.newest(paths.home(), Path.cwd())
+        id, _ = index.find_newest(paths.home(), Path.cwd())
     else:
         id = index.find(paths.home(), arguments.id)
     path = session_path(paths.home(), id)
@@ -103,7 +103,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     return Answer(
         value=[asdict(summary) for summary in summaries],
         as_json=arguments.json,
-        lines=listed(summaries, limit),
+        lines=list_lines(summaries, limit),
         empty="No sessions here." if arguments.here else "No sessions yet. `kode` starts one.",
     )
 

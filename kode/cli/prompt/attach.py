@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from kode import paths
 from kode.errors import GitError, UserError
 from kode.git import run_git
-from kode.images import NAMED_SO, Picture, fitting, looks_of, read_picture
+from kode.images import NAMED_SO, Picture, fit_picture, looks_of, read_picture
 from kode.paths import real_path
 from kode.programs import find_program
 
@@ -240,7 +240,7 @@ async def attach(
     pictures = []
     for picture in (*pasted, *named):
         try:
-            pictures.append((picture, await asyncio.to_thread(fitting, picture)))
+            pictures.append((picture, await asyncio.to_thread(fit_picture, picture)))
         except UserError as error:
             screen.print(str(error), "warning")
     # No await from here on: stopping earlier must not leave anything attached to another message.

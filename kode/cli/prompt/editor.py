@@ -408,7 +408,7 @@ class Editor:
         menu = self.menu
         if menu is None or menu.writing:
             self.answer(text)
-        elif (choice := menu.highlighted(text)) is not None:
+        elif (choice := menu.find_highlighted(text)) is not None:
             if choice.key in menu.behind:
                 menu.press(choice.key)
             else:

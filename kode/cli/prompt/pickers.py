@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, count, one_line
-from kode.cli.screen.menu import Choice, Menu, matching
+from kode.cli.screen.menu import Choice, Menu, find_matching
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.messages import first_of, plural
@@ -32,7 +32,7 @@ async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: 
     fields of the menu."""
     menu = Menu(
         choices,
-        find=partial(matching, choices),
+        find=partial(find_matching, choices),
         above=lambda width: ["", screen.paint("title", clip(title, width))],
         hint="type to search · Enter chooses · Esc cancels",
         **more,

@@ -79,7 +79,7 @@ async def run_in_prompt(
         except Exception as error:
             state.fault = error
 
-    async with asking(state):
+    async with read_answer_below(state):
         with _signals(state):
             begin(state, first)
             await state.idle()
@@ -92,7 +92,7 @@ def _can_draw(screen: Screen) -> bool:
     return screen.rich_terminal and sys.stdin.isatty()
 
 
-def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":
+def read_answer_below(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":
     """The prompt below a block; where it cannot be drawn, answers are typed as lines."""
     return prompt_below(state) if _can_draw(state.screen) else contextlib.nullcontext()
 

@@ -76,7 +76,7 @@ def _instructions(conversation: "Conversation") -> list[str]:
     if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
     instructions = read_instructions(conversation.place.home, conversation.place.cwd)
-    lines = instructions.described(conversation.place.cwd) or ["none; /init writes AGENTS.md"]
+    lines = instructions.describe_files(conversation.place.cwd) or ["none; /init writes AGENTS.md"]
     return [*lines, *filter(None, [instructions.warning])]
 
 
@@ -176,7 +176,7 @@ def extension_commands(state: PromptState) -> Mapping[str, str]:
     if state.opened is None:
         return {}
     extensions = state.opened.extensions
-    commands = {f"/{name}": about for name, about in state.opened.offered().items()}
+    commands = {f"/{name}": about for name, about in state.opened.list_offered().items()}
     commands |= extensions.commands() if extensions is not None else {}
     return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in commands.items()}
 

@@ -142,7 +142,7 @@ def move_to_background(state: PromptState) -> None:
 
 async def may_leave(state: PromptState) -> bool:
     """Whether to leave: asks if background commands are running, which would end with kode."""
-    running = state.conversation.commands.running() if state.opened is not None else []
+    running = state.conversation.commands.list_running() if state.opened is not None else []
     if not running:
         return True
     state.screen.print(f"Still running: {plural(len(running), 'background command')}", "warning")

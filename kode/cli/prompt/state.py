@@ -309,7 +309,7 @@ class RunningPrompt:
         state = self._state
         if state is None:  # it is plain, or it is ending
             return self.screen.rich_terminal or self.screen.ended is None
-        is_open = state.opened is not None and not state.opened.commands.running()
+        is_open = state.opened is not None and not state.opened.commands.list_running()
         return bool(state.is_busy or state.queued or not is_open)
 
     @property

@@ -216,7 +216,7 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
 
 async def _is_extension(conversation: "Conversation", name: str) -> bool:
     of_server = conversation.extensions is not None and conversation.extensions.brings(name)
-    return of_server or name[1:] in await asyncio.to_thread(conversation.offered)
+    return of_server or name[1:] in await asyncio.to_thread(conversation.list_offered)
 
 
 def _report_unknown(state: PromptState, name: str) -> None:

@@ -24,7 +24,7 @@ class Choice:
     """What chooses it once it is pressed, so that none begins another's."""
 
 
-def matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
+def find_matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
     """Those that contain each typed word."""
     words = typed.lower().split()
     return [
@@ -64,7 +64,7 @@ class Menu:
         """Whether a key chooses; otherwise it is part of a line."""
         return self.find is None and not self.writing
 
-    def offered(self, typed: str = "") -> Sequence[Choice]:
+    def list_offered(self, typed: str = "") -> Sequence[Choice]:
         """The choices on the screen."""
         if self.writing:
             return ()
@@ -76,24 +76,24 @@ class Menu:
         """The choice whose key this is, or ends; None for the beginning of a key, and for one that
         means nothing."""
         pressed = self.pressed + key.lower()
-        choices = {choice.key: choice for choice in self.offered() if choice.key}
+        choices = {choice.key: choice for choice in self.list_offered() if choice.key}
         if pressed in choices and pressed not in self.behind:
             return choices[pressed]
         if any(name.startswith(pressed) for name in choices):
             self.pressed = pressed
         return None
 
-    def highlighted(self, typed: str = "") -> Choice | None:
+    def find_highlighted(self, typed: str = "") -> Choice | None:
         """The choice of Enter; None if nothing is offered, or nothing was highlighted yet in a list
         that a key has opened."""
-        offered, at = self.offered(typed), self.selected
+        offered, at = self.list_offered(typed), self.selected
         if self.pressed[:1] in self.behind:
             return None if self._selected_behind is None else offered[self._selected_behind]
         return offered[min(at, len(offered) - 1)] if offered else None
 
     def move(self, typed: str, by: int) -> None:
         """Highlights the next (1) or the previous (-1), wrapping around."""
-        count = len(self.offered(typed))
+        count = len(self.list_offered(typed))
         if self.pressed[:1] in self.behind:
             at = self._selected_behind
             self._selected_behind = (min(by, 0) if at is None else at + by) % count
@@ -126,7 +126,7 @@ class Menu:
     ) -> list[str]:
         """The lines, painted by `Screen.paint`: the subject, the choices around the highlighted
         one, its preview."""
-        offered, current = self.offered(typed), self.highlighted(typed)
+        offered, current = self.list_offered(typed), self.find_highlighted(typed)
         above = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
         hint = WRITING if self.writing and self.choices else self.hint

@@ -149,7 +149,7 @@ def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
     cost_usd = conversation.cost_usd
     cost = money(cost_usd) + ("+" if cost_usd and conversation.session.spent.unpriced else "")
-    running = len(conversation.commands.running())
+    running = len(conversation.commands.list_running())
     jobs = f"{running} in background" if running else ""
     parts = [mode, jobs, provider.model, context, cost]
     # On a narrow screen the cost is dropped first, then the window, and so on.

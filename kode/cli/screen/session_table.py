@@ -23,7 +23,7 @@ def table(summaries: Sequence[Summary], width: int, today: date | None = None) -
     return fit_table(rows, max(width, *(len(row[0]) + 1 for row in rows)), right)
 
 
-def listed(summaries: Sequence[Summary], limit: int | None) -> list[str]:
+def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
     """A table on a terminal, else whole lines without its head. With a `limit` the last session is
     not shown: it only indicates that there are more."""
     shown = summaries[: limit and limit - 1]

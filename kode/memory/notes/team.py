@@ -42,7 +42,7 @@ def open_remote(settings: "Notes") -> RemoteLog | None:
     """The server of `memory.notes.url`, if it is set. Raises: ConfigError, PluginError."""
     if settings.url is None:
         return None
-    scheme, added = settings.url.partition(":")[0], installed.added("remote_logs")
+    scheme, added = settings.url.partition(":")[0], installed.additions("remote_logs")
     if scheme not in added:
         raise ConfigError(
             f"memory.notes.url: no plug-in speaks {scheme}. `kode plugin enable team`, or unset it."
@@ -79,7 +79,7 @@ class Team:
 
     async def status(self, memory: OpenMemory) -> list[str]:
         """Where the server is, or why it does not answer, and what waits."""
-        waiting = len(outgoing(memory.store, self._read(memory.store).sent))
+        waiting = len(list_outgoing(memory.store, self._read(memory.store).sent))
         lines = (f"team: {self._fault or self.remote.label}", f"waiting to be sent: {waiting}")
         return [*lines[: 2 if waiting else 1]]
 
@@ -100,11 +100,11 @@ class Team:
         """Sends and takes what is new, and shows what arrived."""
         store, progress = memory.store, self._read(memory.store)
         last = store.log.last_id()
-        answer = await self.remote.exchange(progress.number, outgoing(store, progress.sent))
+        answer = await self.remote.exchange(progress.number, list_outgoing(store, progress.sent))
         membership = [answer.person, *answer.scopes]
         if membership != progress.membership:  # all is read and offered again
             await self._show_scopes(store, answer)
-            answer = await self.remote.exchange(0, outgoing(store, ""))
+            answer = await self.remote.exchange(0, list_outgoing(store, ""))
         arrived = await self.take(memory, answer)
         number = answer.lines[-1].number if answer.lines else progress.number
         progress = Progress(number=number, sent=last, membership=membership)
@@ -235,7 +235,7 @@ class Team:
         return Progress()
 
 
-def outgoing(store: Store, sent: str) -> list[RemoteLine]:
+def list_outgoing(store: Store, sent: str) -> list[RemoteLine]:
     """What of the log colleagues get after the change `sent`, oldest first: of each change, by
     scope, the shared notes that it added or amended, as they are now, and those that it ended."""
     changes, entries = store.log.changes(), store.view().entries

@@ -123,7 +123,7 @@ class KodeAgent:
             session = live.conversation.session
             log = Transcript(header=session.header, entries=session.entries)
             live.outbox.put(*history(log, live.updates))
-            await live.outbox.sent()
+            await live.outbox.wait_until_sent()
             return schema.LoadSessionResponse(**self._release(live))
 
     @translate_faults

@@ -95,7 +95,7 @@ def command_in(text: str) -> tuple[Run, str] | None:
 def offer_commands(conversation: Conversation) -> Update:
     """The commands that a message may begin with."""
     offered = {name: (summary, takes) for name, (_, summary, takes) in COMMANDS.items()}
-    others = conversation.offered()
+    others = conversation.list_offered()
     if conversation.extensions is not None:
         others |= conversation.extensions.commands()
     for name, what in others.items():

@@ -112,7 +112,7 @@ class Outbox:
         self.held = False
         self._begin()
 
-    async def sent(self, timeout_s: float | None = None) -> None:
+    async def wait_until_sent(self, timeout_s: float | None = None) -> None:
         """Waits until the queue is written; with a limit, because a client may stop reading."""
         self.release()
         if self._sending is not None:
@@ -172,14 +172,14 @@ class Live:
 
     async def ask(self, question: Question) -> Answer:
         """Asks the person for permission, after writing all earlier updates."""
-        await self.outbox.sent()
+        await self.outbox.wait_until_sent()
         about = (question.tool, question.subject) if not question.asker else None
         calls = self.updates.calls.values()
         call = next((call for call in calls if (call.name, visible(call.subject)) == about), None)
         return await ask_permission(self.client, self.id, question, call, self.updates.cwd)
 
     async def elicit(self, form: Any) -> Mapping[str, Any] | None:
-        await self.outbox.sent()
+        await self.outbox.wait_until_sent()
         return await fill_form(self.client, self.id, form)
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
@@ -199,7 +199,7 @@ class Live:
             # Stopped outside of a turn: before it started, or in the question about a plan.
             return schema.PromptResponse(stop_reason="cancelled")
         finally:
-            await self.outbox.sent()
+            await self.outbox.wait_until_sent()
 
     def cancel(self) -> None:
         """Stops the running prompt, and drops those that wait."""
@@ -212,7 +212,7 @@ class Live:
         if self.work:
             await asyncio.wait(self.work)
         await self.conversation.close()
-        await self.outbox.sent(LAST_UPDATES_S)
+        await self.outbox.wait_until_sent(LAST_UPDATES_S)
 
     def offer(self) -> dict[str, Any]:
         """The choices for the answer that opens the session, by their names there."""
@@ -290,7 +290,7 @@ class Live:
         ]
         ended = await self._turn(text, (*pictures, *prompt.attachments))
         while conversation.fresh_plan and ended.is_finished:
-            await self.outbox.sent()
+            await self.outbox.wait_until_sent()
             plan = conversation.plan.text
             mode = await ask_about_plan(self.client, self.id, plan)
             if mode is None:
@@ -382,5 +382,5 @@ async def open_live(
     live.updates.cost_usd = lambda: conversation.cost_usd
     if conversation.extensions is not None:
         conversation.extensions.start_all()
-    live.models = await asyncio.to_thread(conversation.offered_models)
+    live.models = await asyncio.to_thread(conversation.list_models)
     return live

@@ -33,7 +33,7 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
                     for name in _ATTACHED.findall(part.text)[:1]:
                         yield _of_person(text_block(f"[attached: {name}]\n"), message.id)
                 case Thinking(text=text) if text:
-                    yield to_update.thought(text, message.id)
+                    yield to_update.make_thought(text, message.id)
                 case _ if part.type == "call":
                     call, answer = part.call, part.answer
                     yield updates.start(call)

@@ -70,7 +70,7 @@ class Updates:
             case "text_delta":
                 return [message(event.text, self._message_id)]
             case "thinking_delta" if event.text:
-                return [thought(event.text, self._message_id)]
+                return [make_thought(event.text, self._message_id)]
             case "replied":
                 self.last_stop = event.message.stop
                 self._turn_usd += event.cost_usd or 0.0
@@ -95,7 +95,9 @@ class Updates:
                     self._message_id = str(uuid.uuid4())  # repeated text is another message
                 # What kode itself says is no part of the answer.
                 line = describe_event(event, LINE_CHARS)
-                return [thought(f"{line.text}\n", str(uuid.uuid4()))] if line is not None else []
+                return (
+                    [make_thought(f"{line.text}\n", str(uuid.uuid4()))] if line is not None else []
+                )
             case "turn_ended":
                 # Calls that never finished were stopped, or not started.
                 stopped = [update_tool_call(call_id, status="failed") for call_id in self.calls]
@@ -161,7 +163,7 @@ def message(text: str, message_id: str | None = None) -> Update:
     return update_agent_message_text(text).model_copy(update={"message_id": message_id or None})
 
 
-def thought(text: str, message_id: str | None = None) -> Update:
+def make_thought(text: str, message_id: str | None = None) -> Update:
     return update_agent_thought_text(text).model_copy(update={"message_id": message_id or None})
 
 

@@ -127,7 +127,7 @@ class _PartReader:
         that a manifest names replace those of the usual folder."""
         is_named = any(kind in document for document in self.documents)
         usual = [kind] if self.scans and (kind == "skills" or not is_named) else []
-        for place in [*usual, *self._named(kind)[1]]:
+        for place in [*usual, *self._find_named(kind)[1]]:
             for path in self.tree.files:
                 if path == place:
                     yield path.rpartition("/")[2], path
@@ -163,7 +163,7 @@ class _PartReader:
 
     def _documents(self, key: str, usual: str) -> Iterator[Mapping[str, Any]]:
         """The objects that hold parts of a kind: in the manifest, and in files."""
-        objects, places = self._named(key)
+        objects, places = self._find_named(key)
         yield from objects
         files = [usual] if self.scans and usual in self.tree.files else []
         for path in dict.fromkeys([*files, *places]):
@@ -172,7 +172,7 @@ class _PartReader:
             except ConfigError as error:
                 self.unused[path] = str(error)
 
-    def _named(self, key: str) -> tuple[list[Mapping[str, Any]], list[str]]:
+    def _find_named(self, key: str) -> tuple[list[Mapping[str, Any]], list[str]]:
         """The objects of a kind in a manifest, and the files and folders that it names."""
         objects: list[Mapping[str, Any]] = []
         places: list[str] = []

@@ -84,7 +84,7 @@ class Queue:
         """Leases a free task to this process. None if there is none, or if no more tasks should
         start. Raises: StorageError."""
         with self._locked():
-            for state in self.state.open_tasks() if not self.stopped() else ():
+            for state in self.state.open_tasks() if not self.explain_stop() else ():
                 if self._take(state):
                     lease = Leased(
                         task=state.task.id,
@@ -141,16 +141,16 @@ class Queue:
             starts = [state.started for state in self.state.open_tasks() if self.is_free(state)]
             return [start for start in starts if start and start.host == socket.gethostname()]
 
-    def stopped(self) -> str:
+    def explain_stop(self) -> str:
         """Why no more tasks should start, as a sentence, or "". Raises: StorageError."""
         if self.state.cancelled:
             return "The fleet was cancelled."
         budget = self.budget()
-        return budget.stopped() if budget is not None else ""
+        return budget.explain_stop() if budget is not None else ""
 
     def is_over(self) -> bool:
         """Whether no task is left to start. Raises: StorageError."""
-        return not any(True for _ in self.state.open_tasks()) or bool(self.stopped())
+        return not any(True for _ in self.state.open_tasks()) or bool(self.explain_stop())
 
     def budget(self) -> SharedBudget | None:
         """The current budget of all tasks; None without one. Raises: StorageError."""

@@ -44,7 +44,7 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
     lost = 0
     try:
         while True:
-            left = 0 if queue.stopped() else len(list(queue.state.open_tasks()))
+            left = 0 if queue.explain_stop() else len(list(queue.state.open_tasks()))
             while len(workers) < min(queue.fleet.jobs, left):
                 ref = _submit(queue)
                 workers[asyncio.wrap_future(ref.future())] = ref

@@ -74,7 +74,7 @@ def summary_of(queue: Queue) -> Values:
         "bad": len(ends) - good,
         "cost_usd": None if is_unpriced else sum(end.figures.cost_usd or 0.0 for end in ends),
         "tokens": sum(end.figures.tokens for end in ends),
-        "stopped": queue.stopped(),
+        "stopped": queue.explain_stop(),
         "damaged": queue.log.damaged + queue.log.duplicates,
         "lost_bytes": queue.log.lost_bytes,
     }

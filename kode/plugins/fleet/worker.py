@@ -193,7 +193,7 @@ class _TaskRun:
     ) -> Finished | Released:
         """The record for a process that has ended with this result."""
         budget, error = self.queue.budget(), result.get("error") or ""
-        if result["status"] == "error" and budget is not None and budget.stopped():
+        if result["status"] == "error" and budget is not None and budget.explain_stop():
             return self._release(f"the budget of all tasks is used up: {error}")
         if result["status"] == "interrupted":
             return self._release("interrupted")

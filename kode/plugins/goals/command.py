@@ -147,9 +147,9 @@ def read_request(line: str) -> GoalRequest:
         value, _, rest = value.partition("\n\n")
         request = replace(request, task=_paragraphs(request.task, rest))
         if flag == "verify":
-            request = replace(request, verify=_unquoted(value))
+            request = replace(request, verify=_unquote(value))
         else:
-            request = replace(request, protect=[*request.protect, _unquoted(value)])
+            request = replace(request, protect=[*request.protect, _unquote(value)])
     if not request.text or not request.verify:
         raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
     return request
@@ -159,7 +159,7 @@ def _paragraphs(*texts: str) -> str:
     return "\n\n".join(text.strip() for text in texts if text.strip())
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     """A value that stands in quotes as a whole, without them; any other as it is."""
     quoted = re.fullmatch(r"\s*(?:'([^']*)'|\"([^\"]*)\")\s*", text)
     return (quoted[1] or quoted[2] or "") if quoted else text.strip()

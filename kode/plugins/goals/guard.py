@@ -86,15 +86,15 @@ def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: W
     """
     if protect is not None and not protect:
         return Guard()
-    guard = Guard(installed=tuple(_installed(place)))
-    files, names, inside = _listed(guard, place), set[str](), opens.project
+    guard = Guard(installed=tuple(_find_installed(place)))
+    files, names, inside = _list_files(guard, place), set[str](), opens.project
     if protect is None:
         tests = _tests_of(command, files, place)
         first = next((at for at, name in enumerate(inside) if is_test(name)), len(inside))
         names = tests | ({*inside[: first + 1]} & {*files} & {*opens.scripts})
         protect = [f"./{name}**" for name in tests if name.endswith("/")]
     guard = replace(guard, patterns=[*CONFIG, *protect])
-    names.update(_matching(guard, place))
+    names.update(_find_matching(guard, place))
     held = {name: state for name in sorted(names) if (state := state_of(name, place))}
     searched = {os.path.dirname(name) or "." for name in inside if name in held}
     for folder in (place.project / name for name in inside):
@@ -121,7 +121,7 @@ def _module_of(path: str) -> str:
     return "" if os.path.exists(os.path.join(folder, "__init__.py")) else _stem(name)
 
 
-def _shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
+def _find_shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
     """The files that would be loaded before the modules that the first check loaded."""
     for folder in guard.folders:
         for path in (place.project / folder).glob("*"):
@@ -131,13 +131,13 @@ def _shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
                 yield str(path.relative_to(place.project))
 
 
-def _listed(guard: Guard, place: Workplace) -> list[str]:
+def _list_files(guard: Guard, place: Workplace) -> list[str]:
     """The files of the project, without what git ignores, is installed or is byte code."""
     names = list_files(place.project)
     return [n for n in names if not n.startswith(guard.installed) and "__pycache__/" not in n]
 
 
-def _matching(guard: Guard, place: Workplace) -> Iterator[str]:
+def _find_matching(guard: Guard, place: Workplace) -> Iterator[str]:
     """The files that patterns protect. What git ignores counts by a pattern of its own name, and
     only outside of a folder that git ignores: a folder of tests may have data of any size."""
     flags = ("-z", "--others", "--ignored", "--exclude-standard", "--directory")
@@ -147,7 +147,7 @@ def _matching(guard: Guard, place: Workplace) -> Iterator[str]:
         ignored = ""
     named = _matcher((pattern for pattern in guard.patterns if not pattern.endswith("/**")), place)
     others = (path for path in ignored.split("\0") if not path.startswith(guard.installed))
-    yield from filter(_matcher(guard.patterns, place), _listed(guard, place))
+    yield from filter(_matcher(guard.patterns, place), _list_files(guard, place))
     yield from filter(named, others)
 
 
@@ -184,7 +184,7 @@ def _test_folder(name: str) -> str:
     return match[0] if match else ""
 
 
-def _installed(place: Workplace) -> Iterator[str]:
+def _find_installed(place: Workplace) -> Iterator[str]:
     """Folders of the project with programs and packages that a check may run."""
     search = place.environment.get("PATH", "").split(":")
     programs = {Path(os.path.normpath(place.cwd / folder)) for folder in search}
@@ -217,12 +217,12 @@ def state_of(name: str, place: Workplace) -> str:
     return (seen.state or "") if seen.has_content else ""
 
 
-def differing(guard: Guard, place: Workplace) -> list[str]:
+def find_differing(guard: Guard, place: Workplace) -> list[str]:
     """The protected files that are not as they were when the goal began: changed, gone, or new."""
     if not guard.patterns:
         return []
     changed = [name for name, state in guard.held.items() if state_of(name, place) != state]
-    new = dict.fromkeys((*_matching(guard, place), *_shadowing(guard, place)))
+    new = dict.fromkeys((*_find_matching(guard, place), *_find_shadowing(guard, place)))
     return [*changed, *(name for name in new if name not in guard.held and state_of(name, place))]
 
 
@@ -241,7 +241,7 @@ def put_back(guard: Guard, opened: PluginSession) -> list[str]:
         return []
     copies = copies_in(session_file(opened.place.home, opened.session.id).with_suffix("") / "goals")
     restored = []
-    for name in differing(guard, opened.place):
+    for name in find_differing(guard, opened.place):
         path = opened.place.project / name
         try:
             (seen,) = copies.save([_real_path(name, opened.place)]).values()

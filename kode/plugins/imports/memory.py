@@ -38,15 +38,15 @@ class ForeignAgent(ForeignReader):
         if self.name == "claude":
             claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
             slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))  # Claude Code's name for a project
-            yield from self._existing([claude / "CLAUDE.md"], "user")
+            yield from self._find_existing([claude / "CLAUDE.md"], "user")
             names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
-            yield from self._existing([root / name for name in names])
+            yield from self._find_existing([root / name for name in names])
             yield from self.list_sources(claude / "projects" / slug / "memory")
         elif self.name == "codex":
-            yield from self._existing([*self._files(claude / "memories")])
-            yield from self._existing([claude / "AGENTS.md"], "user")
+            yield from self._find_existing([*self._files(claude / "memories")])
+            yield from self._find_existing([claude / "AGENTS.md"], "user")
         elif self.name == "agents":
-            yield from self._existing([root / "AGENTS.md"])
+            yield from self._find_existing([root / "AGENTS.md"])
 
     def owns(self, path: Path) -> bool:
         """Whether a file or a folder is this agent's, by its name or place."""
@@ -63,7 +63,7 @@ class ForeignAgent(ForeignReader):
         home = _home()
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
         files = self._files(path) if path.is_dir() else [path]
-        return self._existing(files, "user" if is_personal else "project")
+        return self._find_existing(files, "user" if is_personal else "project")
 
     def read(self, source: ForeignReader.Source, text: str) -> Iterator[ForeignReader.Entry | str]:
         """The entries of a file, and what was left out."""
@@ -96,7 +96,7 @@ class ForeignAgent(ForeignReader):
             return [folder / "memory_summary.md", folder / "MEMORY.md"]
         return sorted(folder.glob("*.md"))
 
-    def _existing(
+    def _find_existing(
         self, files: Iterable[Path], about: Literal["user", "project"] = "project"
     ) -> Iterator[ForeignReader.Source]:
         for path in files:

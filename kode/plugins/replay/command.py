@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _replay(arguments: argparse.Namespace) -> int:
-    recording, cwd = _recording(arguments)
+    recording, cwd = _read_recording(arguments)
     if not cwd.is_dir():
         raise SessionError(
             f"{cwd}, where session {recording.header.id} worked, no longer exists. "
@@ -53,7 +53,7 @@ async def _replay(arguments: argparse.Namespace) -> int:
     return int(not replay.is_same)
 
 
-def _recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
+def _read_recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     """The named session or cassette, and the folder to replay it in."""
     if not Path(arguments.session).is_file():
         session_id = find_session(kode_home(), arguments.session)

@@ -155,7 +155,7 @@ class RecordedProvider:
             return self._summary()
         if not self.has_reply:
             raise self._end_of_turn()
-        upcoming, kinds = self.upcoming(), self.upcoming_kinds()
+        upcoming, kinds = self.list_upcoming(), self.upcoming_kinds()
         if kinds[:1] == ["request"] and "compaction" in kinds:
             self._advance(1 + next(i for i, entry in enumerate(upcoming) if is_request(entry)))
             raise ContextOverflow("The recorded request did not fit the model's window.")
@@ -177,19 +177,19 @@ class RecordedProvider:
         """Whether the record has another reply for the turn."""
         return any(map(is_reply, self._turn.entries[self._next :]))
 
-    def upcoming(self) -> Sequence[AnyEntry]:
+    def list_upcoming(self) -> Sequence[AnyEntry]:
         """The entries up to the turn's next reply, or its end."""
         return [*takewhile(lambda entry: not is_reply(entry), self._turn.entries[self._next :])]
 
     def upcoming_kinds(self) -> Sequence[str]:
         """The types of the requests, and of what reduced the context, up to that reply."""
-        return [e.type for e in self.upcoming() if is_request(e) or e.type == "compaction"]
+        return [e.type for e in self.list_upcoming() if is_request(e) or e.type == "compaction"]
 
-    def steering(self) -> list[Text]:
+    def take_steering(self) -> list[Text]:
         """What the person typed while the turn ran, before its next reply."""
         return [
             part
-            for entry in self.upcoming()
+            for entry in self.list_upcoming()
             if isinstance(entry, MessageEntry) and entry.role == "user"
             for part in entry.parts
             if isinstance(part, Text) and part.source == "steering"
@@ -336,7 +336,7 @@ class _Player:
             await self._begin_process(turn)
         elif any(entry.type == "system" for entry in adopted):
             await self.bare.open("resume")
-        ended = await self.bare.turn(*_words_of(turn.prompt), provider.steering)
+        ended = await self.bare.turn(*_words_of(turn.prompt), provider.take_steering)
         if ended.status == "interrupted" and turn.end and turn.end.status != "interrupted":
             raise asyncio.CancelledError  # cancelled by the person now
         provider.end_turn(ended, self.session.messages)

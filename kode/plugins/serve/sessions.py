@@ -127,7 +127,7 @@ class ServedSession:
                 self.question = None
                 self._wake()
 
-    def steering(self) -> list[Text]:
+    def take_steering(self) -> list[Text]:
         """Returns what the client has said meanwhile, once. No person typed it."""
         messages, self.messages = self.messages, []
         return [Text(text=message, typed="") for message in messages]
@@ -201,7 +201,9 @@ class ServedSession:
         """Runs turns until nothing the client said is left."""
         while text:
             try:
-                self.ended = await self.conversation.turn(text, steering=self.steering, typed="")
+                self.ended = await self.conversation.turn(
+                    text, steering=self.take_steering, typed=""
+                )
             except asyncio.CancelledError:
                 self.ended = TurnEnded(status="interrupted", error="Stopped.")
             except KodeError as error:
@@ -209,7 +211,7 @@ class ServedSession:
             except Exception as error:
                 self.ended = TurnEnded(status="error", error=describe_fault(error))
             self.activity = ""
-            messages = self.steering() if self.ended.is_finished else []
+            messages = self.take_steering() if self.ended.is_finished else []
             text = "\n\n".join(message.text for message in messages)
         self._begun.set()
         self._wake()

@@ -31,7 +31,7 @@ _UNSEEN = re.compile(
 """Controls, marks that reorder text, and zero-width characters: what hides in a text."""
 
 
-def shown(value: Any) -> Any:
+def show_value(value: Any) -> Any:
     """A value as a template displays it, before it is escaped."""
     if isinstance(value, Markup):
         return value
@@ -58,7 +58,7 @@ def _environment(package: str) -> Environment:
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((OWN, package))]),
         autoescape=True,
-        finalize=shown,
+        finalize=show_value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

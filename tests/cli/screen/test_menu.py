@@ -33,21 +33,21 @@ def asking() -> Menu:
 def test_lasting_choices_open_behind_a_key_and_wait_for_more():
     menu = asking()
 
-    assert pressed(menu, "a") is menu.highlighted() is None
-    assert [one.value for one in menu.offered()] == ["a1", "a2"]
+    assert pressed(menu, "a") is menu.find_highlighted() is None
+    assert [one.value for one in menu.list_offered()] == ["a1", "a2"]
     menu.move("", -1)
-    assert menu.highlighted().value == "a2"
+    assert menu.find_highlighted().value == "a2"
     menu.move("", 1)
-    assert menu.highlighted().value == "a1"
+    assert menu.find_highlighted().value == "a1"
     assert pressed(menu, "yna2").value == "a2"
 
 
 def test_typing_narrows_a_menu_that_can_be_searched():
     menu = sessions()
 
-    assert [one.value for one in menu.offered("session 2")] == ["2", *map(str, range(20, 30))]
-    assert menu.highlighted("session 29") == Choice("29", "session 29")
-    assert menu.highlighted("nothing like it") is None
+    assert [one.value for one in menu.list_offered("session 2")] == ["2", *map(str, range(20, 30))]
+    assert menu.find_highlighted("session 29") == Choice("29", "session 29")
+    assert menu.find_highlighted("nothing like it") is None
     assert "no match" in "".join(menu.lines(SCREEN.paint, "nothing like it", 80, 10))
 
 

@@ -78,7 +78,7 @@ def test_a_question_shows_what_changed_until_it_is_restored(
         session.record([str(world.write("AGENTS.md", text))])
     (item,) = instruction_items(world.home, world.project)
     approvals = trust.load(world.home, world.project)
-    shown = review.shown(item, approvals)
+    shown = review.describe(item, approvals)
     assert trust.state(item, approvals) == "changed"
     assert f"+{ORDER}" in shown
     assert "-be brief" in shown
@@ -127,7 +127,7 @@ def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
     mark(world, "~/hooks/a.sh", f"echo {ORDER}")
     assert ORDER not in used(world)
     (hook,) = world.find().hooks
-    assert ORDER in review.shown(hook.thing.item, trust.load(world.home, world.project))
+    assert ORDER in review.describe(hook.thing.item, trust.load(world.home, world.project))
 
 
 def test_a_damaged_record_is_reported_where_instructions_are_read(world: World) -> None:

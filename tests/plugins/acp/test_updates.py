@@ -22,7 +22,7 @@ from kode.events import (
 from kode.messages import Message, ToolCall, Usage
 from kode.plugins.acp.calls import text_content
 from kode.plugins.acp.live import Outbox
-from kode.plugins.acp.updates import Updates, message, thought
+from kode.plugins.acp.updates import Updates, make_thought, message
 from tests.plugins.acp.conftest import preview
 
 
@@ -65,12 +65,16 @@ async def test_updates_wait_for_the_session_and_skip_stale_output():
 
     outbox = Outbox(send)
     states = [update_tool_call("c", content=[text_content("x" * n)]) for n in range(1, 50)]
-    others = [message("one", "a"), thought("two", "a"), update_tool_call("c", status="completed")]
+    others = [
+        message("one", "a"),
+        make_thought("two", "a"),
+        update_tool_call("c", status="completed"),
+    ]
     outbox.put(*others[:2], *states, others[2])
     await asyncio.sleep(0)
     assert read == []
 
-    await outbox.sent()
+    await outbox.wait_until_sent()
 
     assert read == [*others[:2], states[-1], others[2]]
 

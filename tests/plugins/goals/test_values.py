@@ -8,7 +8,7 @@ from kode.errors import UserError
 from kode.plugin import run_git
 from kode.plugins.goals.check import ALIKE_WHATEVER, digest_failure, is_stalled
 from kode.plugins.goals.command import GoalRequest, read_request
-from kode.plugins.goals.guard import Guard, differing, make_guard
+from kode.plugins.goals.guard import Guard, find_differing, make_guard
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
 from tests.tables import for_each
@@ -63,12 +63,12 @@ def test_patterns_take_the_place_of_the_tests(project):
 
 def test_changed_lost_and_new_files_differ(project):
     place, guard = workplace(project), guard_of(project, "pytest tests")
-    assert differing(guard, place) == []
+    assert find_differing(guard, place) == []
     (project / "tests" / "test_calc.py").write_text("changed")
     (project / "tests" / "test_more.py").unlink()
     (project / "src" / "conftest.py").write_text("new")
     (project / "src" / "calc.py").write_text("this one may change")
-    found = set(differing(guard, place))
+    found = set(find_differing(guard, place))
     assert found == {"tests/test_calc.py", "tests/test_more.py", "src/conftest.py"}
 
 
@@ -84,9 +84,9 @@ def test_files_that_git_ignores_count_by_their_names(project):
     assert not {"tests/local.bin", "node_modules/conftest.py"} & {*guard.held}
     for name in ("conftest.py", "node_modules/pytest.ini", "tests/local_2.py"):
         (project / name).write_text("new")
-    assert differing(guard, place) == ["conftest.py"]
+    assert find_differing(guard, place) == ["conftest.py"]
     (project / "pytest.ini").write_text("changed")
-    assert differing(guard, place) == ["pytest.ini", "conftest.py"]
+    assert find_differing(guard, place) == ["pytest.ini", "conftest.py"]
 
 
 def attempt(tree, failure):
