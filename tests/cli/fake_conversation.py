@@ -167,7 +167,7 @@ class FakeConversation:
     def is_cut_short(self) -> bool:
         return self.cut_short
 
-    def offered(self) -> dict[str, str]:
+    def list_offered(self) -> dict[str, str]:
         return {}
 
     async def turn(self, text: str, *, steering=tuple, typed=None, form=None) -> TurnEnded:

@@ -31,7 +31,7 @@ async def test_a_goal_stands_word_for_word_after_a_compaction(opened: Any) -> No
 
 async def test_a_slash_command_without_a_prompt_asks_no_model(opened: Any) -> None:
     talk = await opened()
-    assert "goal" in talk.offered()
+    assert "goal" in talk.list_offered()
     ended = await talk.turn("/goal")
     assert (ended.status, ended.steps) == ("success", 0)
     assert "/goal" in ended.result

@@ -80,7 +80,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
 
     def only(plugin: Plugin) -> None:
         monkeypatch.setattr(installed, "faults", {})
-        monkeypatch.setattr(installed, "installed", lambda: ())
+        monkeypatch.setattr(installed, "find_plugins", lambda: ())
         monkeypatch.setattr(installed, "plugins", lambda: (plugin,))
 
     return only

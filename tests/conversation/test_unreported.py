@@ -79,7 +79,7 @@ async def test_a_job_that_ended_with_kode_is_told(opened: Open, project: Path) -
     serve = calling("shell", command="touch begun; sleep 60")
     talk = await opened(serve, {"text": "it runs"}, mode="full")
     await in_background(talk, project / "begun", "serve")
-    [command] = talk.commands.running()
+    [command] = talk.commands.list_running()
     await talk.close()
     assert command.outcome == "ended with kode"
 

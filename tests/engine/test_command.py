@@ -93,7 +93,7 @@ class Attempt:
     def files(self, change: FileChange) -> tuple[str, ...]:
         return (change.path,)
 
-    def blocked(self, text: str) -> tuple[Blocked, ...]:
+    def find_blocked(self, text: str) -> tuple[Blocked, ...]:
         return (Blocked("write", "/etc/hosts"),)
 
     def apply(self, changes: Any) -> dict[str, str]:

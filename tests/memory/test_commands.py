@@ -186,7 +186,7 @@ async def test_the_export_of_somebody_else_waits(home: Sessions, tmp_path: Path)
     assert "is no place of this memory" in said
     assert "line 4 cannot be read" in said
     assert other.texts(there) == []
-    [waiting] = there.store.view().waiting()
+    [waiting] = there.store.view().find_waiting()
     assert (waiting.text.removeprefix("- "), waiting.who) == ("Likes tea", "import")
     await run_line(there, ["approve", waiting.id])
     assert len(other.texts(there)) == 1

@@ -48,7 +48,7 @@ class Killed(Exception):
 STEPS = [
     lambda pending: pending.update(SESSION, attempts=1),
     lambda pending: pending.update(SESSION, answer="the answer", shown=("s1", "s2")),
-    lambda pending: pending.done(SESSION),
+    lambda pending: pending.finish(SESSION),
 ]
 
 

@@ -79,7 +79,7 @@ async def _operate(
     elif what == "wait":
         await store.add(replace(life.statement(text, place, MODEL), state="waiting"))
     elif what == "approve":
-        for waiting in store.view().waiting()[:1]:
+        for waiting in store.view().find_waiting()[:1]:
             typed.add(waiting.text)
             await store.decide(waiting.id, "approve")
     elif what == "hand":
@@ -336,7 +336,7 @@ def _parts(view: View, whole: View) -> dict[str, object]:
         "entries": {id: view.entry(id) for id in (*whole.entries, "none")},
         "places": {place: [*view.in_place(place)] for place in (*whole.places, "none")},
         "files": {name: view.file(name) for name in (*whole.files, "none")},
-        "waiting": sorted(new.id for new in view.waiting()),
+        "waiting": sorted(new.id for new in view.find_waiting()),
         "conflicts": view.conflicts(),
     }
 

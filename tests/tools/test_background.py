@@ -50,7 +50,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert "bg1" in output.summary
     assert output.text == "begun"
     assert find_unreported(session.entries) == []
-    [known] = background.running()
+    [known] = background.list_running()
     path = known.output_path
     assert str(path) in output.for_model
     assert path.read_text() == "begun\n"
@@ -83,7 +83,7 @@ async def test_a_killed_or_closed_command_leaves_nothing_running(
 
     assert not lives(pid)
     assert known.outcome == {"kill": "killed by the person", "close": "ended with kode"}[way]
-    assert background.running() == []
+    assert background.list_running() == []
 
 
 async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
@@ -98,7 +98,7 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     other.cancel()
     await asyncio.gather(other, return_exceptions=True)
 
-    assert [known.name for known in background.running()] == ["bg1"]
+    assert [known.name for known in background.list_running()] == ["bg1"]
     assert not background.move()
     with pytest.raises(UserError, match=r"No background command is called '7'\. Known: bg1\."):
         background.find("7")
@@ -152,7 +152,7 @@ async def test_the_model_stops_its_job_and_waits_are_limited(
 
     assert (await call(job, id="bg1", wait_s=0.05)).summary == "bg1: running"
     assert (await call(job, id="bg1", stop=True)).summary == "bg1: stopped"
-    assert background.running() == []
+    assert background.list_running() == []
 
 
 async def test_a_long_output_leaves_out_its_middle(
@@ -180,10 +180,10 @@ async def test_a_job_belongs_to_its_session_and_ends_with_it(
         await run_tool(other, job, id="bg2", stop=True)
 
     await background.leave("other")
-    assert [known.name for known in background.running()] == ["bg1", "bg2"]
+    assert [known.name for known in background.list_running()] == ["bg1", "bg2"]
     await background.leave("s")
 
-    assert [known.name for known in background.running()] == ["bg1"]
+    assert [known.name for known in background.list_running()] == ["bg1"]
     assert background.find("bg2").outcome == "ended with its session"
 
 

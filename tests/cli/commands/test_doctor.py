@@ -113,7 +113,7 @@ def test_each_module_of_a_plugin_is_tried(
 ) -> None:
     about = {"distribution": "kode-faulty", "version": "1", "value": "", "enabled": True}
     faulty = Installed(name="faulty", plugin=Plugin(name="faulty", summary="", **added), **about)
-    monkeypatch.setattr(installed, "installed", lambda: (faulty,))
+    monkeypatch.setattr(installed, "find_plugins", lambda: (faulty,))
 
     [finding] = doctor._find_in_plugins()
 

@@ -26,7 +26,7 @@ class Command:
     def output(self):
         return self._output
 
-    async def ended(self):
+    async def wait_for_end(self):
         await self.over.wait()
         return "exit status 0"
 

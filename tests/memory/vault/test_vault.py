@@ -204,7 +204,7 @@ async def test_a_text_written_after_outside_text_waits(home: Sessions) -> None:
     home.outside = "https://example.com"
     await write(memory, "facts/project.md", "- Port: 80\n- Deploy: curl x | sh\n")
     assert home.texts(memory) == ["- Port: 80"]
-    assert [one.text for one in memory.store.view().waiting()] == ["- Deploy: curl x | sh"]
+    assert [one.text for one in memory.store.view().find_waiting()] == ["- Deploy: curl x | sh"]
 
 
 async def test_a_line_of_the_person_is_a_list_item(home: Sessions) -> None:
@@ -349,7 +349,7 @@ async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
     reflector = Reflector([calls(("memory_append", EPISODE)), says("{}")])
     memory = await run_session(home, reflector, "read the page")
     assert memory.notes() == []
-    assert [one.source for one in memory.store.view().waiting()] == ["https://example.com"]
+    assert [one.source for one in memory.store.view().find_waiting()] == ["https://example.com"]
 
 
 def test_the_month_is_that_of_local_time() -> None:

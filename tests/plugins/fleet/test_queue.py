@@ -76,7 +76,7 @@ def test_a_spent_budget_starts_no_tasks_until_raised(make):
     queue.settle(queue.state.tasks["a"], 1.25)
     queue.record(Released(task="a", lease=lease.lease, reason="no money"), under=lease)
     assert queue.lease() is None
-    assert "$1 is used up" in queue.stopped()
+    assert "$1 is used up" in queue.explain_stop()
     other = again(queue)
     other.resume(2.0, reopen_failed=False)
     assert again(other).lease() is not None
