@@ -7,7 +7,7 @@ import pytest
 from kode import paths
 from kode.errors import ConfigError, StorageError
 from kode.extensions import trust
-from kode.extensions.review import Reviewer, find_items, shown
+from kode.extensions.review import Reviewer, describe, find_items
 from kode.extensions.trust import Item
 from kode.permissions.question import Answer
 from tests.permissions.gates import NO, ONCE, Person
@@ -105,7 +105,12 @@ def test_a_key_is_neither_stored_nor_shown(home, project):
     trust.approve(home, project, [item])
     approvals, other = trust.load(home, project), an_item(project, content=f"TOKEN={KEY[:-1]}\n")
     stored = paths.trust_file(home, project).read_text()
-    seen = [stored, shown(item, before), shown(other, approvals), trust.diff(other, approvals)]
+    seen = [
+        stored,
+        describe(item, before),
+        describe(other, approvals),
+        trust.diff(other, approvals),
+    ]
     assert not [text for text in seen if KEY[:-1] in text]
     assert trust.state(item, approvals) == "trusted"
     assert trust.state(other, approvals) == "changed"

@@ -73,6 +73,6 @@ async def test_commands_and_skills_are_offered_from_the_start(world: World, open
     world.write("~/.claude/skills/pdf/SKILL.md", "---\ndescription: Reads PDF.\n---\nHow")
     conversation = await opened()
     offered = {"git:fix": "N Fixes it.", "pdf": "Reads PDF."}
-    assert conversation.offered().items() >= offered.items()
+    assert conversation.list_offered().items() >= offered.items()
     await conversation.start()
-    assert conversation.offered().items() >= offered.items()
+    assert conversation.list_offered().items() >= offered.items()
