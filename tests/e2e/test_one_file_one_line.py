@@ -16,7 +16,9 @@ pytestmark = pytest.mark.sampled(of=3)
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("adding-a-tool.md", "adding-a-provider.md", "adding-a-memory-system.md")
-STEP = re.compile(r"((?:^[^\n]+\n)+)\n```(?:python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STEP = re.compile(
+    r"((?:^[^\n]+\n)+)\n```(?:python|text|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 """A paragraph, and the block below it."""
 LEFT_OUT = (".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__")
 
