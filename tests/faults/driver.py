@@ -62,6 +62,8 @@ class Stage:
     """The project before the story and after it."""
     events: list[str]
     """What changed files, in order: the names of `injected`."""
+    sentences: list[str]
+    """What is on the standard error without a fault."""
 
     def play(self, injection: Injection) -> tuple[Run, Shown]:
         """Plays the story from its beginning; also returns all that was shown."""
@@ -77,7 +79,9 @@ def set_stage(story: Story, folder: Path) -> Stage:
     tree, events = place.tree, folder / "events"
     run = story.do(place, Injection(listed_in=str(events)))
     assert run.code == 0, run.err
-    stage = Stage(story, place, before, (tree, place.tree), events.read_text().split())
+    stage = Stage(
+        story, place, before, (tree, place.tree), events.read_text().split(), run.sentences
+    )
     shown = [*before, *run.shown]
     assert (missing := story.missing(place, shown)) == [], missing
     return stage
