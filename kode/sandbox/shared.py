@@ -45,12 +45,11 @@ def open_store(parents: Iterable[Path]) -> Store | None:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_abandoned(parent)
-            name = secrets.token_hex(6)
-            (parent / f"new-{name}").mkdir(mode=0o700)
-            lock = _lock(parent / f"new-{name}")
-            # Under this name it is locked from the first moment.
-            folder = (parent / f"new-{name}").rename(parent / f"{_PREFIX}{name}")
-            return Store(folder=folder, lock=lock)
+            # Nobody removes what is abandoned before the new folder is locked.
+            with beneath.closing(_lock(parent, fcntl.LOCK_EX)):
+                folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
+                folder.mkdir(mode=0o700)
+                return Store(folder=folder, lock=_lock(folder))
     return None
 
 
@@ -67,16 +66,20 @@ def _remove_abandoned(parent: Path) -> None:
     status = os.lstat(parent)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(parent)
-    for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), beneath.closing(_lock(folder)):
-            remove_tree(folder)
+    abandoned: list[Store] = []
+    with beneath.closing(_lock(parent, fcntl.LOCK_EX)):
+        for folder in parent.glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                abandoned.append(Store(folder=folder, lock=_lock(folder)))
+    for store in abandoned:
+        store.close()
 
 
-def _lock(folder: Path) -> int:
+def _lock(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
     """Raises: OSError where another process has it, and for what is no folder."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, kind)
     except OSError:
         os.close(lock)
         raise
