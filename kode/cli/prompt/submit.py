@@ -80,7 +80,9 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
         _echo(state, text)
         state.start_beside(text, _run, state, *command)
         return
-    steers = state.in_turn and not later and _can_steer(state, text)
+    # A message that is being prepared will be a turn before this one is read.
+    in_turn = state.in_turn or state.unsent is not None
+    steers = in_turn and not later and _can_steer(state, text)
     (state.steering if steers else state.queued).append(text)
     state.screen.redraw()
 
