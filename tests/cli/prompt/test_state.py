@@ -192,7 +192,8 @@ async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(chat):
 
 async def test_an_unread_message_returns_to_the_line_when_stopped(chat):
     line = []
-    chat.state.editor = SimpleNamespace(put_back=line.append)
+    pastes = SimpleNamespace(pictures_in=lambda text: [], unfold=lambda text: text)
+    chat.state.editor = SimpleNamespace(put_back=line.append, pastes=pastes)
 
     submit(chat.state, "read it")
     submit(chat.state, "then this")
