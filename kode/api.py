@@ -22,7 +22,7 @@ from kode import paths
 from kode.config.load import load_config
 from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
-from kode.events import Event, Notice, TurnEnded
+from kode.events import UNBEGUN, Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
 from kode.memory.contract import Injection, MemorySystem, NullMemory, Turn
 from kode.messages import Text
@@ -282,7 +282,7 @@ class Conversation:
                 self._talk.attach_files(map(str, files))
                 ended = await self._talk.turn(text, steering=self._take_steering, form=form)
             except asyncio.CancelledError:
-                ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+                ended = UNBEGUN
             finally:
                 self._events.hear(None)
                 self._running = None

@@ -243,6 +243,9 @@ class TurnEnded:
         return self.status in FINISHED
 
 
+UNBEGUN = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
     input_tokens: int

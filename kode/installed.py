@@ -16,13 +16,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from kode import paths
 from kode.errors import ConfigError, KodeError, PluginError
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 Else = TypeVar("Else")
@@ -161,7 +158,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def forget() -> None:
-    """Makes the next call of `installed` look again, after the config has changed."""
+    """Makes the next call of `find_plugins` look again, after the config has changed."""
     _read.cache_clear()
     faults.clear()
 

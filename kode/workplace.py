@@ -86,7 +86,7 @@ def locate(place: Workplace, path: str) -> str:
 
 
 def as_seen(place: Workplace, path: str) -> str:
-    """A path of this machine as commands know it, the reverse of `located`."""
+    """A path of this machine as commands know it, the reverse of `locate`."""
     if below_any(path, map(str, (place.cwd, *place.roots))):
         return path  # the usual case needs no sandbox
     folder = place.private_tmp()

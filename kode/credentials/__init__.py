@@ -85,15 +85,16 @@ def _find_all(text: str) -> Iterator[Credential]:
     for rule in rules:
         for match in filter(rule.judge, rule.pattern.finditer(text)):
             yield Credential(*match.span(rule.group), rule.kind)
-    for start, end, kind in find_assigned(text, lowered):
-        yield Credential(start, end, kind)
+    yield from map(Credential._make, find_assigned(text, lowered))
 
 
 def _find_private_keys(text: str) -> Iterator[Credential]:
-    position = 0
+    position = searched = 0
     while begin := _KEY_BEGIN.search(text, position):
         position, limit = begin.end(), begin.end() + _MAX_KEY_CHARS
-        end = text.find("-----END ", position, limit)
+        end = text.find("-----END ", max(position, searched), limit)
+        # Many beginnings without an end: the same text is not searched again for each.
+        searched = limit - 8 if end < 0 else end
         if end < 0:
             body = _KEY_BODY.match(text, position, limit)
             end = body.end() if body else position

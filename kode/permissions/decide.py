@@ -179,17 +179,13 @@ def _matcher(call: Call) -> Matches:
             url = str(call.arguments.get("url"))
             return lambda rule, _: grammar.matches_url(rule, url)
         case "mcp":
-            target = _target(call)
+            target = call.tool.subject_in(call.arguments)
             # As shown to the person: a server may call its tool `delete.all`, the model never can.
             name = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
             return lambda rule, loosely: (
                 grammar.matches_mcp(rule, target) or (loosely and grammar.matches_mcp(rule, name))
             )
     return lambda rule, _: True
-
-
-def _target(call: Call) -> str:
-    return call.tool.target(call.arguments) if call.tool.target else ""
 
 
 def _by_rule(call: Call, matches: Matches) -> Decision | None:
@@ -219,7 +215,7 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
         reason = "Starts subagents; they have the same permissions."
         return ask(reason, "--allow 'delegate'", "delegate")
     if effect == "mcp":
-        target = _target(call)
+        target = call.tool.subject_in(call.arguments)
         server, _, name = target.partition(":")
         reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
         return ask(reason, f"--allow 'mcp({target})'", f"mcp({target})")
@@ -227,7 +223,7 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
     rule = f"fetch({host})" if host else "fetch"
     is_wide = not host or "*" in host  # it would be about other hosts
     reason = f"Fetches a page from {host or 'another machine'}."
-    return ask(reason, f"--allow '{rule}'", *[rule][is_wide:])
+    return ask(reason, f"--allow '{rule}'", *([] if is_wide else [rule]))
 
 
 def _decide_memory(call: Call, *, writes: bool) -> Decision:
@@ -417,8 +413,11 @@ def _decide_line(call: Call, line: "Line") -> Decision:
         reason = "A deny rule might match it: not all of its words are known."
         return ask(reason, "a line of plain words")
     lasting = (*call.rules.allow, *call.rules.approved)
-    by_risk = {True: call.rules.allow, False: lasting}
-    permitted = [it for it in line.parts if _line_rule(call, by_risk[it.is_grave], it)]
+    permitted = [
+        it
+        for it in line.parts
+        if _line_rule(call, call.rules.allow if it.is_grave else lasting, it)
+    ]
     rest = [part for part in line.parts if part not in permitted]
     risky = [part for part in rest if part.risk != "safe"]
     if any(_asks_at_once(call, part) for part in rest):

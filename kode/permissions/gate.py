@@ -213,12 +213,13 @@ class Gate:
 
     def _name_changes(self, pending: Decided) -> str:
         """The changes that a question is about, a line each; those of git's records are one."""
-        records = [it for it, made in pending if it.kind == "git" and made.consent.only_mode_asks]
+        is_record = [it.kind == "git" and made.consent.only_mode_asks for it, made in pending]
+        changes = [it for (it, _), is_git in zip(pending, is_record, strict=True) if not is_git]
         names = []
-        for group in group_changes([change for change, _ in pending if change not in records]):
+        for group in group_changes(changes):
             files = f" ({plural(group.files, 'file')})" if group.is_folder else ""
             names.append(f"{group.change} {os.path.relpath(group.path, self.place.cwd)}{files}")
-        return "\n".join(names + ["what git records (.git)"] * bool(records))
+        return "\n".join(names + ["what git records (.git)"] * any(is_record))
 
     def decide(self, action: Action) -> Decision:
         """What rules, mode and words say of an action, without asking anybody. Judges a path both

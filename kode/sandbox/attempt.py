@@ -202,8 +202,9 @@ class Attempt:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone = self.sandbox, self.kind == "landlock"
         loopback = sandbox.loopback() if self.reach.network == "loopback" else None
-        masked, store = sandbox.find_masked(), str(sandbox.store())
-        masks = {} if alone else {path: make_mask(sandbox.store(), path) for path in masked}
+        masked, folder = sandbox.find_masked(), sandbox.store()
+        store = str(folder)
+        masks = {} if alone else {path: make_mask(folder, path) for path in masked}
         # What the entry of a server names is no text from outside.
         granted = tuple(map(str, sandbox.grants.read)) if sandbox.has_layers else ()
         self._monitor = SyscallMonitor(self.reach, self.counts_home, self.records_opens, granted)

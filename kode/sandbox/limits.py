@@ -187,6 +187,10 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     # An allow-list: vsock and packet sockets also bypass a network namespace.
     allowed = [(_FIRST, _EQUAL, family) for family in families]
     program += [*_judge(number["socket"], allowed, _ALLOW, _NOT_PERMITTED), _ALLOW]
+    return _assemble(program)
+
+
+def _assemble(program: Iterable[Step]) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
@@ -238,7 +242,9 @@ OPENS, RUNS = ("open", "openat"), ("execve", "execveat")
 _HERE = _numbers(os.uname().machine) if os.uname().machine in _ARCHITECTURES else {}
 WATCHED = {_HERE[name]: (name, call) for name, call in _REPORTED.items() if name in _HERE}
 """Call number → its name, and where its arguments are."""
-SOCKET = _HERE.get("socket")  # the number of the call that the listener denies; see `watching`
+SOCKET = _HERE.get(
+    "socket"
+)  # the number of the call that the listener denies; see `compile_watcher`
 
 
 @cache
@@ -254,4 +260,4 @@ def compile_watcher(machine: str, *, sockets: bool, opens: bool = False) -> byte
         is_every = call.flags is None or (opens and name in OPENS)
         tests = [] if is_every else [(_FIRST + 8 * (call.flags or 0), _ANY_BIT, bits)]
         program += _judge(number.get(name) if opens or name not in RUNS else None, tests, _NOTIFY)
-    return b"".join(struct.pack("=HBBI", *step) for step in (*program, _ALLOW))
+    return _assemble((*program, _ALLOW))

@@ -169,7 +169,7 @@ class Sandbox:
                 return kind if kind in ("none", "layered") else "plain"
         return "unknown"
 
-    def lack(self, kind: Kind) -> str:
+    def find_lack(self, kind: Kind) -> str:
         """What this machine certainly lacks for a kind of sandbox; "" if only a trial can tell."""
         if kind == "seatbelt":
             return "" if os.access(SEATBELT, os.X_OK) else f"{SEATBELT} is missing"
@@ -182,8 +182,10 @@ class Sandbox:
 
     def unavailable_reason(self) -> str:
         """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
-        lacks = [self.lack(kind) for kind in KINDS.get(sys.platform, ())]
-        return "" if "" in lacks else next(iter(lacks), "it needs Linux or macOS")
+        # The kernel is asked only where the kind before lacks something.
+        lacks = map(self.find_lack, KINDS.get(sys.platform, ()))
+        first = next(lacks, "it needs Linux or macOS")
+        return "" if not first or "" in lacks else first
 
     def begin(
         self, *, kind: Kind | None = None, records_opens: bool = False, counts_home: bool = False

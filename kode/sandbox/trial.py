@@ -118,7 +118,7 @@ def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
 
 def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
     """What is known to keep a kind from being used, without a trial; "" for nothing."""
-    if lack := sandbox.lack(kind):
+    if lack := sandbox.find_lack(kind):
         return lack
     folders = tuple(f"{folder}/" for folder in sandbox.folders)
     private = [f"{path}/" for path in (*sandbox.place.protected, *own_homes())]

@@ -1,6 +1,5 @@
 """`kode cost`: tokens and dollars of a session request by request."""
 
-import argparse
 import itertools
 import os
 from collections.abc import Sequence
@@ -25,7 +24,8 @@ HEADS = ("uncached", "cached", "written", "output", "cost")
 
 
 def main(argv: Sequence[str]) -> Answer:
-    """Runs `kode cost` with these arguments. Raises: SessionError, StorageError, ConfigError."""
+    """Runs `kode cost` with these arguments: a table with one row per request, each break's reason
+    below its row. Raises: SessionError, StorageError, ConfigError."""
     parser = Parser(
         "kode cost", "Show the tokens and cost of requests. Without arguments: of the last session."
     )
@@ -34,11 +34,7 @@ def main(argv: Sequence[str]) -> Answer:
     add("--why", action="store_true", help="where a cache was lost, why, and what that cost")
     add("--json", action="store_true", help="one JSON object")
     add("--cwd", metavar="DIR", help="the project whose last session and prices to use")
-    return _show_session(parser.parse(argv))
-
-
-def _show_session(arguments: argparse.Namespace) -> Answer:
-    """A table with one row per request, each break's reason below its row."""
+    arguments = parser.parse(argv)
     home, cwd = paths.home(), working_directory(arguments)
     session_id = find(home, arguments.id) if arguments.id else find_newest(home, cwd)[0]
     header, entries, _ = read(session_path(home, session_id))

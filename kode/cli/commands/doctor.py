@@ -252,7 +252,7 @@ def extensions(case: Case) -> Finding:
     if fault := " ".join(filter(None, faults)):
         return optional(f"{detail}. {fault}", "fix it in the file it names; the others are used")
     next_step = "`kode extensions approve` shows and approves" if waits else ""
-    return Finding(state="ok", detail=detail, next_step=next_step)
+    return ok(detail, next_step)
 
 
 def sandbox(case: Case) -> Finding:

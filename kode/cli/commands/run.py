@@ -26,7 +26,7 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, on_screen, print_line, to_json
 from kode.errors import ConfigError, StorageError
-from kode.events import EXIT_CODES, FINISHED, Emit, Event, Notice, TurnEnded, silent
+from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
 from kode.process_end import (
     SIGNALS,
@@ -128,7 +128,7 @@ class RunOptions:
         read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
 
 
-def _cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
+def _check_cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """The files of `--record` and `--replay`; `kode continue` has neither flag. Raises: ConfigError
     for files that cannot be used so."""
     files = (getattr(arguments, name, None) for name in ("record", "replay"))
@@ -152,7 +152,7 @@ def _cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]
 def _open_cassette(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
     """The model of `--replay`; None without. Raises: SessionError for a file that is not a
     cassette."""
-    _, replay = _cassettes(arguments)
+    _, replay = _check_cassettes(arguments)
     if replay is None:
         yield None
         return
@@ -162,7 +162,7 @@ def _open_cassette(arguments: argparse.Namespace) -> "Iterator[Recorded | None]"
 
 def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> None:
     """Writes the file of `--record` after the run. Raises: SessionError, StorageError."""
-    record, _ = _cassettes(arguments)
+    record = getattr(arguments, "record", None)  # `_check_cassettes` took it before the run
     if record is None or session_id is None:
         return
     from kode.session.index import session_path
@@ -170,7 +170,7 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
 
     transcript = Transcript.read(session_path(paths.home(), session_id))
     exported = installed.call(*installed.additions("exports")[CASSETTE], transcript)
-    durable.replace(record, exported.data)
+    durable.replace(Path(record), exported.data)
     if not arguments.quiet:
         print(f"recorded: {record}, which holds:", file=sys.stderr)
         for line in exported.contains:
@@ -185,7 +185,7 @@ def _load_settings(
     from kode.config.load import load_config
 
     flags = config_flags(arguments)
-    if any(_cassettes(arguments)):
+    if any(_check_cassettes(arguments)):
         flags["memory.enabled"] = False
     if recorded is not None:
         flags |= {"provider": SCRIPTED, "tool_format": recorded.tool_format}
@@ -322,7 +322,7 @@ async def _await_end(task: Awaitable[TurnEnded]) -> TurnEnded:
     except StorageError as error:  # raised only if nothing was done yet
         raise not_recorded(error) from error
     except asyncio.CancelledError:
-        return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+        return UNBEGUN
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Base64Bytes, BaseModel, BeforeValidator, ValidationError, model_validator
 
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
-from kode.events import EXIT_CODES, Notice, TurnEnded
+from kode.events import EXIT_CODES, UNBEGUN, Notice, TurnEnded
 from kode.messages import Text
 from kode.process_end import cancelled_by_signals
 
@@ -122,7 +122,7 @@ async def _run_turns(intake: "_Intake", conclude: Conclude) -> int | None:
         except KodeError as error:
             ended = TurnEnded(status="error", error=str(error), setting=error.setting)
         except asyncio.CancelledError:
-            ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
+            ended = UNBEGUN
         intake.running = None
         conclude(ended)
         code = EXIT_CODES[ended.status]

@@ -150,8 +150,10 @@ def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
     text = text.strip()
     if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
         return []
+    if (whole := read_picture(_path(text, cwd))) is not None:
+        return [whole]
     try:
-        words = [text] if read_picture(_path(text, cwd)) else shlex.split(text)
+        words = shlex.split(text)
     except ValueError:
         return []
     read = [read_picture(_path(word, cwd)) for word in words]
@@ -166,17 +168,19 @@ def _path(written: str, cwd: Path) -> Path:
 
 
 def read_mentioned(text: str, cwd: Path) -> list[Picture]:
-    """The images named after `@` in a message, and those files that are only called like one:
-    whoever attaches such a file says that it is none. Any other file is left to the model, which
-    reads it as the permissions allow."""
+    """The images named after `@` in a message, and files that only have the extension of an image:
+    whoever attaches one reports that it is none. Any other file is left to the model, which reads
+    it as the permissions allow."""
     pictures: dict[Path, Picture] = {}
     for name in mentions(text) if "@" in text else ():
         path = cwd / paths.expand(name)
+        if path in pictures:
+            continue
         picture = read_picture(path)
         if picture is None and path.name.lower().endswith(NAMED_SO) and path.is_file():
             picture = Picture(path.name, b"")
         if picture is not None:
-            pictures.setdefault(path, picture)
+            pictures[path] = picture
     return list(pictures.values())
 
 
@@ -192,8 +196,8 @@ _PASTE = (
 def use_clipboard(
     commands: Sequence[tuple[str, str]], data: bytes | None = None
 ) -> tuple[str, bytes | None]:
-    """Runs the first command that is there with `data` as its input; returns its program and what
-    it printed: "" if there is none, None if it failed. Slow: call it in a thread."""
+    """Runs the first available command with `data` on its standard input. Returns its name ("" if
+    none is available) and its output (None if it failed). Blocking: call it in a thread."""
     for variable, command in commands:
         name, *arguments = command.split()
         program = find_program(name)
@@ -212,7 +216,10 @@ def use_clipboard(
             )
         except (OSError, subprocess.SubprocessError):
             return name, None
-        return name, done.stdout or b"" if done.returncode == 0 else b""
+        if done.returncode != 0:
+            # A program that pastes fails where the clipboard holds no image.
+            return name, b"" if data is None else None
+        return name, done.stdout or b""
     return "", None
 
 

@@ -143,7 +143,6 @@ class Editor:
             complete_while_typing=Condition(self._completes_now),
             enable_history_search=Condition(lambda: not self.asking),
             multiline=True,
-            tempfile_suffix=".md",
             on_text_insert=lambda _: self._note_key(),
         )
         output = create_output(stdout=state.screen.stream)
@@ -222,7 +221,7 @@ class Editor:
         status = layout.Window(layout.FormattedTextControl(status_fragments), height=1)
         rows: list[layout.AnyContainer] = [
             layout.ConditionalContainer(live, Condition(lambda: bool(live_lines()))),
-            layout.ConditionalContainer(choices, Condition(lambda: bool(menu_lines()))),
+            layout.ConditionalContainer(choices, Condition(lambda: self.menu is not None)),
             line,
             search,
             CompletionsMenu(max_height=8, scroll_offset=1),

@@ -70,8 +70,9 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") ->
     facts = {row.id: f"{row.id} · {plural(row.turns, 'turn')} · {row.model}" for row in rows}
     choices = [Choice(row.id, f"{when(row.updated_at):<16}  {one_line(row.task)}") for row in rows]
     if not name:
-        preview = lambda choice: [facts[choice.value]]  # noqa: E731
-        name = await choose(screen, "Resume a session", choices, preview=preview)
+        name = await choose(
+            screen, "Resume a session", choices, preview=lambda choice: [facts[choice.value]]
+        )
     return find(home, Menu(choices).value_of(name)) if name else None
 
 
@@ -94,7 +95,8 @@ async def rewind(state: PromptState, argument: str) -> None:
         else:
             screen.print("Nothing was rewound since your last message.", "dim")
         return
-    prompts = [one_line(prompt) for prompt in conversation.prompts()]
+    texts = conversation.prompts()
+    prompts = [one_line(text) for text in texts]
     if not prompts:
         screen.print("There is no prompt to rewind to yet.", "dim")
         return
@@ -115,17 +117,16 @@ async def rewind(state: PromptState, argument: str) -> None:
         screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
         return
     turn = int(number)
-    what = await _what_to_rewind(screen, prompts[turn - 1], about[str(turn)])
+    what = await _ask_what_to_rewind(screen, prompts[turn - 1], about[str(turn)])
     if what not in [choice.value for choice in _WHAT_TO_REWIND]:
         return
-    text = conversation.prompts()[turn - 1]
     lines = await conversation.rewind(turn, files=what != "conversation", messages=what != "files")
     screen.print("\n".join(lines))
     if what != "files" and state.editor is not None:
-        state.editor.put_back(text)
+        state.editor.put_back(texts[turn - 1])
 
 
-async def _what_to_rewind(screen: Screen, prompt: str, about: str) -> str | None:
+async def _ask_what_to_rewind(screen: Screen, prompt: str, about: str) -> str | None:
     menu = Menu(
         _WHAT_TO_REWIND,
         above=lambda width: [

@@ -16,7 +16,6 @@ from kode import paths
 from kode.cli.prompt.slash import COMMANDS, FIRST
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import (
-    UNBEGUN,
     Opening,
     begin,
     open_conversation,
@@ -27,7 +26,7 @@ from kode.cli.screen.lines import clip
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, read_line
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
-from kode.events import TurnEnded
+from kode.events import UNBEGUN, TurnEnded
 from kode.process_end import handle_signals
 
 if TYPE_CHECKING:
@@ -79,7 +78,11 @@ async def run_in_prompt(
         except Exception as error:
             state.fault = error
 
-    async with read_answer_below(state):
+    # Where the prompt cannot be drawn, answers are typed as lines.
+    below: contextlib.AbstractAsyncContextManager[object] = contextlib.nullcontext()
+    if _can_draw(state.screen):
+        below = prompt_below(state)
+    async with below:
         with _signals(state):
             begin(state, first)
             await state.idle()
@@ -90,11 +93,6 @@ async def run_in_prompt(
 
 def _can_draw(screen: Screen) -> bool:
     return screen.rich_terminal and sys.stdin.isatty()
-
-
-def read_answer_below(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object]":
-    """The prompt below a block; where it cannot be drawn, answers are typed as lines."""
-    return prompt_below(state) if _can_draw(state.screen) else contextlib.nullcontext()
 
 
 @contextlib.asynccontextmanager

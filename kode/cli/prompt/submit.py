@@ -16,7 +16,7 @@ from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, Work
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.errors import UserError
-from kode.events import TurnEnded
+from kode.events import UNBEGUN
 from kode.permissions.modes import PermissionMode
 from kode.permissions.question import Question, visible
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Opening = Callable[[], Awaitable["Conversation"]]
 """Opens the conversation. Raises: KodeError if that fails."""
 
-UNBEGUN = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 LONG_TURN_S = 30.0  # a person looks away from longer turns
 
 _WORDS = {"?": "/help", "exit": "/quit", "quit": "/quit", ":q": "/quit"}

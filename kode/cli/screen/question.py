@@ -220,12 +220,12 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
 def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     """Who wants to do what, the full preview, and why it is asked; painted."""
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
-    from kode.cli.screen.diffs import painted_diff
-
     diff = question.diff
     before = _visible_lines(question.preview.removesuffix(diff))
     lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
     if diff:
+        from kode.cli.screen.diffs import painted_diff
+
         if before or question.tool != "shell":
             new = " (new file)" if "\n@@ -0,0 " in diff else ""
             lines += _bar_lines(screen, before or f"{question.subject}{new}", width)

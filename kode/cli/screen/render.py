@@ -341,7 +341,7 @@ class ProgressRenderer(Renderer):
     def _gap(self, kind: Kind) -> None:
         """A log has no blank lines."""
 
-    def _blocks(self, blocks: "list[Block]") -> None:
+    def _feed(self, text: str) -> None:
         """The answer is printed elsewhere."""
 
     def _finished(self, event: events.ToolFinished) -> None:

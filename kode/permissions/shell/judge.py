@@ -417,8 +417,10 @@ def _write(path: str | None, where: PathRules) -> Part:
     else:
         risk = "write"
     leaves = "kode" if place == "protected" else "keys" if is_secret else leaves
-    effect = Part(risk=risk, reason=what, undo=undo, writes=(path,), leaves=leaves)
-    return replace(effect, outside=place != "root")
+    is_outside = place != "root"
+    return Part(
+        risk=risk, reason=what, undo=undo, writes=(path,), outside=is_outside, leaves=leaves
+    )
 
 
 def _merge(effects: Iterable[Part]) -> Part:

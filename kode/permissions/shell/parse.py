@@ -16,7 +16,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -240,10 +240,15 @@ def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[N
         is_simple = [_is_simple(element, text) for element in pipeline]
         count = len(pipeline) if is_watched and number not in in_background else 0
         for at, element in enumerate(pipeline):
-            command = _source_of(element, text).removeprefix("time ")
-            part = CheckPart(command=command, alone=is_alone, at=at, of=count)
-            behind, forks = sum(is_simple[at + 1 :]), is_simple.count(False)
-            yield element, replace(part, behind=behind, forks=forks)
+            part = CheckPart(
+                command=_source_of(element, text).removeprefix("time "),
+                alone=is_alone,
+                at=at,
+                of=count,
+                behind=sum(is_simple[at + 1 :]),
+                forks=is_simple.count(False),
+            )
+            yield element, part
 
 
 def _flatten(node: "Node") -> "Iterator[Node]":
@@ -278,8 +283,9 @@ def _redirect(node: "Node", operator: str, target: "Node | None", text: str) -> 
 def _is_in_brackets(node: "Node", text: str) -> bool:
     """Whether it stands in `[ ... ]`: there, `$n > 3` compares nothing, it writes to a file `3`."""
     test = node.parent
-    is_test = test is not None and test.type == "test_command"
-    return test is not None and is_test and text.startswith("[ ", test.start_byte)
+    if test is None or test.type != "test_command":
+        return False
+    return text.startswith("[ ", test.start_byte)
 
 
 def _source_of(node: "Node", text: str) -> str:

@@ -329,7 +329,8 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
         elif word.text not in (";", "+"):
             command.append(Word(word.text, "open") if "{}" in word.text else word)
         else:
-            yield from [Inner(tuple(command))] * bool(command)
+            if command:
+                yield Inner(tuple(command))
             command = None
 
 
