@@ -385,7 +385,6 @@ ENDS = (b'"finish_reason":"', b'"type":"message_delta"', b'"type":"response.comp
 """What the last event but for the end's own mark holds."""
 LATER = "\u2063"
 """Stands for a text that is made while it is sent."""
-OUTPUT = {"responses": "output_tokens", "messages": "output_tokens", "chat": "completion_tokens"}
 
 
 def rendered(request: Recorded, reply: Reply) -> tuple[dict[str, Any], Iterator[bytes]]:

@@ -69,7 +69,6 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending
     from kode.subagents.parent import Delegation
     from kode.subagents.task import Start
-    from kode.tool import Action
     from kode.tools.processes import ProgramRun
 
 
@@ -279,7 +278,7 @@ class Conversation:
         return images.keep(paths.images_folder(self.folder), name, picture.data)
 
     def quote_file(self, name: str, text: str, path: Path | None) -> Text:
-        """A file's text, to attach; see `attachments.file_part`."""
+        """A file's text, to attach; see `turns.file_part`."""
         return file_part(name, text, path, self.place.roots, self.agent.marks)
 
     def attach_files(self, names: Iterable[str]) -> None:
@@ -471,7 +470,7 @@ async def open_conversation(
     if settings.child is None and (fault := paths.home_fault(home)):
         settings.emit(Notice(text=fault))
     try:
-        place = assembly.open_workplace(config, home, cwd)
+        place = open_workplace(config, home, cwd)
         plugins = open_plugins(settings, place, session)
         tools = (*settings.tools, *plugins.tools)
         settings = replace(settings, emit=plugins.emit, tools=tools, sections=plugins.sections)

@@ -178,10 +178,10 @@ async def run_hook(
     """Runs a hook in the sandbox, `line` on its stdin; the gate of `judge` decides about its
     changes. Without a sandbox, unless `required`, a project's hook runs if a person approved just
     that. Raises: CancelledError."""
-    item, dropped = hook.item, list[str]()
-    approvals = await asyncio.to_thread(trust.load, place.home, place.project)
-    is_approved = trust.state(trust.outside(item), approvals) == "trusted"
-    leaves = hook.outside or (is_approved and not required)
+    item, dropped, leaves = hook.item, list[str](), hook.outside
+    if not (leaves or required):
+        approvals = await asyncio.to_thread(trust.load, place.home, place.project)
+        leaves = trust.state(trust.outside(item), approvals) == "trusted"
     try:
         if leaves or not sandbox or (await asyncio.to_thread(sandbox.support)).kind == "none":
             if not leaves and item.scope != "home":

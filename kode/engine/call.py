@@ -110,7 +110,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     waiting = {call.id: Progress(call, run.agent.secrets) for call in calls}
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), len(calls)
 
-    async def run_in_prompt(progress: Progress) -> None:
+    async def run_one(progress: Progress) -> None:
         result, output = await _run_call(run, progress)
         # No await from here on: what is shown is recorded, and what is recorded is shown.
         _record(run, result, *output.pictures, ended_job=output.ended_job)
@@ -126,7 +126,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
         for _, group in groupby([*waiting.values()], key=find_company):
             async with asyncio.TaskGroup() as tasks:
                 for progress in group:
-                    tasks.create_task(run_in_prompt(progress))
+                    tasks.create_task(run_one(progress))
     except ExceptionGroup as faults:  # the first has cancelled the others
         raise faults.exceptions[0] from None
     finally:

@@ -157,14 +157,22 @@ def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any
     """All of one kind, in order of precedence: `state` is a `Standing`, `hash` the SHA-256 of what
     an approval covers, `tokens` about how much of a model's window it takes when used."""
     things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for entry in things:
         item = entry.thing.item
         about, text, remarks = _about(entry.thing)
-        row: dict[str, Any] = {"name": item.name, "state": entry.standing, "scope": item.scope}
-        row |= {"origin": str(item.origin), "hash": trust.digest(item), "about": about}
-        row |= {"tokens": len(text) // CHARS_PER_TOKEN}
-        rows.append(row | {"remarks": (*remarks, *([entry.remark] if entry.remark else []))})
+        rows.append(
+            {
+                "name": item.name,
+                "state": entry.standing,
+                "scope": item.scope,
+                "origin": str(item.origin),
+                "hash": trust.digest(item),
+                "about": about,
+                "tokens": len(text) // CHARS_PER_TOKEN,
+                "remarks": (*remarks, *filter(None, (entry.remark,))),
+            }
+        )
     return rows
 
 

@@ -121,9 +121,14 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
             {"old_text": "\n".join(hunk.old), "new_text": "\n".join(hunk.new)}
             for hunk in given.pop("hunks", None) or ()
         ]
-        edits = given.pop("edits", None) or (hunks if len(hunks) != 1 else [])
-        given = _rename_fields({**given, **(hunks[0] if len(hunks) == 1 else {})})
-        given |= {"edits": [_rename_fields(edit) for edit in edits]} if edits else {}
+        edits = given.pop("edits", None) or []
+        if len(hunks) == 1:
+            given |= hunks[0]
+        else:
+            edits = edits or hunks
+        given = _rename_fields(given)
+        if edits:
+            given["edits"] = [_rename_fields(edit) for edit in edits]
     return {"tool_name": name_of(tool, arguments), "tool_input": given}
 
 
@@ -216,7 +221,7 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
 
 def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Merges answers: deny beats ask beats allow; all context counts."""
-    first, *_ = answers = [*answers] or [HookAnswer()]
+    answers = [*answers] or [HookAnswer()]
     outcome: Outcome = max((answer.outcome for answer in answers), key=_WEIGHT.index)
     reasons = (answer.reason for answer in answers if answer.outcome == outcome)
     return HookAnswer(
@@ -225,8 +230,8 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
         context="\n\n".join(answer.context for answer in answers if answer.context),
         message="\n".join(answer.message for answer in answers if answer.message),
         stops=any(answer.stops for answer in answers),
-        updated=first.updated,
-        by=first.by,
+        updated=answers[0].updated,
+        by=answers[0].by,
     )
 
 

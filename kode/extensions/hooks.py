@@ -226,7 +226,7 @@ def _ability(event: str) -> str:
     """What a hook may do once it is approved, for the person."""
     changes = "are decided like a command's" if event in CHANGES_COUNT else "are dropped"
     return (
-        f"It runs in the sandbox: no network, your home hidden, and its changes to the project "
+        "It runs in the sandbox: no network, your home hidden, and its changes to the project "
         f"{changes}. `kode extensions approve NAME --outside` lets it run without one."
     )
 

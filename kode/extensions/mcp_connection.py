@@ -92,7 +92,7 @@ async def connect(
 
     async def open_client(links: contextlib.AsyncExitStack) -> Connection:
         transport: Transport
-        with _as_server_errors(server.name, closed=closed):
+        with _as_server_errors(server.name, closed):
             if server.url:
                 is_known = "authorization" in {name.lower() for name in server.headers}
                 auth = None if is_known else authorization(server, home, show, closed)
@@ -232,7 +232,7 @@ class Connection:
         """Wraps a request. An HTTP request is the only way to notice that a server is gone and must
         be reached again."""
         try:
-            with _as_server_errors(self.server.name, limit_s, self.closed):
+            with _as_server_errors(self.server.name, self.closed, limit_s):
                 async with asyncio.timeout(limit_s) as deadline:
                     yield deadline
         except ServerError as error:
@@ -424,7 +424,7 @@ def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> ElicitFie
 
 @contextlib.contextmanager
 def _as_server_errors(
-    name: str, limit_s: float = 0.0, closed: "asyncio.Future[str] | None" = None
+    name: str, closed: "asyncio.Future[str]", limit_s: float = 0.0
 ) -> Iterator[None]:
     """Turns whatever goes wrong with a server into a ServerError with a sentence about it."""
     try:
@@ -434,12 +434,12 @@ def _as_server_errors(
     except TimeoutError as error:
         raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
     except MCPError as error:
-        if closed is not None and closed.done():
+        if closed.done():
             raise _failure(name, f"{closed.result()}.") from error
         reason = " ".join(str(error).split())[:500]
         raise ServerError(f"The MCP server {name} says: {reason}", untrusted=name) from error
     except Exception as error:
-        reason = closed.result() if closed is not None and closed.done() else _describe(error)
+        reason = closed.result() if closed.done() else _describe(error)
         raise _failure(name, reason, untrusted=name) from error
 
 

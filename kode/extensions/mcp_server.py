@@ -411,7 +411,8 @@ class McpServer:
         """Raises: ServerError that says why there is none, and what comes next."""
         if self._connection is not None:
             return self._connection
-        text = f"The MCP server {self.name} is not running{f' ({self.fault})' * bool(self.fault)}."
+        why = f" ({self.fault})" if self.fault else ""
+        text = f"The MCP server {self.name} is not running{why}."
         is_over = self._life is None or self._life.done()
         if not is_over:
             text += " It is starting: try again later."
@@ -425,8 +426,10 @@ class McpServer:
             await self._run()
         except KodeError as error:
             self.needs_download = isinstance(error, DownloadNeededError)
-            then = f". `kode mcp test {self.name}` asks whether it may" * self.needs_download
-            self._report((error.fault if isinstance(error, ServerError) else str(error)) + then)
+            fault = error.fault if isinstance(error, ServerError) else str(error)
+            if self.needs_download:
+                fault += f". `kode mcp test {self.name}` asks whether it may"
+            self._report(fault)
         except Exception as error:  # a fault of the SDK must not end the session
             self._report(f"{type(error).__name__}: {error}")
         finally:

@@ -153,8 +153,7 @@ def name_of(item: Item) -> str:
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
     servers = (entry.item for entry in find_servers(home, cwd).entries)
-    others = (find(home, cwd) for find in (found_extensions.items, instruction_items))
-    return (*servers, *(item for items in others for item in items))
+    return (*servers, *found_extensions.items(home, cwd), *instruction_items(home, cwd))
 
 
 MAX_NAMED = 5  # a note of one line
@@ -186,10 +185,9 @@ def instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 
 def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
-    project = paths.project_root(cwd)
-
     def waits(source: Source) -> bool:
-        return trust.state(_instructions_item(source, project), approvals) != "trusted"
+        item = _instructions_item(source, approvals.project)
+        return trust.state(item, approvals) != "trusted"
 
     def is_secret(path: str) -> bool:
         return is_named_like_keys(path, is_folder=False)

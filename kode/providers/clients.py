@@ -65,13 +65,13 @@ def _options(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
         "http_client": http_client_class(
             event_hooks={"response": [lambda response: refuse(response, endpoint)]},
-            verify=_tls_context(endpoint.base_url.startswith("https")),
+            verify=tls_context(endpoint.base_url.startswith("https")),
         ),
     }
 
 
 @functools.cache
-def _tls_context(is_encrypted: bool) -> ssl.SSLContext:
+def tls_context(is_encrypted: bool) -> ssl.SSLContext:
     """The trusted certificates, read once: per client they would take most of a conversation's
     memory, and reading blocks the event loop. For an address without encryption, of which reading
     would be a tenth of the way to the first answer, none is trusted, wherever it redirects to."""

@@ -83,7 +83,11 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
         raise UnfitSchemaError("its arguments are no object")
     fitting = _Fitting(dict(schema), form)
     flat = {**fitting.flatten(schema), "type": "object"}
-    for name in [name for name in flat["properties"] if not _is_name(name, form)]:
+    for name in [
+        name
+        for name in flat["properties"]
+        if not re.fullmatch(form.property_names, name, re.DOTALL)
+    ]:
         if name in flat["required"]:
             raise UnfitSchemaError(f"this vendor takes no argument named {name[:80]!r}")
         del flat["properties"][name]
@@ -91,10 +95,6 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
     fitted = fitting.fit(flat)
     fitted.setdefault("properties", {})
     return fitted
-
-
-def _is_name(name: str, form: SchemaForm) -> bool:
-    return re.fullmatch(form.property_names, name, re.DOTALL) is not None
 
 
 class _Fitting:

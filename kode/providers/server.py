@@ -285,11 +285,13 @@ async def _fetch(
     follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
 
+    from kode.providers.clients import tls_context
+
     headers, data = {**row.headers, **headers}, b""
     if key and (key != LOCAL_KEY or row.key_header):
         headers[row.key_header or "authorization"] = key if row.key_header else f"Bearer {key}"
-    # Reading the trusted certificates takes longer than a question to this machine.
-    client = httpx2.AsyncClient(timeout=None, headers=headers, verify=url.startswith("https"))
+    verify = tls_context(url.startswith("https"))
+    client = httpx2.AsyncClient(timeout=None, headers=headers, verify=verify)
     method = "GET" if body is None else "POST"
     async with client, client.stream(method, url, json=body) as answer:
         async for chunk in answer.aiter_bytes():
@@ -597,8 +599,8 @@ class Listing:
         return offers
 
     def _offer(self, name: str, choice: ProviderChoice | str, models: list[str]) -> Offer:
-        row, is_usable = provider_row(name), isinstance(choice, ProviderChoice)
-        url = url_of(choice) if isinstance(choice, ProviderChoice) else ""
+        row = provider_row(name)
+        problem, url = (choice, "") if isinstance(choice, str) else ("", url_of(choice))
         _, listed = self._lists.get((name, url), (0.0, ()))
         known = [row.default_model, *names_of(name, date.today())] if row is not None else []
         models += _sort_models(row, listed) if listed else known
@@ -606,8 +608,8 @@ class Listing:
             provider=name,
             models=tuple(dict.fromkeys(filter(None, models))),
             is_listed=bool(listed),
-            is_near=is_usable and is_near(url),
-            problem="" if isinstance(choice, ProviderChoice) else choice,
+            is_near=not problem and is_near(url),
+            problem=problem,
         )
 
     async def _ask(self, choices: Sequence[ProviderChoice]) -> None:
@@ -615,7 +617,8 @@ class Listing:
         now = time.monotonic()
 
         async def note(choice: ProviderChoice) -> None:
-            key, url = (choice.name, url_of(choice)), url_of(choice)
+            url = url_of(choice)
+            key = (choice.name, url)
             asked_at, _ = self._lists.get(key, (float("-inf"), ()))
             if url and now - asked_at >= (NEAR_FRESH_S if is_near(url) else MENU_FRESH_S):
                 answer = await _reach(choice, MENU_PATIENCE_S)

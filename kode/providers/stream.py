@@ -203,11 +203,11 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, Non
         yield _whole(bytes(body), endpoint)
         return
     decoder = Decoder(endpoint)
-    piece: Any = first
-    while piece is not None and not decoder.done:
+    piece: bytes | None = first
+    while piece is not None:
         for event in decoder.feed(piece):
             yield event
-        piece = None if decoder.done else await anext(aiter(chunks), None)
+        piece = None if decoder.done else await anext(chunks, None)
     for event in decoder.end():
         yield event
     if decoder.done:

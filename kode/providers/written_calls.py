@@ -17,9 +17,10 @@ import ast
 import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -105,7 +106,11 @@ def read_written_calls(message: Message, request: Request) -> Message:
     tools = {tool.name: tool for tool in request.tools}
     outside = (part for m in request.messages if m.role != "assistant" for part in m.parts)
     texts = (part.text for part in outside if isinstance(part, Text | ToolResult))
-    source = "\0".join((request.system, *texts))
+
+    @cache
+    def squeeze_source() -> str:
+        return _strip_notation("\0".join((request.system, *texts)))
+
     replies = [earlier for earlier in request.messages if earlier.role == "assistant"]
     was_asked = bool(replies) and replies[-1].stop == "malformed_call"
     is_malformed = False
@@ -115,7 +120,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
         calls: list[_Call] = []
         with suppress(_NoCallError, RecursionError):
             calls = _Reader(written, tools).read()
-        if not calls or _is_quoted((written, *(call.text for call in calls)), source):
+        if not calls or _is_quoted((written, *(call.text for call in calls)), squeeze_source):
             continue
         announces = _MARK.match(written) is not None and _is_paragraph(lead)
         if not lead or announces or (was_asked and len(lead) <= MAX_LEAD_CHARS):
@@ -125,7 +130,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
     if beginning is not None and beginning[2] in NAME_KEYS and beginning[3] in tools:
         is_malformed = broken_json.value_at(text, beginning.start(1)) is None
     is_malformed = is_malformed or _MARK.match(text.lstrip()) is not None
-    if is_malformed and message.stop == "end" and not _is_quoted((text,), source):
+    if is_malformed and message.stop == "end" and not _is_quoted((text,), squeeze_source):
         return replace(message, stop="malformed_call")
     return message
 
@@ -152,13 +157,13 @@ def _is_paragraph(words: str) -> bool:
     return is_whole and len(words) <= MAX_LEAD_CHARS and "\n\n" not in words
 
 
-def _is_quoted(texts: Iterable[str], source: str) -> bool:
-    """Whether a text stands in the source in some notation; a bare name is not enough."""
-    squeezed = _without_notation(source)
-    return any(_without_notation(text) in squeezed for text in texts if re.search(r"[{(<]", text))
+def _is_quoted(texts: Iterable[str], squeeze_source: Callable[[], str]) -> bool:
+    """Whether the source contains one of the texts, in any notation; a bare name is not enough."""
+    forms = [_strip_notation(text) for text in texts if re.search(r"[{(<]", text)]
+    return any(form in squeeze_source() for form in forms)
 
 
-def _without_notation(text: str) -> str:
+def _strip_notation(text: str) -> str:
     from html import unescape
 
     return _NOTATION.sub("", _LINE_NUMBER.sub("", unescape(text)))

@@ -91,7 +91,6 @@ class FakeConversation:
     steering: object = tuple
     typed: str | None = None
     sees: bool = True
-    wish: str = ""
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: SimpleNamespace = field(
@@ -329,8 +328,7 @@ class FakeConversation:
         else:
             self.resumed = self.session.id = session_id
 
-    async def compact(self, wish=""):
-        self.wish = wish
+    async def compact(self, wish=""): ...
 
     closing = "Saving memory"
 

@@ -3,11 +3,8 @@
 import os
 import signal
 import stat
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),

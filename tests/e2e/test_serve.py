@@ -15,7 +15,6 @@ from tests.scripted_server import ScriptedServer
 
 WRITING = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}]}
 RUNNING = {"calls": [{"name": "shell", "arguments": {"command": "touch begun; sleep 60"}}]}
-STREAM = {"text": "word " * 400, "wire": {"chunk_delay_s": 0.25}}
 
 
 class Served:

@@ -7,7 +7,10 @@ Bytes are flipped, cut, doubled and put in; values inside JSON get other types, 
 import json
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
+
+from tests.effort import EVERYTHING
 
 DEEP = b"[" * 20_000 + b"]" * 20_000
 HUGE = b"9" * 5_000
@@ -26,6 +29,19 @@ ODD_VALUES: tuple[Any, ...] = (
     *(json.loads("[" * 300 + "]" * 300), [], [None], ["x", 1, {}], {}, {"type": "x"}, {"": None}),
 )
 OTHER_FILES = (b"", b"\0" * 4096, DEEP, b"null", b"[]", b"{}", b"7", b'"x"', HUGE)
+
+
+def limit_examples(every: int, few: int) -> settings:
+    """So many examples, the same each time unless everything is tried. They are not made smaller:
+    what fails can be read as it is, and that takes minutes."""
+    return settings(
+        max_examples=every if EVERYTHING else few,
+        deadline=None,
+        derandomize=not EVERYTHING,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
 
 
 def damaged(valid: bytes) -> st.SearchStrategy[bytes]:

@@ -147,9 +147,8 @@ class Place(command.Place):
 
     def kode(self, *argv: str, injection: Injection | None = None) -> Run:
         """Runs a command to its end, in a process of its own."""
-        with self.injected(injection), self.start(*argv) as process:
-            out, err = process.communicate(timeout=LONGEST_S)
-            return Run(process.returncode, out, err)
+        with self.injected(injection):
+            return Run(**vars(self.run(*argv)))
 
     def cold(self, line: Sequence[str]) -> Run:
         """Runs a command line that may start kode by its interpreter."""

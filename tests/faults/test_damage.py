@@ -12,25 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effort import EVERYTHING
 from tests.faults import home
-from tests.faults.damage import damaged
+from tests.faults.damage import damaged, limit_examples
 from tests.faults.home import QUEUE, SCRIPT, SYSTEMS, Values, make_home, session_in, undo_and_redo
 from tests.faults.lives import call, calls
 from tests.faults.place import Place, Run
 
 pytestmark = pytest.mark.timeout(1800 if EVERYTHING else 600)
-EXAMPLES = settings(
-    max_examples=100 if EVERYTHING else 7,
-    deadline=None,
-    derandomize=not EVERYTHING,
-    database=None,
-    phases=(Phase.generate,),  # what is found can be read as it is; shrinking takes minutes
-    suppress_health_check=list(HealthCheck),
-)
+EXAMPLES = limit_examples(100, 7)
 BYTE_FAULTS = 20
 """Of each file, beside two that concern the whole of it."""
 FAULT = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.cli.prompt.editor import open_history
@@ -17,19 +17,12 @@ from kode.session import index, log
 from kode.session.messages import visible_messages
 from kode.subagents.task import Snapshot, Task, memory_text, parse_file
 from tests.effort import EVERYTHING
-from tests.faults.damage import damaged
+from tests.faults.damage import damaged, limit_examples
 from tests.faults.place import Place
 from tests.session.stories import assert_sendable, whole_story
 
 pytestmark = pytest.mark.timeout(1800 if EVERYTHING else 600)
-EXAMPLES = settings(
-    max_examples=1500 if EVERYTHING else 60,
-    deadline=None,
-    derandomize=not EVERYTHING,
-    database=None,
-    phases=(Phase.generate,),
-    suppress_health_check=list(HealthCheck),
-)
+EXAMPLES = limit_examples(1500, 60)
 
 
 def read_task(path: Path) -> None:

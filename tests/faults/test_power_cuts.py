@@ -34,8 +34,9 @@ pytestmark = pytest.mark.timeout(7200 if EVERYTHING else 600)
 
 
 def record(stage: Stage) -> list[strace.Call]:
-    """What a story does to files, from what its place holds now."""
+    """What a story does to files, from its beginning."""
     place, story = stage.place, stage.story
+    place.restore()
     assert isinstance(story, CommandStory)
     line = [sys.executable, KODE, *story.argv(place)]
     calls, run = strace.record(line, environ=place.environ, cwd=place.project)
@@ -79,7 +80,6 @@ def build(place: Place, tree: power_cut.Tree) -> None:
 def test_a_power_cut_loses_nothing_that_was_shown(story: CommandStory, tmp_path: Path) -> None:
     strace.needed()
     stage = set_stage(story, tmp_path)
-    stage.place.restore()
     every = list(disks(stage, record(stage)))
     chosen = draws(story.name).sample(every, min(DISKS, len(every)))
     faults: Counter[str] = Counter()
@@ -108,7 +108,6 @@ def test_the_model_would_find_a_sync_left_out(tmp_path: Path) -> None:
     strace.needed()
     story = LifeCommand(TIERED, 0)
     stage = set_stage(story, tmp_path)
-    stage.place.restore()
     calls = record(stage)
     for part, folders in itertools.product(("/sessions", "/memory"), (True, False)):
         for tree, shown in disks(stage, without_syncs(calls, part, folders=folders)):

@@ -24,7 +24,6 @@ from tests.tables import for_each
 
 ASKED = user_message("Read a.")
 SIGNED = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
-THOUGHT = {"extra_content": {"google": {"thought": True}}}
 STYLE = {"format": "anthropic-claude-v1", "index": 0}
 CLAUDE, GEMINI = "anthropic/claude-sonnet-5.5", "gemini-3.1-pro-preview"
 

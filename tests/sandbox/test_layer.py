@@ -60,7 +60,6 @@ def files(found: Tree) -> Tree:
 
 def assert_equal_to_running_directly(run: Run, apart: Path, command: str) -> None:
     """What the copy takes and gives is what the command does without it, and undo takes it back."""
-    time.sleep(0.02)  # what somebody changed just now is theirs: the clock of the files moves on
     was = tree(run.work)
     directly = apart / "directly"
     shutil.copytree(run.work, directly, symlinks=True)
@@ -278,7 +277,6 @@ def test_files_that_somebody_else_changed_meanwhile_are_theirs(run: Run) -> None
     paths = {name: run.work / name for name in ("a", "b", "c", "d", "new")}
     for name in "abcd":
         paths[name].write_text("before")
-    time.sleep(0.02)
     command = "echo ours > a; rm b; echo ours > new; echo ours > d; echo ours > c"
     with run.attempt(command) as (attempt, _):
         changes = attempt.changes()

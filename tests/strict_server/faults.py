@@ -19,7 +19,6 @@ class Refused(Exception):
         super().__init__(message)
         self.message, self.status, self.kind = message, status, kind
         self.param, self.code = param, code
-        self.headers: dict[str, str] = {}
 
 
 def refuse(is_wrong: Any, words: str, **more: Any) -> None:

@@ -1,8 +1,8 @@
 """Templates, and how values are formatted: times, tokens, dollars.
 
-Every value in a template goes through `shown` and is then escaped: texts of a session, a file or
-the web can hold markup, scripts, control characters and marks that reverse a line, all of which are
-displayed as text.
+Every value in a template goes through `show_value` and is then escaped: texts of a session, a file
+or the web can hold markup, scripts, control characters and marks that reverse a line, all of which
+are displayed as text.
 """
 
 import functools
@@ -13,14 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kode.plugin import (
-    money,
-    plural,
-    subagent_records,
-)
+from kode.plugin import money, plural, subagent_records
 
 OWN = "kode.plugins.view"
 
@@ -43,10 +39,9 @@ def show_value(value: Any) -> Any:
     )
 
 
-def page(template: str, package: str = OWN, /, **values: Any) -> str:
-    """A page with links to others of the server, and to its stylesheet. `package` has the template
-    in its folder `templates`; it can use those of this package."""
-    return _environment(package).get_template(template).render(**values)
+def page(template: str, /, **values: Any) -> str:
+    """A page with links to others of the server, and to its stylesheet."""
+    return _environment().get_template(template).render(**values)
 
 
 def stylesheet() -> str:
@@ -54,9 +49,9 @@ def stylesheet() -> str:
 
 
 @functools.cache
-def _environment(package: str) -> Environment:
+def _environment() -> Environment:
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((OWN, package))]),
+        loader=PackageLoader(OWN),
         autoescape=True,
         finalize=show_value,
         undefined=StrictUndefined,

@@ -8,7 +8,7 @@ import pytest
 from kode.cli.main import main
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log
-from kode.session.entries import Header, MessageEntry, UsageEntry, timestamp
+from kode.session.entries import Header, MessageEntry, UsageEntry
 
 FIRST = Usage(input_tokens=2_000, output_tokens=10)
 SECOND = Usage(input_tokens=2_500, output_tokens=20, cached_tokens=2_000, cache_write_tokens=400)
@@ -22,15 +22,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "kode-home"
 
 
-def add_session(home: Path, *usages: Usage, at: str = "") -> str:
+def add_session(home: Path, *usages: Usage) -> str:
     session = log.create(home, Header(cwd=str(Path.cwd()), model="m", provider="openai"))
     session.append_message(user_message("hi"))
     for usage in usages:
-        parts, moment = (Text(text="ok"),), at or timestamp()
+        parts = (Text(text="ok"),)
         session.append(
-            MessageEntry(
-                role="assistant", parts=parts, usage=usage, model="m", cost_usd=0.5, at=moment
-            )
+            MessageEntry(role="assistant", parts=parts, usage=usage, model="m", cost_usd=0.5)
         )
     session.append_message(Message(role="assistant", parts=(Text(text="half"),), model="m"))
     session.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=7), model="local"))

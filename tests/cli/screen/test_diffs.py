@@ -1,5 +1,3 @@
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,10 +22,6 @@ DIFF = """--- a/calc.py
 
 def screen(*, width=80, color=False):
     return make_screen(width, color=color)
-
-
-def plain(text):
-    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 def test_an_outcome_has_line_numbers_and_no_headers():

@@ -97,8 +97,8 @@ def test_code_keeps_its_own_indentation_without_padding():
     assert shown == "def f():\n    return 1"
 
 
-def colored(width=60):
-    return make_screen(width, color=True)
+def colored():
+    return make_screen(60, color=True)
 
 
 def plain(text):

@@ -5,7 +5,6 @@ from kode.events import (
     StepStarted,
     TextDelta,
     ThinkingDelta,
-    ToolFinished,
     ToolOutput,
     ToolStarted,
     TurnEnded,
@@ -25,9 +24,6 @@ ENDED = TurnEnded(
     cost_usd=None,
     files_changed=(),
     duration_ms=1,
-)
-FINISHED = ToolFinished(
-    call_id="1", name="shell", subject="make", is_error=False, summary="", text=""
 )
 
 

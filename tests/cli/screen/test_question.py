@@ -205,7 +205,3 @@ async def test_a_question_longer_than_the_screen_is_printed_whole():
 
     assert "line 499" in person.printed
     assert person.printed.rstrip().endswith("Allowed once: rm -rf build")
-
-
-def about_extensions():
-    return question(may_always=False, takes_words=False)
