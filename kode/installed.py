@@ -163,7 +163,7 @@ def forget() -> None:
     faults.clear()
 
 
-def additions(kind: str) -> dict[str, tuple[Plugin, Any]]:
+def find_additions(kind: str) -> dict[str, tuple[Plugin, Any]]:
     """All additions of one field of `Plugin`, such as `commands`: name → the plug-in and what it
     names. Of several with one name the first counts; see `clashes`."""
     additions: dict[str, tuple[Plugin, Any]] = {}
@@ -185,7 +185,7 @@ def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> st
 
 def command(*words: str) -> Callable[[Sequence[str]], int] | None:
     """What runs a command, or one of a group, that a plug-in adds; None where none does."""
-    addition = additions("commands").get(" ".join(words))
+    addition = find_additions("commands").get(" ".join(words))
     return addition and functools.partial(call, addition[0], addition[1].run)
 
 
@@ -193,7 +193,7 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
     """The commands that plug-ins add to a group, of a memory system or all: name → what it does."""
     return {
         name.removeprefix(f"{group} "): command.summary
-        for name, (_, command) in additions("commands").items()
+        for name, (_, command) in find_additions("commands").items()
         if name.startswith(f"{group} ")
         and (not system or not command.systems or system in command.systems)
     }
@@ -202,7 +202,7 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
     for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
-        used = additions(kind)
+        used = find_additions(kind)
         for plugin in plugins():
             for name in getattr(plugin, kind):
                 if (first := used[name][0]) is not plugin:

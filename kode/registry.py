@@ -162,12 +162,12 @@ def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(it) if isinstance(it, list) else it for key, it in fields.items()}
 
 
-def _provider_row(fields: dict[str, Any]) -> ProviderRow:
+def _make_provider_row(fields: dict[str, Any]) -> ProviderRow:
     dialect = Dialect(**_with_tuples(fields.pop("dialect", {})))
     return ProviderRow(**_with_tuples(fields), dialect=dialect)
 
 
-PROVIDERS = tuple(map(_provider_row, _read_table("providers/providers.toml")["provider"]))
+PROVIDERS = tuple(map(_make_provider_row, _read_table("providers/providers.toml")["provider"]))
 """The rows of `providers.toml`; of several with a key the first is used."""
 
 
@@ -207,7 +207,7 @@ def systems(name: str | None = None) -> Mapping[str, SystemRow]:
     """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
     if name in SYSTEMS:
         return SYSTEMS
-    added = {name: SystemRow(opens="") for name in installed.additions("memory")}
+    added = {name: SystemRow(opens="") for name in installed.find_additions("memory")}
     return {**added, **SYSTEMS}
 
 
@@ -238,7 +238,7 @@ def opener_of(api: Api) -> Any:
     """What opens a provider of this format: called with `ProviderSettings`. Raises: ConfigError."""
     if api in FORMATS:
         return pkgutil.resolve_name(FORMATS[api])
-    added = installed.additions("formats")
+    added = installed.find_additions("formats")
     if api not in added:
         raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
     return installed.load(*added[api])

@@ -99,7 +99,7 @@ def of_plugins() -> dict[str, tuple[str, str]]:
     no list shows, has no summary."""
     return {
         name: (command.run, command.summary)
-        for name, (_, command) in installed.additions("commands").items()
+        for name, (_, command) in installed.find_additions("commands").items()
         if " " not in name and name not in COMMANDS
     }
 

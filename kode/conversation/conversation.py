@@ -415,7 +415,9 @@ class Conversation:
 
     def list_offered(self) -> dict[str, str]:
         """The commands and skills that a message may begin with → what each does. Reads files."""
-        offered = {name: added.summary for name, (_, added) in installed.additions("slash").items()}
+        offered = {
+            name: added.summary for name, (_, added) in installed.find_additions("slash").items()
+        }
         catalog = self.catalog or find_extensions(self.place.cwd, self.settings.trust_project)
         offered |= {skill.item.name: skill.description for skill in in_use(catalog.skills)}
         for command in in_use(catalog.commands):

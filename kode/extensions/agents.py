@@ -68,7 +68,7 @@ def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
 
 
 def list_agents(folder: Path) -> list[tuple[str, Path]]:
-    """The files of agents in a folder; they name themselves."""
+    """The files of agents in a folder, without names: each file names its agent."""
     return [("", path) for path in files_below(folder, ".md")]
 
 

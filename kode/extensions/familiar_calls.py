@@ -83,7 +83,7 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 
 
 def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
-    """The tool that a name means: its own, else that of another agent."""
+    """The tool with this name, else the one that another agent calls by it."""
     for tool in tools:
         if tool.name == name:
             return tool

@@ -211,7 +211,7 @@ def _hook(
             scope=place.scope,
             content=content,
             covers=tuple(map(str, covers)),
-            can=_ability(event),
+            can=_describe_ability(event),
         ),
         event=event,
         matcher=matcher,
@@ -222,7 +222,7 @@ def _hook(
     )
 
 
-def _ability(event: str) -> str:
+def _describe_ability(event: str) -> str:
     """What a hook may do once it is approved, for the person."""
     changes = "are decided like a command's" if event in CHANGES_COUNT else "are dropped"
     return (

@@ -41,7 +41,7 @@ from kode.extensions.mcp_config import (
 from kode.extensions.mcp_transports import (
     Streams,
     Transport,
-    authorization,
+    make_authorization,
     open_http,
     open_sse,
     run_process,
@@ -95,7 +95,7 @@ async def connect(
         with _as_server_errors(server.name, closed):
             if server.url:
                 is_known = "authorization" in {name.lower() for name in server.headers}
-                auth = None if is_known else authorization(server, home, show, closed)
+                auth = None if is_known else make_authorization(server, home, show, closed)
                 transport = (open_sse if server.type == "sse" else open_http)(server, auth)
             else:
                 transport = run_process(server, wrap(server.command), cwd, closed)
@@ -249,9 +249,9 @@ _KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
 
 
 class _Listings:
-    """The items of listings as the server sent them. The SDK gets only their names: of an odd one
-    it would refuse the whole list, and by a schema of results it would lose one that does not
-    fit."""
+    """The items of listings as the server sent them. The SDK gets only their names: it would
+    refuse a whole list for one odd item, and drop a result that does not fit the schema of its
+    tool."""
 
     def __init__(self) -> None:
         self.items: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KINDS}
@@ -304,7 +304,7 @@ class _Listings:
 
 
 def _text(item: Mapping[str, Any], key: str) -> str:
-    """What an item says under a key; "" if that is no text."""
+    """The value of an item for a key; "" if it is not a string."""
     return value if isinstance(value := item.get(key), str) else ""
 
 
@@ -369,7 +369,7 @@ async def _handle_news(news: asyncio.Event, message: IncomingMessage) -> None:
 
 
 async def _listen(client: Client, news: asyncio.Event) -> None:
-    """Servers of the newer era announce changes only to listeners; others cannot be listened to,
+    """Servers of the newer era announce changes only to listeners; older ones do not support that,
     which is fine."""
     with contextlib.suppress(Exception):
         async with client.listen(

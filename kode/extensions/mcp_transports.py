@@ -120,8 +120,8 @@ class _Pump:
         self._tasks = [self._warning, *map(asyncio.ensure_future, (self._read(), self._write()))]
 
     async def _read(self) -> None:
-        """Reads messages until the output ends or floods. What is no message is skipped: many
-        servers print."""
+        """Reads messages until the output ends or floods. Skips lines that are not messages:
+        many servers print."""
         fault, stdout = "", self._process.stdout
         assert stdout is not None
         try:
@@ -221,7 +221,7 @@ def _http_client(
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body limited to `MAX_BODY_BYTES`, or each event of one that lasts."""
+    """Limits a body to `MAX_BODY_BYTES`, or each event of a body without an end."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, by_event: bool) -> None:
         self._stream, self._by_event = stream, by_event
@@ -246,11 +246,11 @@ _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
 _PAGE = b"You are logged in. You can close this page and return to kode."
 
 
-def authorization(
+def make_authorization(
     server: Server, home: Path, show: Show, closed: "asyncio.Future[str]"
 ) -> OAuthClientProvider:
-    """Authorizes requests to a server. If nobody can log in, the request fails with a ServerError
-    that says how to, which `closed` gets too."""
+    """The authorization of requests to a server. If nobody can log in, a request fails with a
+    ServerError that says how to log in; `closed` gets the same text."""
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     # The same port at each login, because some servers accept no other.
     browser = _Return(port=server.oauth.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)

@@ -1,6 +1,6 @@
 """Finds what a repository brings that waits for approval, and asks one question about it.
 
-Beside the extensions these are instruction files that a session wrote which had read outside text.
+Besides extensions, this is about instruction files written by a session that had read outside text.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Reviewer:
         items = await asyncio.to_thread(find_items, self.home, cwd)
         pending = [item for item in items if trust.state(item, approvals) != "trusted"]
         asked = [item for item in pending if trust.digest(item) not in self.declined]
-        if asked and await self._approves(approvals, asked, *map(trust.digest, asked)):
+        if asked and await self._ask_once(approvals, asked, *map(trust.digest, asked)):
             return tuple(item for item in pending if item not in asked)
         return tuple(pending)
 
@@ -83,11 +83,11 @@ class Reviewer:
         approvals = trust.load(self.home, project)
         if trust.state(wanted, approvals) == "trusted":
             return True
-        return await self._approves(
+        return await self._ask_once(
             approvals, [wanted], f"{name_of(wanted)} {trust.digest(wanted)}"
         )
 
-    async def _approves(self, approvals: Approvals, items: Sequence[Item], *refusals: str) -> bool:
+    async def _ask_once(self, approvals: Approvals, items: Sequence[Item], *refusals: str) -> bool:
         if self.ask is None or self.declined.issuperset(refusals):
             return False
         is_approved = await ask_approval(self.home, items, approvals, self.ask)
@@ -153,7 +153,7 @@ def name_of(item: Item) -> str:
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
     servers = (entry.item for entry in find_servers(home, cwd).entries)
-    return (*servers, *found_extensions.items(home, cwd), *instruction_items(home, cwd))
+    return (*servers, *found_extensions.items(home, cwd), *find_instruction_items(home, cwd))
 
 
 MAX_NAMED = 5  # a note of one line
@@ -166,7 +166,7 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     approvals = trust.load(home, project)
     instructions = _read_instructions(cwd, approvals)
     warnings = [instructions.warning, approvals.problem]
-    if names := [_instructions_item(source, project).name for source in instructions.waiting]:
+    if names := [_make_item(source, project).name for source in instructions.waiting]:
         warnings.append(
             f"Left out of the instructions: {', '.join(first_of(names, MAX_NAMED))}, written by a "
             "session that had read outside text. `kode extensions approve` shows and approves it."
@@ -174,19 +174,19 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     return replace(instructions, warning=" ".join(filter(None, warnings)))
 
 
-def instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
+def find_instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """The instructions that wait for approval. Never raises."""
     project = paths.project_root(cwd)
     approvals = trust.load(home, project)
     if approvals.marks is None or not approvals.marks.paths:
         return ()
     waiting = _read_instructions(cwd, approvals).waiting
-    return tuple(_instructions_item(source, project) for source in waiting)
+    return tuple(_make_item(source, project) for source in waiting)
 
 
 def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
     def waits(source: Source) -> bool:
-        item = _instructions_item(source, approvals.project)
+        item = _make_item(source, approvals.project)
         return trust.state(item, approvals) != "trusted"
 
     def is_secret(path: str) -> bool:
@@ -196,7 +196,7 @@ def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
     return read_agents_files(cwd, repository, is_secret=is_secret, waits=waits)
 
 
-def _instructions_item(source: Source, project: Path) -> Item:
+def _make_item(source: Source, project: Path) -> Item:
     real = Path(real_path(source.path))
     return Item(
         kind="instructions",

@@ -342,7 +342,7 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
     if name in SYSTEMS:
         policy = pkgutil.resolve_name(SYSTEMS[name].opens)
         return Memory(name, settings, policy(settings))
-    added = installed.additions("memory")
+    added = installed.find_additions("memory")
     if name not in added:
         raise ConfigError(
             f"There is no memory system {name!r}. "

@@ -243,7 +243,7 @@ def _statements_of_agents(
     wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
     readers: dict[str, ForeignReader] = {
         name: installed.load(*added)
-        for name, added in installed.additions("memory_imports").items()
+        for name, added in installed.find_additions("memory_imports").items()
     }
     chosen = [reader for name, reader in readers.items() if agent in ("", name)]
     if path is None:

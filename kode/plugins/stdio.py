@@ -13,7 +13,7 @@ def can_wait(descriptor: int) -> bool:
 
 
 async def take_stdin(max_line_bytes: int) -> asyncio.StreamReader:
-    """A reader of stdin; all other readers find it empty."""
+    """Ends start-up, and returns a reader of stdin; all other readers find it empty."""
     gc.freeze()  # kode starts without garbage collection
     gc.enable()
     pipe = os.fdopen(os.dup(0), "rb", buffering=0)

@@ -153,7 +153,7 @@ def thinking_settings(switch: str, level: Effort | None, *, has_levels: bool = T
             keeps: Object = {"clear_thinking": False} if is_on else {}
             return {"thinking": {"type": kind, **keeps}, **leveled}
         case "kimi" if not has_levels or not is_on:
-            # Else this one does the same.
+            # Without it, this server drops earlier thinking too.
             keeps = {"keep": "all"} if is_on else {}
             return {"thinking": {"type": kind, **keeps}}
         case _ if level is None:

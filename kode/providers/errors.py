@@ -81,7 +81,7 @@ class RefusalRule:
 
     means: str
     """`overflow` (the request is larger than the window), `no_credit`, `bad_key`, `loading`,
-    `no_model`, `no_route`, `retry`, `bound_thinking` (a server does not take back the thinking it
+    `no_model`, `no_route`, `retry`, `bound_thinking` (a server refuses the thinking that it
     sent), or the refused part of a request, a key of `RefusalTable.parts`."""
     patterns: tuple[str, ...]
     statuses: Collection[int | str]
@@ -405,8 +405,8 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
 
 
 def _words(body: Any) -> tuple[str, str]:
-    """The message of an error body in any of the shapes servers use, and beside it its types, codes
-    and what of the request they are about."""
+    """The message of an error body in any of the shapes servers use; and its types, codes and
+    parameters, joined by spaces."""
     if isinstance(body, str):
         if body.lstrip()[:1] != "<":
             return body, ""

@@ -268,7 +268,7 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
 
 
 def _guess(names: tuple[str, ...]) -> ModelInfo | None:
-    """The newest row of the family, without its price; rather one with the same ending or version.
+    """The newest row of the family, without its price, preferably with the same ending or version.
     Of open weights only one that is older than the model: earlier ones may have been smaller."""
     for vendors, name in itertools.product((_CLOSED, _MAKERS), names):
         stem, version, ending = _parts(name)

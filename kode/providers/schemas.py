@@ -168,8 +168,8 @@ class _Fitting:
         return self._in_openapi(fitted) if to_openapi else fitted
 
     def _follow(self, raw: Any, refs: Refs, *, merges: bool) -> tuple[Schema, Refs]:
-        """A schema with what its references mean, and if it `merges` with what `allOf` demands,
-        beside its own keywords; and the references that have led there."""
+        """The schema with its references resolved and, if it `merges`, with the demands of `allOf`
+        merged in; and the references that were followed so far."""
         self.parts += 1
         schema = _of_today(raw if self.parts <= MAX_PARTS else {})
         while "$ref" in schema:

@@ -54,9 +54,9 @@ Seconds = Annotated[float, Field(ge=0)]
 Tokens = Annotated[int, Field(ge=0)]
 
 
-def _without_wire(value: Any) -> Any:
-    """An object without what says how the tests' scripted server, which plays the same files,
-    misbehaves, and without keys that have no value."""
+def _remove_wire(value: Any) -> Any:
+    """The object without `wire`, by which the scripted server of the tests, which plays the same
+    files, misbehaves, and without keys that have no value."""
     if not isinstance(value, dict):
         return value
     return {key: each for key, each in value.items() if key != "wire" and each is not None}
@@ -67,7 +67,7 @@ class ScriptPart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    _drop_wire = model_validator(mode="before")(_without_wire)
+    _drop_wire = model_validator(mode="before")(_remove_wire)
 
 
 class ScriptedCall(ScriptPart):

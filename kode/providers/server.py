@@ -112,10 +112,10 @@ def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
 
 def read_entry(entry: Mapping[str, Any]) -> Facts:
     """What an entry says of its model; a value that makes no sense is left out."""
-    return check_facts((_reader_of_vendor(entry) or _read_other)(entry))
+    return check_facts((_find_reader(entry) or _read_other)(entry))
 
 
-def _reader_of_vendor(entry: Mapping[str, Any]) -> "Callable[[Mapping[str, Any]], Facts] | None":
+def _find_reader(entry: Mapping[str, Any]) -> "Callable[[Mapping[str, Any]], Facts] | None":
     """What reads an entry of Anthropic or OpenRouter, which speak for their models."""
     if entry.get("type") == "model" and "capabilities" in entry:
         return _read_anthropic
@@ -281,7 +281,7 @@ async def _fetch(
     headers: Mapping[str, str] = {},
     body: Mapping[str, Any] | None = None,
 ) -> tuple[int, bytes]:
-    """The status and the body of an answer, cut where it is too long. Asks with the key, and
+    """The status and the body of an answer, truncated if it is too long. Asks with the key, and
     follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
 
@@ -331,14 +331,14 @@ class ModelServer:
         model, path = self.endpoint.model, self.row.models_path.partition("?")[0]
         if "anthropic-version" in self.row.headers:
             entry = await self.ask(f"{path}/{quote(model, safe='')}")
-            if entry is not None and _reader_of_vendor(entry) is not None:
+            if entry is not None and _find_reader(entry) is not None:
                 return read_entry(entry)
         # A model with a price is its vendor's alone, whatever a proxy says of it; only OpenRouter's
         # list, with the vendor in each name, says what the vendor's does.
         if self._is_vendors_own and "/" not in model:
             return {}
         listed = find_entry(await self.ask(path), model) or {}
-        if self._is_vendors_own and _reader_of_vendor(listed) is None:
+        if self._is_vendors_own and _find_reader(listed) is None:
             return {}
         facts = read_entry(listed)
         if listed.get("owned_by") == "llamacpp" and "context_window" in facts:
@@ -457,8 +457,8 @@ def keep_facts(file: Path, key: str, facts: Facts | None, now: datetime) -> None
 
 
 def _read_fresh(file: Path, now: datetime) -> dict[str, Any]:
-    """Key → entry, of the answers that are whole and fresh; {} for a file that cannot be used. None
-    is from the future, as after a clock was set back."""
+    """Key → entry, of the answers that are whole and fresh; {} for a file that cannot be used. An
+    answer with a date in the future, as after a clock was set back, is not fresh."""
     fresh: dict[str, Any] = {}
     with contextlib.suppress(OSError, ValueError, RecursionError):
         models = pick(json.loads(file.read_bytes()[:MAX_BYTES]), "models")

@@ -96,7 +96,7 @@ class Deadline:
 
     def soften(self, seconds: float, mark: int) -> None:
         """The reply may be complete: waits only for its last words, `seconds` from when `mark` (how
-        much there is) last changed; without end for -1, where the reply goes on."""
+        much there is) last changed. A mark of -1 lifts the limit: the reply continues."""
         if mark != self._soft_mark:
             self._soft_mark = mark
             self._soft_end = asyncio.get_running_loop().time() + seconds

@@ -6,7 +6,7 @@ follow one short paragraph in a template's markup. A call is JSON with a tool an
 name in front of an object, an element or a tag with elements in it, or Python's notation; around it
 are special tokens, tags about tools, and fences.
 
-It must name a tool of the request; wrong arguments the model is told of when the call runs. One
+It must name a tool of the request; the model learns of wrong arguments when the call runs. One
 that is followed by words, or quoted from memory, a person or a tool, is shown, not made. A reply
 that begins like a call and cannot be read, and one with a call after words of another kind, gets
 the stop `malformed_call`: the model is asked, and a call at the end of its next reply is made
@@ -349,8 +349,8 @@ def _call_by_key(tool: ToolSpec, value: Any) -> _Call:
 
 
 def _fit(tool: ToolSpec, arguments: Any) -> _Call:
-    """The call, if its arguments are an object, and not the schema that describes the tool. What
-    else is wrong with them the model is told when it runs. Raises: _NoCallError."""
+    """The call, if its arguments are an object, and not the schema that describes the tool. The
+    model learns of other faults in them when it runs. Raises: _NoCallError."""
     is_schema = isinstance(arguments, dict) and "properties" in arguments
     if not isinstance(arguments, dict) or (is_schema and "properties" not in _properties(tool)):
         raise _NoCallError

@@ -106,9 +106,9 @@ def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[
     upper, real = layer.upper / folder, layer.root / folder
     let_in(upper)
     names = set(os.listdir(upper))
-    for name in names | set(os.listdir(real) if hides and _kind_of(real) == "folder" else ()):
+    for name in names | set(os.listdir(real) if hides and _find_kind(real) == "folder" else ()):
         path, version = real / name, upper / name
-        before, after = _kind_of(path), _kind_of(version)
+        before, after = _find_kind(path), _find_kind(version)
         if after == "whiteout" and not before:  # it hid what an earlier command left
             version.unlink()
         if after == "special":
@@ -133,12 +133,12 @@ def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[
 
 def _list_deleted(path: str) -> Iterator[tuple[str, str]]:
     """A folder after everything in it."""
-    for name in os.listdir(path) if _kind_of(path) == "folder" else ():
+    for name in os.listdir(path) if _find_kind(path) == "folder" else ():
         yield from _list_deleted(f"{path}/{name}")
     yield path, "deleted"
 
 
-def _kind_of(path: str | Path) -> Literal["folder", "plain", "whiteout", "special", ""]:
+def _find_kind(path: str | Path) -> Literal["folder", "plain", "whiteout", "special", ""]:
     """What stands at a path: `plain` is a file or a link, "" is nothing. Sockets, pipes and devices
     are never applied."""
     try:
@@ -190,7 +190,7 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
         found = [step for step in steps[name] if step in kinds]
         step = min(found, key=lambda step: order.index(kinds[step]), default="")
         version, is_deleted = layer.version(name), change == "deleted"
-        is_folder = not is_deleted and _kind_of(version) == "folder"
+        is_folder = not is_deleted and _find_kind(version) == "folder"
         yield FileChange(
             path=name,
             change=change,
@@ -210,7 +210,7 @@ def _steps_to(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
     path = Path(name).relative_to(layer.root)
     for above in reversed(path.parents[:-1]):
         yield f"{above}/"
-    is_folder = _kind_of(name if is_deleted else layer.version(name)) == "folder"
+    is_folder = _find_kind(name if is_deleted else layer.version(name)) == "folder"
     yield f"{path}/" if is_folder else str(path)
 
 
@@ -336,7 +336,7 @@ def _drop_replaced(carried: Path, upper: Path) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(upper):
             version, earlier = upper / name, carried / name
-            is_folder = _kind_of(version) == _kind_of(earlier) == "folder"
+            is_folder = _find_kind(version) == _find_kind(earlier) == "folder"
             if is_folder and not _is_opaque(version):
                 _drop_replaced(earlier, version)
             else:
@@ -346,7 +346,7 @@ def _drop_replaced(carried: Path, upper: Path) -> None:
 def _move_carried(carried: Layer, layer: Layer, folders: Iterable[str]) -> bool:
     """Moves what lies in these folders into a layer, where that has nothing and no real file is
     newer. Returns whether there was any."""
-    inside = [folder for folder in folders if _kind_of(carried.version(folder)) == "folder"]
+    inside = [folder for folder in folders if _find_kind(carried.version(folder)) == "folder"]
     for folder in inside:
         with contextlib.suppress(OSError):
             _merge(carried.version(folder), layer.version(folder), real=Path(folder))
@@ -356,8 +356,8 @@ def _move_carried(carried: Layer, layer: Layer, folders: Iterable[str]) -> bool:
 def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
     """Moves a file or folder from one layer to another. With `real`, its place in the real folder,
     nothing is replaced, and nothing hides what is newer there."""
-    before = _kind_of(real) if real is not None else ""
-    if _kind_of(source) == "folder" and "folder" in (_kind_of(target), before):
+    before = _find_kind(real) if real is not None else ""
+    if _find_kind(source) == "folder" and "folder" in (_find_kind(target), before):
         target.mkdir(exist_ok=True)
         for name in os.listdir(source):
             _merge(source / name, target / name, real=real and real / name)
@@ -365,7 +365,7 @@ def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
             source.rmdir()
     elif real is None:
         beneath.remove_tree(target)
-        if _kind_of(source) != "whiteout":
+        if _find_kind(source) != "whiteout":
             os.rename(source, target)
     elif not os.path.lexists(target) and (
         not before or os.lstat(real).st_ctime_ns <= os.lstat(source).st_ctime_ns

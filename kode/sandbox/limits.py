@@ -34,16 +34,16 @@ def launch(
     opens: bool,
     **orders: Any,
 ) -> bytes:
-    """The launcher and its orders, as `BOOT` reads them: whether internet sockets may be made (unix
-    sockets never), whether there is no bubblewrap around it, a socket to send the listening end of
-    the monitor through, and whether that learns of every file that is opened or run. Raises:
-    KeyError for a machine whose system calls are not known."""
+    """The launcher and its orders, as `BOOT` reads them. `internet`: internet sockets may be made
+    (unix sockets never); `alone`: it runs without bubblewrap; `report_to`: the socket for the
+    listening end of the monitor; `opens`: that also learns of every file that is opened or run.
+    Raises: KeyError for a machine whose system calls are not known."""
     machine = os.uname().machine
     # Without a network of its own, no internet socket may be created: with a listener, it answers
     # no to the report; otherwise the filter denies.
     answered = alone and not internet
     orders |= {
-        "landlock": _landlock(landlock_version(), paths, reads=alone),
+        "landlock": _compile_landlock(landlock_version(), paths, reads=alone),
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
         "report": (report_to, compile_watcher(machine, sockets=answered, opens=opens)),
@@ -74,12 +74,12 @@ _READS = _EXECUTE | _READ_FILE | _READ_DIR
 _SCOPES = 3  # abstract unix sockets and signals stay inside
 
 
-def _landlock(
+def _compile_landlock(
     version: int, paths: Iterable[LandlockPath], *, reads: bool
 ) -> tuple[bytes, list[tuple[str, int, bool]]] | None:
-    """What the kernel controls, whether reading is part of that, and the exceptions: path, rights,
-    and whether the path must not be a link. It refuses folder rights for a file. Who may change a
-    folder may not read all files in it."""
+    """What the kernel restricts, reading only with `reads`, and the exceptions: path, rights, and
+    whether the path must not be a link. The kernel refuses folder rights for a file. The right to
+    change a folder does not include reading all files in it."""
     if not version:
         return None
     changes = _WRITE_FILE | _REMOVE_AND_MAKE
@@ -201,7 +201,7 @@ def _judge(
     otherwise: Step = _ALLOW,
 ) -> list[Step]:
     """Denies a call, or does what the verdict says: where there are tests (offset, comparison,
-    operand), if one of them holds. Other calls continue behind it."""
+    operand), if one of them holds. Other calls go to the next instruction."""
     body = [otherwise, verdict] if tests else [verdict]
     for argument, code, value in reversed(tests):
         test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]

@@ -149,9 +149,9 @@ class Sandbox:
         return is_visible(reach, real) and not any(below(place, real) for place in hidden)
 
     def support(self) -> "Support":
-        """The supported sandbox, of kind `none` for none; tries (about 0.1 s) while it is not
-        known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
-        again. Nothing may run outside for that reason."""
+        """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about
+        0.1 s) while that is not known. Raises: SandboxUnknownError where the trial runs out of
+        time; the next call tries again. Nothing may run outside for that reason."""
         with self._lock:
             if self._support is None:
                 from kode.sandbox.trial import find_support

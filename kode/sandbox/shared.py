@@ -45,7 +45,7 @@ def open_store(parents: Iterable[Path]) -> Store | None:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             _remove_abandoned(parent)
-            # Nobody removes what is abandoned before the new folder is locked.
+            # Until the new folder is locked, nobody may take it for an abandoned one.
             with beneath.closing(_lock(parent, fcntl.LOCK_EX)):
                 folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                 folder.mkdir(mode=0o700)

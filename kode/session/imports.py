@@ -85,7 +85,7 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> tuple[str, Tra
 
 def _read(path: Path) -> tuple[str, Transcript]:
     """Whose session it is, and the session. Raises: SessionError, ConfigError, StorageError."""
-    agents = installed.additions("imports")
+    agents = installed.find_additions("imports")
     for agent, (plugin, where) in agents.items():
         with durable.storage_errors(path, "read"):
             transcript = installed.call(plugin, where, path)

@@ -49,7 +49,8 @@ class Step:
     """Of each repository in which a command has checked out another commit or branch: where it was,
     as `main was at 0a1b2c3d4e5f`. Of an undo: what it does not move back."""
     surveys: "list[Survey]" = field(default_factory=list)
-    """Of a command on the host: the working trees before it. This and what follows is not kept."""
+    """Of a command on the host: the working trees before it. The journal has none of the fields
+    from here on."""
     not_saved: set[str] = field(default_factory=set)
     """Existing files that could not be saved, or are too large."""
     problem: str = ""

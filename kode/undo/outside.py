@@ -156,7 +156,7 @@ def _ask_git(tree: Survey, *words: str) -> None:
 
 
 def _walk(tree: Survey) -> bool:
-    """Notes what is in it, but for closed folders; returns whether no limit ended the walk."""
+    """Notes what is in it, except in closed folders; returns whether no limit ended the walk."""
     waiting, ends_at = [str(tree.root)], time.monotonic() + LOOKING_S
     while waiting:
         is_full = not tree.is_git and len(tree.names) > MAX_FILES

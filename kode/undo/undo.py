@@ -45,7 +45,7 @@ class UndoResult:
     history: History
     """What can be undone and redone now."""
     step: Step
-    """Without `of` if there was nothing to do."""
+    """Its `of` is "" if there was nothing to do."""
     is_continued: bool = False
     """Whether it had begun before, and was cut short."""
     left_alone: tuple[tuple[str, str], ...] = ()

@@ -186,7 +186,7 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(guarded, connect
 
     # Those of one server are never sent to another.
     tokens.write_text(tokens.read_text().replace(guarded.url, "http://elsewhere/mcp"))
-    login = mcp_transports.authorization(guarded, tmp_path, None, asyncio.Future())
+    login = mcp_transports.make_authorization(guarded, tmp_path, None, asyncio.Future())
     assert await login.context.storage.get_tokens() is None
     assert list((tmp_path / "mcp").glob("*.damaged-*"))
 

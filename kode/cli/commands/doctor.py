@@ -407,8 +407,8 @@ def examine(cwd: Path) -> Iterator[Finding]:
 
 
 def _find_in_plugins() -> Iterator[Finding]:
-    """The fault of each plug-in that has one, and the findings of the others' own checks. All that
-    a plug-in names is imported."""
+    """Reports each faulty plug-in, and the findings of the checks that the others add. Imports all
+    that a plug-in names."""
     for clash in installed.clashes():
         yield missing(clash, "`kode plugin list` names both", "plug-ins")
     for it in installed.find_plugins():
@@ -424,7 +424,7 @@ def _find_in_plugins() -> Iterator[Finding]:
 
 
 def _fault_in(plugin: Plugin) -> str:
-    """The first thing that a plug-in names and that cannot be imported; "" if all can."""
+    """Why the first thing that a plug-in names cannot be imported; "" if everything can."""
     for where in installed.imported_by(plugin):
         try:
             pkgutil.resolve_name(where)

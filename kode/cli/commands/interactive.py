@@ -228,8 +228,8 @@ def open_prompt(
 
 
 def _make_screen(arguments: argparse.Namespace) -> "Screen":
-    """The screen for these flags. Only the flag and the person's own file can say that it is plain;
-    the file is read as it is: loading the configuration can wait for the prompt."""
+    """The screen for these flags. Only `--plain` and the person's own file can make it plain; that
+    file is read directly, because loading the configuration can wait for the prompt."""
     from kode.cli.screen.screen import open_screen
 
     is_plain = bool(arguments.plain)

@@ -130,13 +130,13 @@ class RunOptions:
 
 def _check_cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """The files of `--record` and `--replay`; `kode continue` has neither flag. Raises: ConfigError
-    for files that cannot be used so."""
+    if they cannot be used."""
     files = (getattr(arguments, name, None) for name in ("record", "replay"))
     record, replay = (None if path is None else Path(path) for path in files)
     if record and (replay or arguments.no_session):
         other = "--replay" if replay else "--no-session"
         raise ConfigError(f"--record cannot be used with {other}. Drop one of the two.")
-    if (record or replay) and CASSETTE not in installed.additions("replays"):
+    if (record or replay) and CASSETTE not in installed.find_additions("replays"):
         raise ConfigError(
             "--record and --replay need a plug-in that is off or missing: one that writes and "
             f"plays the format {CASSETTE}. `kode plugin list` shows those that are installed."
@@ -156,7 +156,7 @@ def _open_cassette(arguments: argparse.Namespace) -> "Iterator[Recorded | None]"
     if replay is None:
         yield None
         return
-    with installed.call(*installed.additions("replays")[CASSETTE], replay) as recorded:
+    with installed.call(*installed.find_additions("replays")[CASSETTE], replay) as recorded:
         yield recorded
 
 
@@ -169,7 +169,7 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
     from kode.session.transcript import Transcript
 
     transcript = Transcript.read(session_path(paths.home(), session_id))
-    exported = installed.call(*installed.additions("exports")[CASSETTE], transcript)
+    exported = installed.call(*installed.find_additions("exports")[CASSETTE], transcript)
     durable.replace(Path(record), exported.data)
     if not arguments.quiet:
         print(f"recorded: {record}, which holds:", file=sys.stderr)

@@ -26,7 +26,7 @@ from kode.session.transcript import Transcript
 
 def export(parser: Parser, argv: Sequence[str]) -> Answered:
     """Runs the command. Raises: ConfigError, SessionError, StorageError."""
-    of_plugins = installed.additions("exports")
+    of_plugins = installed.find_additions("exports")
     parser.add_argument(
         "id", metavar="ID", nargs="?", help="a session id, or any unique prefix (the newest here)"
     )
@@ -135,7 +135,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
 
 
 def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
-    """The arguments, behind an ID, and the session that this names. Raises: ConfigError,
+    """Parses the arguments; also returns the session that their ID names. Raises: ConfigError,
     SessionError."""
     arguments = parser.parse(argv)
     return arguments, index.find(paths.home(), arguments.id)

@@ -103,10 +103,10 @@ class PromptCompleter(Completer):
         elif before.startswith("/") and not re.search(r"\s", before):
             known = {name: command.summary for name, command in self.state.commands.items()}
             known = {**extension_commands(self.state), **known}
-            for name in self._matches(before, known):
+            for name in self._find_matches(before, known):
                 yield Completion(name, start_position=-len(before), display_meta=known[name])
 
-    def _matches(self, typed: str, known: Mapping[str, str]) -> Iterable[str]:
+    def _find_matches(self, typed: str, known: Mapping[str, str]) -> Iterable[str]:
         """Those that begin with what was typed, then those that contain it; else similar ones."""
         if typed == "/":
             return [name for name in self.first if name in known]

@@ -62,7 +62,7 @@ STYLE = Style.from_dict(
     }
 )
 _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")
-"""A variable of a terminal that wraps rows anew when its width changes."""
+"""A variable of a terminal that rewraps rows when its width changes."""
 
 
 class SharedHistory(FileHistory):
@@ -105,7 +105,7 @@ class _Question:
 
 
 class _Application(Application[None]):
-    """Finds its first row again in a terminal that wraps rows anew when its width changes."""
+    """Finds its first row again in a terminal that rewraps rows when its width changes."""
 
     def _on_resize(self) -> None:
         renderer, columns = self.renderer, self.output.get_size().columns
@@ -420,8 +420,8 @@ class Editor:
             self.answer(choice.value)
 
     def escape(self) -> None:
-        """Handles Esc: closes a menu, un-queues a message, stops the turn. Soon after another that
-        stopped it, edits the last message."""
+        """Handles Esc: closes a menu, un-queues a message, stops the turn. A second Esc soon
+        after that edits the last message."""
         now = time.monotonic()
         if self.buffer.complete_state is not None:
             self.buffer.cancel_completion()

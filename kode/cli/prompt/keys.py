@@ -41,7 +41,7 @@ _CODED_BREAK = re.compile(r"\x1b\[(?:1[03];\d|106;5)u")
 
 
 def bindings(editor: Editor) -> KeyBindings:
-    """kode's own key bindings; all other keys edit. Of two that fit, the later counts."""
+    """kode's own key bindings; all other keys edit. If several match, the last one counts."""
     keys, state, buffer = KeyBindings(), editor.state, editor.buffer
     empty = Condition(lambda: not buffer.text)
     completing = Condition(lambda: buffer.complete_state is not None)

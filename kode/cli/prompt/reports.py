@@ -106,16 +106,18 @@ def cost_table(spending: "Mapping[str, Spending]", width: int) -> str:
     for scope, by_model in spending.items():
         is_only = len(by_model) == 1
         if not is_only:
-            rows.append((TITLES[scope], _spent(by_model.total)))
+            rows.append((TITLES[scope], _describe_spent(by_model.total)))
         for model, spent in by_model.items():
             before = f"{TITLES[scope]} · " if is_only else "  "
-            rows.append((clip(f"{before}{one_line(model)}", MAX_NAME_COLUMNS), _spent(spent)))
+            rows.append(
+                (clip(f"{before}{one_line(model)}", MAX_NAME_COLUMNS), _describe_spent(spent))
+            )
     unpriced = [one_line(name) for name, spent in spending["session"].items() if spent.unpriced]
     note = f"\nNo price known for {', '.join(unpriced)}: set `prices`." if unpriced else ""
     return explain(rows, width) + note
 
 
-def _spent(spent: "Spent") -> str:
+def _describe_spent(spent: "Spent") -> str:
     usage = spent.usage
     cached = usage.cached_tokens / max(usage.input_tokens, 1)
     thinking = f" ({count(usage.thinking_tokens)} thinking)" if usage.thinking_tokens else ""

@@ -29,8 +29,8 @@ Show = Callable[[str, str], None]
 
 
 async def run_shell_line(command: str, cwd: Path, show: Show, output_dir: Path) -> tuple[int, str]:
-    """Runs a command to its end, showing its output; returns its exit code and its output, of a
-    long one both ends and where all of it is. If cancelled, kills it with everything it started.
+    """Runs a command to its end, showing its output; returns its exit code and its output (if that
+    is long, both ends and the path of the whole). If cancelled, kills all that it started.
 
     Raises: UserError if no shell can be started.
     """
@@ -86,7 +86,7 @@ async def _stream(process: asyncio.subprocess.Process, capture: Capture, show: S
 
 
 async def run_typed(state: PromptState, command: str) -> None:
-    """Runs what stands behind `!`, shows it, and attaches it to the next message. Raises:
+    """Runs the command after `!`, shows its output, and attaches that to the next message. Raises:
     UserError."""
     if not command:
         raise UserError("! runs a shell command: !ls")

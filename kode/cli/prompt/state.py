@@ -139,7 +139,7 @@ class PromptState:
         self.job.add_done_callback(ended)
 
     def start_beside(self, name: str, work: Work, *arguments: object) -> None:
-        """Starts work beside the job, unless some of this name has not ended: a key that is held
+        """Starts work beside the job, unless work of this name is still running: a key that is held
         down starts it once."""
         if name not in {task.get_name() for task in self.beside}:
             task = asyncio.create_task(self.guard(work, *arguments), name=name)

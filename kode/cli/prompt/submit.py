@@ -198,8 +198,8 @@ def _echo(state: PromptState, text: str) -> None:
 
 
 async def _run(state: PromptState, name: str, argument: str) -> None:
-    """Runs a command, or the one that a beginning of its name is of, or a command, skill or
-    server's prompt of this name; an unknown one is reported with the nearest. Raises: KodeError."""
+    """Runs the command with this name or unique prefix, or the command, skill or server's prompt
+    that an extension adds; suggests the nearest for an unknown one. Raises: KodeError."""
     command = state.commands.get(name)
     if command is None and await _is_extension(state.conversation, name):
         await run_turn(state, f"{name} {argument}".strip())
@@ -266,7 +266,7 @@ async def _ask_about_plan(state: PromptState) -> None:
         plan = await asyncio.to_thread(lambda: state.conversation.plan.text)
         question = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
         keys = state.screen.read_answer("plan: ", menu)
-        answer = await state.screen.first_answer(
+        answer = await state.screen.await_first_answer(
             keys, question, lambda given: "ask" if given.choice == "once" else given.message or "no"
         )
         chosen = (answer or "").strip()

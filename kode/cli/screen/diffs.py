@@ -103,7 +103,7 @@ def painted_diff(
         numbers = 0
     most = MAX_ROWS if max_lines is not None else None
     rows = (row for line in lines for row in _rows(line, screen.width - INDENT, numbers, most))
-    return screen.rendered_lines(Text(" " * INDENT) + row for row in rows)
+    return screen.render_lines(Text(" " * INDENT) + row for row in rows)
 
 
 def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Text]:
@@ -179,7 +179,7 @@ def _colour(lines: list[Line]) -> None:
 
 @lru_cache(maxsize=64)
 def find_lexer(file_name: str) -> Lexer | None:
-    """The lexer of the language that a file's name shows; None for an unknown one."""
+    """The lexer for a file's name; None if its language is unknown."""
     try:
         return get_lexer_for_filename(file_name, stripnl=False)
     except ClassNotFound:
@@ -187,7 +187,7 @@ def find_lexer(file_name: str) -> Lexer | None:
 
 
 def _mark_changes(lines: list[Line]) -> None:
-    """Marks where as many added lines differ from the removed ones before them."""
+    """Marks the differences between removed lines and equally many added lines after them."""
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     for old_run, new_run in pairwise(runs):
         is_pair = (old_run[0].kind, new_run[0].kind) == ("-", "+")

@@ -109,7 +109,7 @@ class BlockSplitter:
         self._lines.append(line)
         finished: list[Block] = []
         if is_first or not line.strip() or line.lstrip()[0] in "#`~":  # else nothing ends here
-            finished = self._cut(self._finished_lines())
+            finished = self._cut(self._count_finished_lines())
         may_be_fence = self._lines and self._lines[0].lstrip()[:3] in ("```", "~~~")
         is_long = sum(map(len, self._lines)) + len(self._lines) > MAX_BLOCK_CHARS
         if is_long or (may_be_fence and len(self._lines) > MAX_FENCE_LINES):
@@ -121,8 +121,8 @@ class BlockSplitter:
         tokens = _BLOCK_PARSER.parse("\n".join([*self._lines, _PROBE]))
         return [token for token in tokens if token.level == 0 and token.map]
 
-    def _finished_lines(self) -> int:
-        """How many lines nothing that follows can change."""
+    def _count_finished_lines(self) -> int:
+        """The number of lines that no further text can change."""
         *before, last = self._parse()
         start = (last.map or [0])[0]
         is_alone = start == len(self._lines)
@@ -271,7 +271,7 @@ def _mark_tasks(tokens: list[Token]) -> None:
 
 
 def _with_addresses(tokens: list[Token]) -> Iterator[Token]:
-    """Links and pictures as their text, and their address behind it, unless the text is it."""
+    """Replaces links and images by their text and, if it differs, their address."""
     address = label = ""
     for token in tokens:
         if token.type == "link_open":

@@ -56,11 +56,11 @@ class Progress:
 
     @property
     def is_thinking(self) -> bool:
-        """Whether the last that came of the model was a thought."""
+        """Whether the latest output of the model was thinking."""
         return self.doing == THINKING
 
     def take(self, event: events.Event, now: float) -> None:
-        """Notes what an event says of what is happening."""
+        """Updates the state from an event."""
         match event:
             case events.TurnStarted():
                 self.since = now
@@ -93,7 +93,7 @@ class Progress:
                 self.clear()
 
     def begin(self, what: str, now: float) -> None:
-        """Notes what is done now."""
+        """Sets the current activity, and when it began."""
         if what != self.doing or what == ASKING:
             self.doing, self.doing_since, self.thought = what, now, ""
 

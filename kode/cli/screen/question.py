@@ -34,7 +34,9 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
             await shown.quiet()
             shown.notify()
             question = Question(tool="form", title=form.server, preview=visible(form.message))
-            answer = await shown.first_answer(_fill(shown, form), question, lambda answer: None)
+            answer = await shown.await_first_answer(
+                _fill(shown, form), question, lambda answer: None
+            )
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")
             return answer
 
@@ -154,7 +156,7 @@ class _Asker:
             in_words = bool(question.dangers) and self._by_habit(kind)
             self.screen.notify()
             keys = self._answer(question, in_words)
-            answer = await self.screen.first_answer(keys, question, lambda answer: answer)
+            answer = await self.screen.await_first_answer(keys, question, lambda answer: answer)
             if answer.choice != "no":
                 self._approved[kind].append(self.clock())
             line = outcome_line(question, answer)

@@ -206,8 +206,8 @@ class Renderer:
             self._splitter.drop()
 
     def _settle_thinking(self) -> None:
-        """Prints what the model has thought, if it has just done so. Of thinking that nothing is
-        shown of, only how long it took."""
+        """Prints the thought that has just ended, if there was one; of hidden thinking, only how
+        long it took."""
         if self.progress.is_thinking:
             self._print_thought(self.progress.thought, self.clock() - self.progress.doing_since)
             self.progress.begin("", self.clock())

@@ -269,7 +269,7 @@ class Screen:
         ]
         return "\n".join(lines).strip("\n")
 
-    def rendered_lines(self, lines: "Iterable[Text]") -> str:
+    def render_lines(self, lines: "Iterable[Text]") -> str:
         """Paints lines of `rich` that have their width already."""
         console = self._rich_console()
         with console.capture() as capture:
@@ -296,7 +296,7 @@ class Screen:
             )
         return self._console
 
-    async def first_answer(
+    async def await_first_answer(
         self, keys: Coroutine[Any, Any, T], question: "Question", typed: "Callable[[Answer], T]"
     ) -> T:
         """What the keys answer, or whoever is asked beside them: the first of the two, and the
@@ -313,8 +313,8 @@ class Screen:
             await asyncio.gather(typing, asking, return_exceptions=True)
 
     def notify(self, terminal: str = "") -> None:
-        """Rings for a person who is elsewhere; with the file of another terminal of theirs, there,
-        as long as it is theirs."""
+        """Rings the bell if the person seems to be away; with the device file of another terminal,
+        rings there if that belongs to the same person."""
         if not terminal:
             if self.notifies and self.editor is not None and self.editor.idle_s() >= AWAY_AFTER_S:
                 self.control(BELL)

@@ -42,7 +42,7 @@ def open_remote(settings: "Notes") -> RemoteLog | None:
     """The server of `memory.notes.url`, if it is set. Raises: ConfigError, PluginError."""
     if settings.url is None:
         return None
-    scheme, added = settings.url.partition(":")[0], installed.additions("remote_logs")
+    scheme, added = settings.url.partition(":")[0], installed.find_additions("remote_logs")
     if scheme not in added:
         raise ConfigError(
             f"memory.notes.url: no plug-in speaks {scheme}. `kode plugin enable team`, or unset it."

@@ -181,9 +181,9 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
         return find_rule(words[2:])  # `python3 -m pip` is pip
     subs = [words[index].text for index in subcommand_at(words)]
     versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
-    about = [row for key in (words[0].text, name, versionless) for row in rows().get(key, ())]
-    about += [row for row in rows()[""] if _is_one_of(name, row[1].partition(" ")[0])]
-    for rule in sorted(rules_in(about), key=lambda rule: -GRAVITY.index(rule.risk)):
+    about = [row for key in (words[0].text, name, versionless) for row in list_rows().get(key, ())]
+    about += [row for row in list_rows()[""] if _is_one_of(name, row[1].partition(" ")[0])]
+    for rule in sorted(make_rules(about), key=lambda rule: -GRAVITY.index(rule.risk)):
         later = rule.words.split()[1:]
         if len(subs) < len(later) or not all(map(_is_one_of, subs, later)):
             continue
@@ -334,8 +334,8 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
             command = None
 
 
-def rules_in(some_rows: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
-    """The rules in some of `rows`."""
+def make_rules(some_rows: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
+    """The rules in some of `list_rows`."""
     for section, words, value in some_rows:
         risk, leaves = _RISKS[section]
         for row in value if isinstance(value, list) else [value]:
@@ -387,9 +387,9 @@ def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
 
 
 @functools.cache
-def rows() -> Mapping[str, list[tuple[str, str, Any]]]:
+def list_rows() -> Mapping[str, list[tuple[str, str, Any]]]:
     """Section, words and value of each row, by the program; globs under "". The first command waits
-    for it, so rules are made of the few that are looked up."""
+    for it, so a rule is only made when its row is looked up."""
     by_name: dict[str, list[tuple[str, str, Any]]] = {"": []}
     for section in _RISKS:
         for words, value in _data()[section].items():

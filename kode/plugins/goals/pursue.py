@@ -138,7 +138,7 @@ class Pursuit:
         protected files it opens: code that ends it early makes it pass on fewer."""
         began, session, goal = time.monotonic(), self.session, self.goal
         timeout_s = min(
-            max(self._measure_limits().get("seconds", math.inf) / 10, 0.1), check.FIRST_S
+            max(self._subtract_spent().get("seconds", math.inf) / 10, 0.1), check.FIRST_S
         )
         ran, opens = await check.run_check(session, goal.verify, "Trying the check", timeout_s)
         if ran.exit_status == 0:
@@ -157,7 +157,7 @@ class Pursuit:
         """Runs the check after a turn. Raises: UserError, StorageError."""
         session, goal, place = self.session, self.goal, self.session.agent.place
         restored = await asyncio.to_thread(guard.put_back, goal.guard, self.opened)
-        timeout_s = max(check.LEAST_S, self._measure_limits().get("seconds", math.inf))
+        timeout_s = max(check.LEAST_S, self._subtract_spent().get("seconds", math.inf))
         ran, opens = await check.run_check(session, goal.verify, "Checking the goal", timeout_s)
         different = await asyncio.to_thread(guard.find_differing, goal.guard, place)
         has_exited = ran.exit_status == 0
@@ -194,7 +194,7 @@ class Pursuit:
     def _notice(self, text: str, value: Any = None) -> None:
         self.opened.notice(text, level="info", value=value)
 
-    def _measure_limits(self) -> dict[Limit, float]:
+    def _subtract_spent(self) -> dict[Limit, float]:
         """What is left of each limit of the goal: those that it began with, or that were given
         since."""
         spent = self.spent
@@ -203,7 +203,7 @@ class Pursuit:
     def _used_up(self, turn: TurnEnded | None = None) -> str:
         """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own,
         which may be ahead of the times in the session."""
-        for name, left in self._measure_limits().items():
+        for name, left in self._subtract_spent().items():
             is_late = name == "seconds" and turn is not None and turn.status == "timeout"
             if is_late or left <= 0:
                 flag, unit = words.LIMITS[name]
@@ -213,7 +213,7 @@ class Pursuit:
 
     def _turn_limits(self) -> dict[str, Any]:
         """What is left of the limits, for the next turn."""
-        left, spend = self._measure_limits(), self.session.agent.spend
+        left, spend = self._subtract_spent(), self.session.agent.spend
         limits: dict[str, Any] = {}
         if "requests" in left:
             limits["max_steps"] = int(left["requests"])

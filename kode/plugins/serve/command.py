@@ -1,8 +1,8 @@
 """`kode mcp serve`: kode to other agents, as an MCP server on standard input and output.
 
-It serves until the client leaves or a signal arrives. stdout carries only
-messages: the SDK points it at stderr for everything else in the process. After a client closes
-stdin, conversations get time to end; after a signal, memory leaves its work for the next start.
+It serves until the client leaves or a signal arrives. stdout carries only messages: the SDK points
+it at stderr for everything else in the process. After a client closes stdin, conversations get time
+to end; after a signal, memory leaves its work for the next start.
 """
 
 import argparse

@@ -7,7 +7,7 @@ import pytest
 from kode import paths
 from kode.extensions import review, trust
 from kode.extensions.found_extensions import in_use
-from kode.extensions.review import instruction_items, read_instructions
+from kode.extensions.review import find_instruction_items, read_instructions
 from kode.session.provenance import Provenance
 from tests.extensions.found_extensions.conftest import World
 
@@ -76,7 +76,7 @@ def test_a_question_shows_what_changed_until_it_is_restored(
 ) -> None:
     for text in (f"be kind\n{ORDER}\nbe brief", f"be kind\n{ORDER}\nbe brief indeed"):
         session.record([str(world.write("AGENTS.md", text))])
-    (item,) = instruction_items(world.home, world.project)
+    (item,) = find_instruction_items(world.home, world.project)
     approvals = trust.load(world.home, world.project)
     shown = review.describe(item, approvals)
     assert trust.state(item, approvals) == "changed"
@@ -86,7 +86,7 @@ def test_a_question_shows_what_changed_until_it_is_restored(
     assert PAGE in shown
     session.record([str(world.write("AGENTS.md", "be kind\nbe brief"))])
     assert "be kind" in used(world)
-    assert instruction_items(world.home, world.project) == ()
+    assert find_instruction_items(world.home, world.project) == ()
 
 
 def test_an_approval_holds_until_withdrawn_or_marked_again(world: World) -> None:
@@ -105,7 +105,7 @@ def test_imports_of_a_waiting_file_wait_with_it(world: World) -> None:
     mark(world, "docs/a.md", "text of a")
     world.write("docs/b.md", "text of b")
     mark(world, "CLAUDE.md", "See @docs/a.md and @docs/b.md too.")
-    names = [item.name for item in instruction_items(world.home, world.project)]
+    names = [item.name for item in find_instruction_items(world.home, world.project)]
     assert names == ["CLAUDE.md", "docs/a.md"]
     assert read_instructions(world.home, world.project).section == ""
     world.approve()

@@ -445,7 +445,7 @@ async def test_a_person_adds_each_kind_of_note(home: Sessions) -> None:
 
 
 def test_a_team_without_its_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installed, "additions", lambda kind: {})
+    monkeypatch.setattr(installed, "find_additions", lambda kind: {})
     settings = MemoryConfig(system="notes", notes=NotesSettings(url="postgresql://db/kode"))
     with pytest.raises(ConfigError, match="kode plugin enable team"):
         make_system(settings)
