@@ -70,7 +70,9 @@ class LifeCommand(CommandStory):
         return f"{self.life.name}: {self.number} {self.life.names[self.number]}"
 
     def prepare(self, place: Place) -> Shown:
-        place.configure({"memory": {"min_turns_for_extraction": 1}})
+        # Without the sandbox, whose trial writes beside the tools, in a mount with the same paths.
+        memory, sandbox = {"min_turns_for_extraction": 1}, {"enabled": False}
+        place.configure({"memory": memory, "sandbox": sandbox})
         shown: Shown = []
         for number, name in enumerate(self.life.names[: self.number]):
             shown.append({"type": "command", "name": name})

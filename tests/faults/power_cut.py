@@ -102,10 +102,8 @@ class Disk:
             case "write" | "writev" | "pwrite64" if isinstance(node, File):
                 self._write(call, node)
             case "lseek":
-                if (
-                    isinstance(node, File)
-                    and self.open.get((call.pid, call.fd), (0, 0))[1] is not None
-                ):
+                _, place = self.open.get((call.pid, call.fd), (None, None))
+                if isinstance(node, File) and place is not None:
                     self.open[call.pid, call.fd] = (node, call.offset)
                 return False
             case "ftruncate" | "truncate" if isinstance(node, File):

@@ -138,7 +138,8 @@ def continue_fleet(fleet: Fleet, place: Place) -> list[str]:
 
 def kill_all_below(pid: int) -> None:
     """As when the machine goes: nobody is there to see another one end."""
-    os.kill(pid, signal.SIGSTOP)
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        os.kill(pid, signal.SIGSTOP)
     for child in processes_below(pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)

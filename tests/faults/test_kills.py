@@ -1,8 +1,7 @@
 """kode is killed at its own calls that change files, and started again: nothing shown is lost, and
 nothing is half done or left behind.
 
-Each kode is a fork of a warm one, so that a kill and the next start take half a second. Here a
-sample of the calls; `make test-all` takes every one.
+Here a sample of the calls; `make test-all` takes every one.
 """
 
 from pathlib import Path
