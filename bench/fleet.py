@@ -31,7 +31,7 @@ from typing import Any
 from unittest.mock import patch
 
 from bench.measure import KODE, report, workplace
-from kode.plugins.fleet import child
+from kode.plugins.fleet import worker
 from kode.plugins.fleet.queue import create, open_queue
 from kode.plugins.fleet.records import Fleet, Record, Task, TaskState
 from kode.plugins.fleet.worker import work
@@ -121,7 +121,7 @@ def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
         rss.append(_rss_mb(os.getpid()))
 
     began, cpu_s = time.monotonic(), time.process_time()
-    with patch.object(child, "command_line", lambda *_, **__: ["/bin/sh", "-c", sleep]):
+    with patch.object(worker, "command_line", lambda *_, **__: ["/bin/sh", "-c", sleep]):
         asyncio.run(work(queue, show, jobs=jobs))
     wall_s = time.monotonic() - began
     ends = [one.finished for one in queue.state.tasks.values()]

@@ -57,6 +57,6 @@ def test_code_inside_harbor_needs_only_the_standard_library() -> None:
 
 
 def test_a_client_is_answered_before_any_sdk_is_imported() -> None:
-    commands = "kode.plugins.acp.command, kode.plugins.serve.command"
+    commands = "kode.plugins.acp.server, kode.plugins.serve.command"
     loaded = imported_by(f"import kode.cli.main, {commands}")
     assert not loaded & {*HEAVY, "acp", "mcp", "mcp_types"}

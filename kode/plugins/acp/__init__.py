@@ -8,7 +8,7 @@ PLUGIN = Plugin(
     summary="kode as an agent in an editor",
     commands={
         "acp": Command(
-            run="kode.plugins.acp.command:main",
+            run="kode.plugins.acp.server:main",
             summary="serve an editor by the Agent Client Protocol",
         )
     },

@@ -28,10 +28,10 @@ from kode.plugin import (
     resolve_provider,
     shorten,
 )
+from kode.plugins.acp.choices import MODE
 from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Live, open_live, translate_faults
-from kode.plugins.acp.options import MODE
 from kode.plugins.acp.prompts import Block
-from kode.plugins.acp.replay import history
+from kode.plugins.acp.updates import history
 
 SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0

@@ -37,9 +37,8 @@ from kode.plugin import (
     open_conversation,
     visible,
 )
-from kode.plugins.acp import options as choices
+from kode.plugins.acp import choices
 from kode.plugins.acp import updates as to_update
-from kode.plugins.acp.commands import command_in, offer_commands
 from kode.plugins.acp.prompts import Block, read_prompt, words_of
 from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
 
@@ -247,7 +246,7 @@ class Live:
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
-        commands = offer_commands(self.conversation)
+        commands = choices.offer_commands(self.conversation)
         if commands != self.commands:
             self.commands = commands
             self.outbox.put(commands)
@@ -280,9 +279,9 @@ class Live:
         conversation, text = self.conversation, prompt.text
         if text.split() == ["/plan", "go"]:
             text = await self._approve_plan("ask")
-        elif command := command_in(text):
+        elif command := choices.command_in(text):
             run, argument = command
-            self.outbox.put(to_update.message(await run(conversation, argument)))
+            self.outbox.put(to_update.make_message(await run(conversation, argument)))
             return schema.PromptResponse(stop_reason="end_turn")
         pictures = [
             await asyncio.to_thread(conversation.keep_picture, name, data)
@@ -298,7 +297,7 @@ class Live:
             ended = await self._turn(await self._approve_plan(mode))
         reason = self._stop_reason(ended)
         if ended.error and reason != "cancelled":
-            self.outbox.put(to_update.message(f"\n\n{ended.error}", str(uuid.uuid4())))
+            self.outbox.put(to_update.make_message(f"\n\n{ended.error}", str(uuid.uuid4())))
         usage = schema.Usage(
             input_tokens=ended.usage.input_tokens,
             output_tokens=ended.usage.output_tokens,

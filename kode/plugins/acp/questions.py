@@ -11,7 +11,7 @@ from acp.interfaces import Client
 from pydantic import AnyUrl
 
 from kode.plugin import Answer, PermissionMode, Question, visible
-from kode.plugins.acp.calls import Content, ShownCall, edits_of, text_content
+from kode.plugins.acp.updates import Content, ShownCall, edits_of, text_content
 
 Options = list[schema.PermissionOption]
 PLAN_OPTIONS = {

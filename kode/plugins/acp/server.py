@@ -1,4 +1,4 @@
-"""The process of `kode acp`: from the first message to the last closed session.
+"""`kode acp`: the command, and its process from the first message to the last closed session.
 
 It ends at the end of input, on SIGTERM, SIGINT or SIGHUP, or when the client no longer reads:
 running turns are stopped and recorded, and sessions closed. Nothing else in the process uses the
@@ -12,12 +12,11 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from acp.agent.connection import AgentSideConnection
-
-from kode.plugins.acp.agent import KodeAgent
-from kode.plugins.stdio import take_stdin
+from kode.plugin import Parser, UserError, add_setting_flags, require_extra
+from kode.plugins.stdio import can_wait, take_stdin
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
@@ -26,8 +25,49 @@ _REFUSAL = {"code": PARSE_ERROR, "message": "Send one JSON object of at most 64 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode acp` with these arguments and returns its exit code. Raises: UserError if standard
+    input or output is a file."""
+    parser = Parser("kode acp", "Serve an editor by the Agent Client Protocol on stdin and stdout.")
+    read_settings = add_setting_flags(parser)
+    parser.add_argument("--no-session", action="store_true", help="do not save sessions")
+    setup = "set up a key in this terminal, then exit"
+    parser.add_argument("--setup", action="store_true", help=setup)
+    arguments = parser.parse(argv)
+    if arguments.setup:
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "kode", "init"])
+    require_extra("acp")
+    if not all(map(can_wait, (0, 1))):
+        raise UserError(
+            "`kode acp` talks with an editor over pipes, and standard input or output is none. "
+            "Let the editor start it: see docs/editors.md."
+        )
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
+    _import_protocol()
+    flags, trusts = read_settings(arguments), arguments.trust_project
+    keeps = not arguments.no_session
+    return asyncio.run(serve(flags=flags, trust_project=trusts, keep_sessions=keeps))
+
+
+def _import_protocol() -> None:
+    """Imports the package `acp` with its 400 models built on first use: a session needs a tenth of
+    them, and building all takes a quarter of a second of processor time."""
+    from pydantic import BaseModel
+
+    BaseModel.model_config["defer_build"] = True
+    try:
+        import acp.schema  # noqa: F401
+    finally:
+        del BaseModel.model_config["defer_build"]
+
+
 async def serve(**settings: Any) -> int:
     """Serves a client until it leaves; returns the exit code. `settings` are a `KodeAgent`'s."""
+    from acp.agent.connection import AgentSideConnection
+
+    from kode.plugins.acp.agent import KodeAgent
+
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_drop_traceback)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="kode acp: %(message)s")

@@ -1,8 +1,10 @@
-"""Converts events to updates of a session. Keeps the state that updates need: the calls, their
-output so far, the current message."""
+"""What a client shows of a session: updates, made of its events and of its record on disk. A tool
+call has a kind, a title and a place, and its edits as old and new text."""
 
+import base64
+import re
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,20 +13,132 @@ from typing import Any
 from acp import schema
 from acp.helpers import (
     SessionUpdate,
+    image_block,
     plan_entry,
+    start_tool_call,
+    text_block,
+    tool_content,
+    tool_diff_content,
     update_agent_message_text,
     update_agent_thought_text,
     update_plan,
     update_tool_call,
+    update_user_message,
 )
+from acp.schema import ImageContentBlock, TextContentBlock
 
 from kode.plugin import (
     Event,
+    Image,
+    Text,
+    Thinking,
     ToolCall,
+    Transcript,
     describe_event,
+    expand_path,
     shorten,
 )
-from kode.plugins.acp.calls import ShownCall, edits_of, show_call, text_content
+
+Edit = schema.FileEditToolCallContent
+Content = schema.ContentToolCallContent | Edit | schema.TerminalToolCallContent
+
+KINDS: Mapping[str, schema.ToolKind] = {
+    "read": "read",
+    "edit": "edit",
+    "run": "execute",
+    "fetch": "fetch",
+    "delegate": "think",
+    "none": "think",
+}
+"""By the tool's effect; anything else is `other`."""
+
+SEARCHES = ("search_files", "list_files")
+CALL_TITLE_CHARS = 200  # two lines of an editor's panel
+MAX_LINE = 2**32 - 1
+"""The protocol's maximum line number."""
+
+_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_NO_LINE_FEED = "\n\\ No newline at end of file"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownCall:
+    """A call whose outcome is not known yet, as the client shows it."""
+
+    name: str
+    subject: str
+    start: schema.ToolCallStart
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """Empty if they are not a JSON object."""
+        arguments: Mapping[str, Any] = self.start.raw_input or {}
+        return arguments
+
+
+def show_call(event: Any, action: Any, cwd: Path) -> ShownCall:
+    """A call of the model: see `Conversation.preview_call`."""
+    name, arguments = event.name, dict(action.arguments) if action is not None else {}
+    effect = action.tool.effect if action is not None else ""
+    kind = "search" if name in SEARCHES else KINDS.get(effect, "other")
+    path = arguments.get("path") if kind in ("read", "edit", "search") else None
+    path = str(cwd / expand_path(path)) if isinstance(path, str) and path else ""
+    line = arguments.get("offset") if kind == "read" else None
+    line = line if isinstance(line, int) and 0 < line <= MAX_LINE else None
+    described = describe_event(event, CALL_TITLE_CHARS)
+    title = event.subject if name == "shell" else described.text if described else ""
+    start = start_tool_call(
+        event.call_id,
+        shorten(title, CALL_TITLE_CHARS) or name,
+        kind=kind,
+        status="pending",
+        content=_proposed_edits(path, arguments) if kind == "edit" and path else None,
+        locations=[schema.ToolCallLocation(path=path, line=line)] if path else None,
+        raw_input=arguments,
+    )
+    return ShownCall(name=name, subject=event.subject, start=start)
+
+
+def text_content(text: str) -> schema.ContentToolCallContent:
+    return tool_content(text_block(text))
+
+
+def edits_of(diff: str, cwd: Path) -> Iterator[tuple[Edit, schema.ToolCallLocation]]:
+    """The changed places of a unified diff whose names are relative to `cwd`, as old and new text
+    with their locations; anything else is skipped. A new file has no old text."""
+    lines = iter(diff.replace(_NO_LINE_FEED, "\0").split("\n"))
+    path = ""
+    for line in lines:
+        if line.startswith("+++ b/"):
+            path = str(cwd / line[len("+++ b/") :].rstrip("\t"))
+        header = _HEADER.match(line)
+        if header is None or not path:
+            continue
+        left = {"-": int(header[2] or 1), "+": int(header[4] or 1)}
+        is_new = header[1] == "0" and not left["-"]
+        texts = {"-": "", "+": ""}
+        while max(left.values()) > 0 and (part := next(lines, "end"))[:1] in ("", *" -+"):
+            text = part[1:-1] if part.endswith("\0") else f"{part[1:]}\n"
+            for sign in part[:1].strip() or "-+":
+                texts[sign] += text
+                left[sign] -= 1
+        location = schema.ToolCallLocation(path=path, line=max(1, int(header[3])))
+        yield tool_diff_content(path, texts["+"], None if is_new else texts["-"]), location
+
+
+def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | None:
+    """The old and new text in an edit's arguments."""
+    if isinstance(arguments.get("content"), str):
+        return [tool_diff_content(path, arguments["content"])]
+    listed = arguments.get("edits")
+    edits = listed if isinstance(listed, list) else [arguments]
+    texts = [(e.get("old_text"), e.get("new_text")) for e in edits if isinstance(e, dict)]
+    return [
+        tool_diff_content(path, new, old)
+        for old, new in texts
+        if isinstance(old, str) and isinstance(new, str)
+    ] or None
+
 
 Update = SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
 
@@ -68,7 +182,7 @@ class Updates:
             case "step_started":
                 self._message_id = str(uuid.uuid4())
             case "text_delta":
-                return [message(event.text, self._message_id)]
+                return [make_message(event.text, self._message_id)]
             case "thinking_delta" if event.text:
                 return [make_thought(event.text, self._message_id)]
             case "replied":
@@ -159,7 +273,7 @@ class Updates:
         return [update_tool_call(call_id, content=[text_content(lines)]) for call_id in running[:1]]
 
 
-def message(text: str, message_id: str | None = None) -> Update:
+def make_message(text: str, message_id: str | None = None) -> Update:
     return update_agent_message_text(text).model_copy(update={"message_id": message_id or None})
 
 
@@ -197,3 +311,61 @@ def plan_update(steps: Iterable[tuple[str, bool]]) -> Update:
     return update_plan(
         plan_entry(text, status="completed" if done else "pending") for text, done in steps
     )
+
+
+_ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
+
+
+def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
+    """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
+    the loaded session."""
+    last_plan: Update | None = None
+    first_words = ""
+    for message, item in transcript.messages:
+        for part in item.parts:
+            match part:
+                case Text(source="" | "steering") if message.role == "user":
+                    first_words = first_words or part.text
+                    yield _of_person(text_block(part.text), message.id)
+                case Text(source="" | "steering"):
+                    yield make_message(part.text, message.id)
+                case Text(source="attachment" | "outside"):
+                    for name in _ATTACHED.findall(part.text)[:1]:
+                        yield _of_person(text_block(f"[attached: {name}]\n"), message.id)
+                case Thinking(text=text) if text:
+                    yield make_thought(text, message.id)
+                case _ if part.type == "call":
+                    call, answer = part.call, part.answer
+                    yield updates.start(call)
+                    shown = updates.calls.pop(call.id)
+                    is_edit = shown.start.kind == "edit" and not answer.is_error
+                    result = text_content(answer.text[:MAX_RESULT_CHARS])
+                    yield update_tool_call(
+                        call.id,
+                        status="failed" if answer.is_error else "completed",
+                        content=None if is_edit else [result],  # an edit shows its old and new text
+                    )
+                    if shown.name == "todo" and not answer.is_error:
+                        last_plan = todo_update(shown)
+                case Image() if message.role == "user":
+                    yield _of_person(_picture(part), message.id)
+    plans = (item for item in transcript.items if item.entry.type == "plan" and not item.is_rewound)
+    if last_plan is None and any(plans):
+        last_plan = plan_update(updates.plan_steps())
+    if last_plan is not None:
+        yield last_plan
+    if first_words:
+        updates.titled = True
+        yield info_update(transcript.entries[-1].at, first_words)
+
+
+def _of_person(content: TextContentBlock | ImageContentBlock, message_id: str) -> Update:
+    return update_user_message(content).model_copy(update={"message_id": message_id or None})
+
+
+def _picture(image: Image) -> TextContentBlock | ImageContentBlock:
+    try:
+        data = Path(image.kept_in).read_bytes()
+    except OSError:
+        return text_block(f"[image: {image.name}]\n")
+    return image_block(base64.b64encode(data).decode(), image.media_type)

@@ -1,11 +1,9 @@
 """Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
-tree         files in memory, read without following links
-manifest     a tree → its parts, and what kode does not use of it
+contents     files in memory, and their parts; what kode does not use of them
 sources      a folder, a git address or an entry of a marketplace → a tree of files
 copies       the approved copies in `$KODE_HOME/bundles`
-show         what a person is shown before the yes
-command      the command lines
+command      the command lines, and what a person is shown before the yes
 """
 
 from kode.plugin import Command, Plugin

@@ -19,9 +19,8 @@ from kode.plugin import (
     replace_file,
     storage_errors,
 )
-from kode.plugins.bundles.manifest import Parts
+from kode.plugins.bundles.contents import Parts, Tree, read_tree
 from kode.plugins.bundles.sources import Source
-from kode.plugins.bundles.tree import Tree, read_tree
 
 RECORD = "bundle.json"
 HASH_CHARS = 16

@@ -16,9 +16,17 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from kode.plugin import ConfigError, GitError, expand_path, redact_secrets, run_git, visible
-from kode.plugins.bundles import manifest
-from kode.plugins.bundles.manifest import MANIFEST, Parts, read_document
-from kode.plugins.bundles.tree import Tree, read_tree, steps_of
+from kode.plugins.bundles.contents import (
+    MANIFEST,
+    NAME,
+    Parts,
+    Tree,
+    is_bundle,
+    parts_of,
+    read_document,
+    read_tree,
+    steps_of,
+)
 
 FETCH_TIMEOUT_S = 300.0  # a repository of some hundred MB on a slow line
 PROTOCOLS = "https:http:ssh:git:file"
@@ -94,14 +102,14 @@ def fetch(source: Source, entry: Mapping[str, Any] = MappingProxyType({})) -> Fe
             place = entry["source"]
         if isinstance(place, str):
             tree = read_tree(root, place)
-            if not entry and not manifest.is_bundle(tree):
+            if not entry and not is_bundle(tree):
                 listed = ", ".join(f"{name}@{source}" for name in _read_list(root, source))
                 raise ConfigError(
                     f"{source} is no bundle: no {MANIFEST}, no skills, commands, agents or hooks."
                     + (f" It lists bundles that you can add: {listed}." if listed else "")
                 )
             name = Path(urlsplit(source.where).path).name.removesuffix(".git")
-            return Fetched(tree, manifest.parts_of(tree, entry, name), commit)
+            return Fetched(tree, parts_of(tree, entry, name), commit)
     return fetch(_source_of_entry(entry), entry)
 
 
@@ -117,7 +125,7 @@ def _read_list(root: Path, source: Source) -> dict[str, Mapping[str, Any]]:
     top = str(about.get("pluginRoot", "")) if isinstance(about, dict) else ""
     usable: dict[str, Mapping[str, Any]] = {}
     for entry in entries:
-        if isinstance(entry, dict) and manifest.NAME.fullmatch(str(entry.get("name"))):
+        if isinstance(entry, dict) and NAME.fullmatch(str(entry.get("name"))):
             place = entry.get("source")
             if isinstance(place, str):
                 steps = [*steps_of(source.path), *steps_of(top)]

@@ -1,16 +1,12 @@
 """`kode fleet`: runs many tasks from a durable queue, and collects their changes.
 
-command     the command line
+command     the command line; the status and results of a queue
 tasks       reads tasks from a file
-records     what a queue has on disk: settings, tasks, and a line per event
-state       the status of every task, a pure function of those lines
+records     what a queue has on disk, and the status of every task that follows from it
 queue       the queue's folder: leases tasks and records results, under a lock
-worker      leases a task, creates its worktree, runs and checks it, records the result
-trees       a worktree per task, and the task's changes as a patch
-child       a task's `kode run` process, and its progress as read from its session
+worker      leases a task, makes its worktree, runs and checks it, records the result
+trees       a worktree per task; its changes as a patch, a branch or a commit
 ray         workers on the nodes of a Ray cluster
-collect     turns patches into branches or commits
-report      the status and results of a queue
 """
 
 from kode.plugin import Command, Plugin

@@ -1,4 +1,5 @@
-"""Parses the command line of `kode fleet`, runs queues and prints their results."""
+"""`kode fleet`: its command line, and a queue as people and programs read it: a summary and a row
+per task, as lines or JSON."""
 
 import argparse
 import asyncio
@@ -6,6 +7,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +20,157 @@ from kode.plugin import (
     UserError,
     cancelled_by_signals,
     kode_home,
+    money,
     plural,
     print_either,
     require_extra,
+    shorten,
     working_directory,
 )
+from kode.plugins.fleet.queue import LOG, Queue, create, new_id, open_queue
+from kode.plugins.fleet.records import PATCH, Figures, Fleet, Record, TaskState
+from kode.plugins.fleet.trees import choose, collect, patches
+from kode.plugins.worktrees import has_changes
 
 if TYPE_CHECKING:
-    from kode.plugins.fleet.queue import Queue
+    from kode.plugins.fleet.worker import Show
+
+Values = dict[str, Any]
+"""As JSON; docs/fleet.md explains those of a task."""
+
+TITLES = ("task", "session", "status", "verify", "files", "cost", "time", "starts", "host")
+
+
+def row_of(queue: Queue, state: TaskState) -> Values:
+    """One task."""
+    task, end, started = state.task, state.finished, state.started
+    holder = state.lease or started
+    reason = (end.error or end.verify_output) if end else state.reason
+    tree = end.tree if end else started.tree if started else ""
+    files = end.files if end else ()
+    return {
+        "task": task.id,
+        "session": state.session or None,
+        "status": _status_of(queue, state),
+        "patch": str(queue.task_folder(task.id) / PATCH) if files else None,
+        "files": files,
+        "verify": end.verify if end else "",
+        "seconds": end.seconds if end else 0.0,
+        **asdict(end.figures if end else Figures()),
+        "host": holder.host if holder else None,
+        "starts": len(state.starts),
+        "unknown": [call for start in state.starts for call in start.unknown],
+        "error": reason or None,
+        "tree": tree or None,
+        "text": task.task,
+    }
+
+
+def _status_of(queue: Queue, state: TaskState) -> str:
+    """How a task ended; else `waiting`, `leased`, `running`, `interrupted` or `cancelled`."""
+    if state.finished is not None:
+        return state.finished.status
+    if not queue.is_free(state):
+        return "running" if state.has_open_start else "leased"
+    if queue.state.cancelled:
+        return "cancelled"
+    return "interrupted" if state.starts else "waiting"
+
+
+def rows_of(queue: Queue) -> list[Values]:
+    """Every task, in the order of the task file."""
+    return [row_of(queue, state) for state in queue.state.tasks.values()]
+
+
+def summary_of(queue: Queue) -> Values:
+    """The whole queue, as the last line of `kode fleet run` has it."""
+    states = list(queue.state.tasks.values())
+    ends = [state.finished for state in states if state.finished is not None]
+    good = sum(end.is_good for end in ends)
+    running = sum(_status_of(queue, state) in ("leased", "running") for state in states)
+    is_unpriced = any(end.figures.cost_usd is None and end.figures.tokens for end in ends)
+    return {
+        "id": queue.fleet.id,
+        "folder": str(queue.folder),
+        "created_at": queue.fleet.created_at,
+        "tasks": len(states),
+        "waiting": len(states) - len(ends) - running,
+        "running": running,
+        "good": good,
+        "bad": len(ends) - good,
+        "cost_usd": None if is_unpriced else sum(end.figures.cost_usd or 0.0 for end in ends),
+        "tokens": sum(end.figures.tokens for end in ends),
+        "stopped": queue.explain_stop(),
+        "damaged": queue.log.damaged + queue.log.duplicates,
+        "lost_bytes": queue.log.lost_bytes,
+    }
+
+
+def json_printer(queue: Queue) -> "Show":
+    """Prints a line of JSON whenever a task is started, released or finished."""
+
+    def show(state: TaskState, record: Record) -> None:
+        print_either({"type": record.type, **row_of(queue, state)}, as_json=True)
+
+    return show
+
+
+def line_printer(queue: Queue) -> "Show":
+    """Prints a line whenever a task is released or finished."""
+
+    def show(state: TaskState, record: Record) -> None:
+        if record.type == "started":
+            return
+        states = queue.state.tasks.values()
+        ended = str(sum(other.finished is not None for other in states))
+        row, total = row_of(queue, state), str(len(states))
+        text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
+        id, _, *cells, _ = cells_of(row)
+        cells = [f"{ended:>{len(total)}}/{total}", id, *cells, shorten(text, 80)]
+        print_either(lines=["  ".join(filter(None, cells))])
+
+    return show
+
+
+def cells_of(row: Values) -> tuple[str, ...]:
+    """What stands under `TITLES`."""
+    files = row["files"]
+    return (
+        row["task"],
+        row["session"] or "",
+        row["status"],
+        {"passed": "verified", "failed": "check failed", "": ""}[row["verify"]],
+        plural(len(files), "file") if files else "",
+        money(row["cost_usd"]),
+        f"{row['seconds']:.1f} s" if row["seconds"] else "",
+        f"{row['starts']} starts" if row["starts"] > 1 else "",
+        shorten(row["host"] or "", 1000),
+    )
+
+
+def conclusion(queue: Queue) -> str:
+    """The state of a fleet, and what to do next."""
+    summary, id, log = summary_of(queue), queue.fleet.id, queue.folder / LOG
+    parts = [f"{summary['good']} of {summary['tasks']} tasks succeeded"]
+    states = {"failed": "bad", "running": "running", "waiting": "waiting"}
+    parts += [f"{summary[key]} {word}" for word, key in states.items() if summary[key]]
+    cost = money(summary["cost_usd"]) or "Cost unknown"
+    text = f"{', '.join(parts)}. {cost}, {summary['tokens']:,} tokens."
+    if summary["stopped"]:
+        text += f" {summary['stopped']}"
+    if summary["damaged"]:
+        text += f" {summary['damaged']} lines of {log} are damaged and were left out."
+    if summary["lost_bytes"]:
+        text += (
+            f" {summary['lost_bytes']} bytes of {log} are lost: tasks whose end was in them count "
+            "as interrupted."
+        )
+    if (summary["waiting"] or summary["running"]) and not queue.state.cancelled:
+        return f"{text} Continue with: kode fleet resume {id}"
+    if choose(queue, (), include_failed=True):
+        text += f" The changes: kode fleet collect {id}"
+    return text
+
 
 COMMANDS = {
     "run": "start a fleet: one task per line",
@@ -62,8 +207,6 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     add("--cwd", metavar="DIR", help="the folder of tasks that name none")
     end = list(argv).index("--") if "--" in argv else len(argv)
     arguments = _parse_running(parser, argv[:end])
-    from kode.plugins.fleet.queue import create, new_id
-    from kode.plugins.fleet.records import Fleet
     from kode.plugins.fleet.tasks import parse_rows, tasks_from
 
     rows = parse_rows(*_text_of(arguments.tasks))
@@ -99,8 +242,6 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per task")
     arguments = parser.parse(argv)
-    from kode.plugins.fleet.report import TITLES, cells_of, conclusion, rows_of
-
     queue = _open(arguments)
     rows = rows_of(queue)
     if arguments.json:
@@ -114,8 +255,6 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
 def _cancel(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     arguments = parser.parse(argv)
-    from kode.plugins.fleet.report import conclusion
-
     queue = _open(arguments)
     for started in queue.cancel():
         asyncio.run(ProcessTree(started.mark).end())
@@ -127,8 +266,6 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _collect(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.plugins.fleet.collect import choose, collect, patches
-
     _add_queue(parser)
     add = parser.add_argument
     add("names", nargs="*", metavar="TASK", help="only these; default: all that succeeded")
@@ -159,12 +296,8 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     return 0 if all(result.ref for result in results) else 1
 
 
-def _drive(queue: "Queue", arguments: argparse.Namespace) -> int:
+def _drive(queue: Queue, arguments: argparse.Namespace) -> int:
     """Runs the queue with its executor, prints progress and summary, and returns the exit code."""
-    from dataclasses import replace
-
-    from kode.plugins.fleet.report import conclusion, json_printer, line_printer, summary_of
-
     queue.fleet = replace(queue.fleet, jobs=arguments.jobs or queue.fleet.jobs)
     as_json = arguments.json or not sys.stdout.isatty()
     if not as_json:
@@ -215,8 +348,6 @@ def _text_of(name: str) -> tuple[str, str]:
 
 
 def _warn_of_changes(sources: set[str]) -> None:
-    from kode.plugins.worktrees import has_changes
-
     for source in sorted(sources):
         with contextlib.suppress(GitError):
             if Path(source).is_dir() and has_changes(Path(source)):
@@ -241,7 +372,5 @@ def _parse_running(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _open(arguments: argparse.Namespace) -> "Queue":
-    from kode.plugins.fleet.queue import open_queue
-
+def _open(arguments: argparse.Namespace) -> Queue:
     return open_queue(kode_home(), arguments.queue)

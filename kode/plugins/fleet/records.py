@@ -18,11 +18,12 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
-
-from pydantic import Field, TypeAdapter
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from kode.plugin import PermissionMode
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 VERSION = 3  # counts the changes of both formats
 
@@ -237,7 +238,9 @@ def state_of(tasks: Iterable[Task], records: Iterable[Record] = ()) -> State:
 
 
 @functools.cache
-def _codec() -> tuple[TypeAdapter[Record], TypeAdapter[Fleet]]:
+def _codec() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
+    from pydantic import Field, TypeAdapter  # not for `--help`
+
     return TypeAdapter(Annotated[Record, Field(discriminator="type")]), TypeAdapter(Fleet)
 
 

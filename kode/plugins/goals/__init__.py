@@ -1,11 +1,10 @@
 """Goals: work that continues, turn after turn, until a command that kode runs itself succeeds.
 
 command    `/goal`, and the flags of `kode run`
-forms      a goal and its attempts, in the session's records and for programs
+forms      a goal and its attempts: in the session's records, for programs, and in words
 guard      the files that may not change while it is pursued
 check      runs the check, and says which attempts are alike
 pursue     the turns: work, check, what the model is told, when it ends
-words      what the model and the person read
 """
 
 from kode.plugin import Command, Plugin
@@ -22,5 +21,5 @@ PLUGIN = Plugin(
     flags="kode.plugins.goals.command:add_flags",
     task="kode.plugins.goals.command:task",
     around_turn="kode.plugins.goals.pursue:around_turn",
-    sections="kode.plugins.goals.words:sections",
+    sections="kode.plugins.goals.forms:sections",
 )

@@ -23,7 +23,7 @@ from kode.plugin import (
     session_file,
     shorten,
 )
-from kode.plugins.goals.forms import Attempt, CheckRun, FileCount
+from kode.plugins.goals.forms import ALIKE, Attempt, CheckRun, FileCount
 from kode.plugins.goals.guard import state_of
 
 CHECK_S = 900.0
@@ -35,8 +35,6 @@ OUTPUT_CHARS = 6_000
 """Of a check's output, its end: where most programs say what failed."""
 MAX_COMPARED_LINES = 20_000
 
-ALIKE = 3
-"""So many failures in a row of which the later ones brought nothing new end a goal."""
 ALIKE_WHATEVER = 8
 """So many equal failures in a row end it whatever was changed."""
 

@@ -17,7 +17,7 @@ from kode.plugin import (
     kode_home,
     session_file,
 )
-from kode.plugins.goals import words
+from kode.plugins.goals import forms
 from kode.plugins.goals.forms import Limit, current, goals_of, records_of
 
 NAME = "/goal"
@@ -85,14 +85,14 @@ async def goal(opened: PluginSession, argument: str) -> str | Prompt:
     if not goals and not word:
         return "No goal. /goal TEXT --verify CMD begins one."
     if not word:
-        return words.summary(goals[-1])
+        return forms.summary(goals[-1])
     if word in ("stop", "resume") and not is_pursued:
         raise UserError("No goal is pursued. /goal TEXT --verify CMD begins one.")
     if word == "stop":
         _end(opened, "stopped by the person")
         return "The goal is no longer pursued. What was done stays; /undo takes back a turn."
     if word == "resume":
-        return Prompt(text=words.RESUME)
+        return Prompt(text=forms.RESUME)
     request = read_request(word)
     if is_pursued:
         _end(opened, "another goal took its place")
@@ -112,7 +112,7 @@ async def begin(opened: PluginSession, request: GoalRequest) -> Prompt:
             "before_usd": opened.session.spent.cost_usd,
         }
     )
-    goal_text = words.goal_text(goals_of(opened.records())[-1])
+    goal_text = forms.goal_text(goals_of(opened.records())[-1])
     own_words = _paragraphs(request.text, request.task)
     return Prompt(text=_paragraphs(request.task, goal_text), typed=own_words)
 

@@ -14,7 +14,7 @@ from kode.plugin import (
     plural,
     shorten,
 )
-from kode.plugins.goals import check, forms, guard, words
+from kode.plugins.goals import check, forms, guard
 from kode.plugins.goals.command import limits_of
 from kode.plugins.goals.forms import Attempt, Goal, Limit, Spent, Status
 from kode.plugins.goals.guard import Guard
@@ -75,9 +75,9 @@ class Pursuit:
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
-            self._notice(words.UNFINISHED)
+            self._notice(forms.UNFINISHED)
             ended = self.total or TurnEnded(status="incomplete")
-            error = f"Interrupted. {words.UNFINISHED}"
+            error = f"Interrupted. {forms.UNFINISHED}"
             return replace(ended, status="interrupted", error=error, goal=self.report())
 
     async def _run_attempts(self, text: str, run: Run) -> TurnEnded:
@@ -85,7 +85,7 @@ class Pursuit:
         if self.goal.reads is None and not self.goal.attempts:
             await self._try_check()
         turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
-        if text == words.RESUME:
+        if text == forms.RESUME:
             last = forms.history_of(self.goal, self.opened.session)[1]
             if last is not None:
                 files = last.files_changed
@@ -94,7 +94,7 @@ class Pursuit:
             if turn is not None:
                 text = ""  # its check has not run
             elif failed is None:
-                text = words.goal_text(self.goal)
+                text = forms.goal_text(self.goal)
             elif failed.passed:
                 return self._finish("reached", "")
             else:
@@ -113,25 +113,25 @@ class Pursuit:
             is_answered = 0 < turn.steps == self.spent.requests - before
             has_failed = not turn.is_finished and turn.steps < self.opened.config.max_steps
             if turn.status == "interrupted" or (has_failed and not over and not is_answered):
-                self._notice(words.UNFINISHED)
+                self._notice(forms.UNFINISHED)
                 return replace(self.total, goal=self.report())
             if turn.status == "error" and turn.error and not over:
                 self.opened.notice(turn.error, level="warning")
             attempt = await self._check_attempt(turn, began)
             value = asdict(attempt)
             self.opened.record(value)
-            self._notice(words.attempt_line(attempt), value)
+            self._notice(forms.attempt_line(attempt), value)
             attempts = self.goal.attempts
             if attempt.passed:
                 return self._finish("reached", "")
             if check.is_stalled(attempts):
-                return self._finish("stalled", words.STALLED)
+                return self._finish("stalled", forms.STALLED)
             if over:
                 return self._finish("out_of_budget", over)
             if len(attempts) >= MAX_ATTEMPTS:
                 return self._finish("not_reached", f"{MAX_ATTEMPTS} attempts failed")
             self._tell(attempt)
-            turn, text = None, words.FAILED
+            turn, text = None, forms.FAILED
 
     async def _try_check(self) -> None:
         """Runs the check on the files as they are, to protect what it runs, and to record which
@@ -142,8 +142,8 @@ class Pursuit:
         )
         ran, opens = await check.run_check(session, goal.verify, "Trying the check", timeout_s)
         if ran.exit_status == 0:
-            self.opened.notice(words.PASSES_BEFORE)
-            session.note(words.PASSES_BEFORE)
+            self.opened.notice(forms.PASSES_BEFORE)
+            session.note(forms.PASSES_BEFORE)
         protected = await asyncio.to_thread(
             guard.make_guard, goal.verify, goal.protect, opens, session.agent.place
         )
@@ -185,7 +185,7 @@ class Pursuit:
         """Has the next message tell the model of a failed check: as outside text where a marked
         session left something in the project that the check may repeat."""
         session, output = self.session, attempt.output or "(none)"
-        session.note(words.output_note(self.goal, attempt))
+        session.note(forms.output_note(self.goal, attempt))
         if source := session.agent.marks.find_source(None):
             session.note_outside(output, f"the goal's check, after {source}")
         else:
@@ -206,7 +206,7 @@ class Pursuit:
         for name, left in self._subtract_spent().items():
             is_late = name == "seconds" and turn is not None and turn.status == "timeout"
             if is_late or left <= 0:
-                flag, unit = words.LIMITS[name]
+                flag, unit = forms.LIMITS[name]
                 amount = unit.format(f"{self.limits[name]:g}")
                 return f"its limit of {amount} is used up: start it again with a higher {flag}"
         return ""

@@ -1,10 +1,7 @@
 """Sessions and memory of other agents, for `kode session import` and `kode memory import`.
 
-claude_code    a file of Claude Code → a transcript
-codex          a file of Codex → a transcript
-lines          what both need: lines, calls with their results, messages
-memory         what other agents remember, and where
-markdown       a Markdown text → its entries
+sessions    a file of Claude Code or Codex → a transcript
+memory      what other agents remember, and where; a Markdown text → its entries
 """
 
 from kode.plugin import Plugin
@@ -13,8 +10,8 @@ PLUGIN = Plugin(
     name="imports",
     summary="sessions and memory of other agents",
     imports={
-        "Claude Code": "kode.plugins.imports.claude_code:read",
-        "Codex": "kode.plugins.imports.codex:read",
+        "Claude Code": "kode.plugins.imports.sessions:read_claude_code",
+        "Codex": "kode.plugins.imports.sessions:read_codex",
     },
     memory_imports={
         "claude": "kode.plugins.imports.memory:CLAUDE",

@@ -1,8 +1,7 @@
 """kode for other agents: an MCP server, `kode mcp serve`.
 
     command    the command: on stdin and stdout, until the client leaves
-    bounds     limits for clients: folders, mode, nesting, cost
-    sessions   conversations driven by clients, and sessions on disk that they may resume
+    sessions   conversations driven by clients within limits, and sessions that they may resume
     server     the tools, with questions as forms for the client's person
     memory     the tools of `--memory-only`
 

@@ -46,8 +46,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
     cwd, *named = (working_directory(argparse.Namespace(cwd=r)) for r in (None, *arguments.root))
     roots = roots_of(named, cwd)
-    from kode.plugins.serve.bounds import Bounds
-    from kode.plugins.serve.sessions import ServedSessions
+    from kode.plugins.serve.sessions import Bounds, ServedSessions
 
     bounds = Bounds(
         roots=roots, full=arguments.allow_full, depth=int(os.environ.get("KODE_DEPTH", "0"))

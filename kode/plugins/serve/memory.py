@@ -22,8 +22,8 @@ from kode.plugin import (
     load_config,
     open_memory,
 )
-from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import READS, as_tool
+from kode.plugins.serve.sessions import Bounds
 
 INSTRUCTIONS = """\
 What the person's coding agent kode remembers: facts about them and their projects, and past \

@@ -35,8 +35,7 @@ from kode.plugin import (
     kode_version,
 )
 from kode.plugins.serve import INSTRUCTIONS, NAME
-from kode.plugins.serve.bounds import Wish
-from kode.plugins.serve.sessions import OpenQuestion, ServedSession, ServedSessions
+from kode.plugins.serve.sessions import OpenQuestion, ServedSession, ServedSessions, Wish
 
 MAX_WAIT_S = 50.0
 """Many clients give up on a call after a minute."""

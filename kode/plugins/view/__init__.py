@@ -2,11 +2,8 @@
 
     command   the command: a socket, the one-time link, the server
     access    access control: token, cookie, Host, Origin; what a page may do
-    pages     an address → values → a template
+    pages     an address → values → a template, which escapes any text of a session or a file
     session   one session, or one subagent
-    turns     its turns, with what was undone, and its calls with their diffs
-    costs     what all sessions of a period cost
-    render    templates; escapes any text of a session or a file
 
 Pages are built from disk at each request. They store nothing and change only what a person
 approves; there is no script.

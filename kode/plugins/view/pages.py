@@ -1,13 +1,24 @@
-"""The pages by address. Each is built from disk on request."""
+"""The pages by address, each built from disk on request with a template.
 
+Every value in a template goes through `show_value` and is then escaped: texts of a session, a file
+or the web can hold markup, scripts, control characters and marks that reverse a line, all of which
+are displayed as text.
+"""
+
+import functools
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,22 +27,25 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kode.plugin import (
+    AnyEntry,
     KodeError,
     MemoryRefused,
     SessionError,
+    Spending,
     Transcript,
     describe_fault,
     find_session,
     list_sessions,
+    money,
     open_memory,
     path_hash,
+    plural,
     project_root,
     search_sessions,
     session_file,
+    subagent_records,
 )
-from kode.plugins.view import render
 from kode.plugins.view.access import Guard, Keys, has_form_token
-from kode.plugins.view.costs import costs_of
 from kode.plugins.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, MATCHES = 50, 40, 20
@@ -179,7 +193,7 @@ class _Pages:
         return self._page("message.html", status, **values)
 
     def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
-        return HTMLResponse(render.page(template, views=VIEWS, **values), status)
+        return HTMLResponse(page(template, views=VIEWS, **values), status)
 
 
 def _number(request: Request) -> int:
@@ -199,4 +213,103 @@ def _part(request: Request, *, has_more: bool) -> Mapping[str, object]:
 
 
 def _style(request: Request) -> Response:
-    return Response(render.stylesheet(), media_type="text/css")
+    return Response(stylesheet(), media_type="text/css")
+
+
+PERIODS = (7, 30, 90, 365)
+"""Periods, in days."""
+
+
+def costs_of(home: Path, period: str) -> dict[str, object]:
+    """The values of the page: days with requests come newest first, projects and models by cost.
+    Raises: StorageError."""
+    days = next((days for days in PERIODS if str(days) == period), 30)
+    now = datetime.now().astimezone()
+    first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    by_day: dict[str, list[AnyEntry]] = {}
+    by_project: dict[str, list[AnyEntry]] = {}
+    for _, folder, entry in Spending.requests_by_folder(home, first):
+        day = f"{datetime.fromisoformat(entry.at).astimezone():%Y-%m-%d}"
+        by_day.setdefault(day, []).append(entry)
+        by_project.setdefault(folder or "unknown", []).append(entry)
+    models = Spending.of(entry for entries in by_day.values() for entry in entries)
+    totals = [(name, Spending.of(by_project[name]).total) for name in sorted(by_project)]
+    values = {
+        "days": [(day, Spending.of(by_day[day]).total) for day in sorted(by_day)[::-1]],
+        "projects": sorted(totals, key=lambda row: -row[1].cost_usd),
+        "models": [*models.items()],
+        "total": models.total,
+    }
+    return {"costs": values, "period": days, "periods": PERIODS}
+
+
+OWN = "kode.plugins.view"
+
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Controls, marks that reorder text, and zero-width characters: what hides in a text."""
+
+
+def show_value(value: Any) -> Any:
+    """A value as a template displays it, before it is escaped."""
+    if isinstance(value, Markup):
+        return value
+    text = str(value).replace("\r\n", "\n")
+    return (
+        _UNSEEN.sub(lambda unseen: f"⟨U+{ord(unseen[0]):04X}⟩", text)
+        .encode("utf-8", "replace")
+        .decode()
+    )
+
+
+def page(template: str, /, **values: Any) -> str:
+    """A page with links to others of the server, and to its stylesheet."""
+    return _environment().get_template(template).render(**values)
+
+
+def stylesheet() -> str:
+    return resources.files(OWN).joinpath("style.css").read_text("utf-8")
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(OWN),
+        autoescape=True,
+        finalize=show_value,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals |= {"agents_in": subagent_records}
+    environment.filters |= {
+        "when": when,
+        "dollars": lambda amount: money(amount) or "unknown",
+        "number": "{:,.0f}".format,
+        "plural": plural,
+        "seconds": seconds,
+        "folder": folder,
+    }
+    return environment
+
+
+def folder(path: Path | str) -> str:
+    """A path, with `~` for the person's home folder."""
+    home = os.environ.get("HOME", "").rstrip("/")
+    is_inside = bool(home) and f"{path}/".startswith(f"{home}/")
+    return f"~{str(path).removeprefix(home)}" if is_inside else str(path)
+
+
+def when(at: str) -> str:
+    """A time in local time, to the minute."""
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return at or "unknown"
+
+
+def seconds(duration_ms: int) -> str:
+    whole = duration_ms / 1000
+    return f"{whole:.1f} s" if whole < 60 else f"{int(whole // 60)} min {int(whole % 60)} s"

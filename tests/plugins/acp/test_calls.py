@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kode.diffs import unified_diff
 from kode.messages import ToolCall
-from kode.plugins.acp.calls import edits_of, show_call
+from kode.plugins.acp.updates import edits_of, show_call
 from tests.plugins.acp.conftest import preview
 
 CWD = Path("/p")

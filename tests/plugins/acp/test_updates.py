@@ -20,9 +20,8 @@ from kode.events import (
     ToolStarted,
 )
 from kode.messages import Message, ToolCall, Usage
-from kode.plugins.acp.calls import text_content
 from kode.plugins.acp.live import Outbox
-from kode.plugins.acp.updates import Updates, make_thought, message
+from kode.plugins.acp.updates import Updates, make_message, make_thought, text_content
 from tests.plugins.acp.conftest import preview
 
 
@@ -66,7 +65,7 @@ async def test_updates_wait_for_the_session_and_skip_stale_output():
     outbox = Outbox(send)
     states = [update_tool_call("c", content=[text_content("x" * n)]) for n in range(1, 50)]
     others = [
-        message("one", "a"),
+        make_message("one", "a"),
         make_thought("two", "a"),
         update_tool_call("c", status="completed"),
     ]

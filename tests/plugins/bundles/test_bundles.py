@@ -14,8 +14,7 @@ from kode.extensions.mcp_config import find_servers
 from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
 from kode.plugins.bundles import command, copies, sources
-from kode.plugins.bundles.manifest import parts_of
-from kode.plugins.bundles.tree import read_tree
+from kode.plugins.bundles.contents import parts_of, read_tree
 from tests.tables import for_each
 
 SKILL = "---\nname: pdf\ndescription: Read PDF files.\n---\nRun ${CLAUDE_PLUGIN_ROOT}/read.py.\n"

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from kode.errors import UserError
-from kode.plugins.fleet.collect import choose, collect
 from kode.plugins.fleet.queue import create
 from kode.plugins.fleet.records import PATCH
-from kode.plugins.fleet.trees import Trees
+from kode.plugins.fleet.trees import Trees, choose, collect
 from tests.plugins.fleet.conftest import finished, fleet_of, git, leased, task
 
 pytestmark = pytest.mark.slow

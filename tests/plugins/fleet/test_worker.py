@@ -9,7 +9,7 @@ import pytest
 from kode import paths
 from kode.errors import StorageError
 from kode.messages import user_message
-from kode.plugins.fleet import child
+from kode.plugins.fleet import worker
 from kode.plugins.fleet.trees import Trees
 from kode.plugins.fleet.worker import MAX_KILLS, work
 from kode.session import log
@@ -40,7 +40,7 @@ class Processes:
 @pytest.fixture
 def processes(monkeypatch):
     processes = Processes()
-    monkeypatch.setattr(child, "run_child", processes.run)
+    monkeypatch.setattr(worker, "run_child", processes.run)
     return processes
 
 
@@ -77,13 +77,13 @@ async def test_an_unrecorded_success_is_recorded_without_a_rerun(queue, processe
 async def test_a_success_before_the_last_start_is_not_that_starts(queue, processes):
     start_and_die(queue, ended=True, at=time.time() + 60)
     await processes.work(queue)
-    assert processes.texts == [child.RETRY]
+    assert processes.texts == [worker.RETRY]
 
 
 async def test_a_half_done_task_continues_in_its_session(queue, processes):
     start_and_die(queue, ended=False)
     await processes.work(queue)
-    assert processes.texts == [child.CONTINUE]
+    assert processes.texts == [worker.CONTINUE]
     assert len(queue.state.tasks["a"].starts) == 2
 
 

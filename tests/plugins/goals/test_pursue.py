@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from kode.plugins.goals import words
+from kode.plugins.goals import forms
 from kode.plugins.goals.forms import Attempt, GoalReport
 from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.needs import skip_without
@@ -208,8 +208,8 @@ def test_a_check_that_passes_before_any_change_is_reported(goal_place):
         goal_place.url = server.openai_url
         done = goal_place.run("run", *flags)
         asked = json.dumps(server.requests[0].json["messages"])
-    assert words.PASSES_BEFORE in [line.get("text") for line in done.lines]
-    assert words.PASSES_BEFORE in asked
+    assert forms.PASSES_BEFORE in [line.get("text") for line in done.lines]
+    assert forms.PASSES_BEFORE in asked
 
 
 def test_a_pipe_fails_and_its_end_is_kept_in_order(goal_place):

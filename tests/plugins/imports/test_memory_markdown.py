@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.plugin import ForeignReader
-from kode.plugins.imports.markdown import read_blocks
+from kode.plugins.imports.memory import read_blocks
 
 GUIDE = """\
 # The project

@@ -14,9 +14,8 @@ from mcp_types import CallToolResult, Implementation
 
 from kode import paths
 from kode.conversation import Conversation
-from kode.plugins.serve.bounds import Bounds
 from kode.plugins.serve.server import make_server
-from kode.plugins.serve.sessions import ServedSessions
+from kode.plugins.serve.sessions import Bounds, ServedSessions
 
 
 @dataclass

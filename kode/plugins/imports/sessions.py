@@ -1,0 +1,395 @@
+"""Reads the session files of other agents: JSON lines → pieces of messages in order → a transcript.
+
+The results of a call come right after it, wherever they were, and those without a call are dropped.
+A call without a result stays: loading the session answers it, as for kode's own.
+"""
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
+
+from kode.plugin import (
+    AnyEntry,
+    CompactionEntry,
+    MessageEntry,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Transcript,
+    object_of,
+)
+
+Part = Text | Thinking | ToolCall | ToolResult
+
+MAX_NAME_CHARS = 64  # the longest name of a tool that vendors take
+HEAD_LINES = 50  # agents say whose a file is at its beginning
+
+
+class Line(dict[str, Any]):
+    """An object of another agent's file, in which a key may hold anything."""
+
+    def text(self, key: str) -> str:
+        """The value of a key that holds a text; "" for any other."""
+        value = self.get(key)
+        return value if isinstance(value, str) else ""
+
+    def object(self, key: str) -> "Line":
+        """The value of a key that holds an object; an empty one for any other."""
+        value = self.get(key)
+        return Line(value) if isinstance(value, dict) else Line()
+
+    def objects(self, key: str) -> "list[Line]":
+        """The objects in the list of a key."""
+        value = self.get(key)
+        items = value if isinstance(value, list) else ()
+        return [Line(item) for item in items if isinstance(item, dict)]
+
+    def texts(self, key: str) -> str:
+        """The text of a content: a string, or a list of parts with text."""
+        return self.text(key) or "\n".join(
+            filter(None, (p.text("text") for p in self.objects(key)))
+        )
+
+    def time(self, otherwise: str) -> str:
+        """The time it says it was written; `otherwise` if it says none."""
+        at = self.text("timestamp")
+        try:
+            datetime.fromisoformat(at)
+        except ValueError:
+            return otherwise
+        return at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A piece of a message. Neighbours with the same `group` form one message."""
+
+    role: Literal["user", "assistant", "tool"]
+    part: Part
+    at: str
+    group: str = ""
+    model: str = ""
+
+
+def read_lines(path: Path) -> tuple[list[Line], int]:
+    """The objects in a file of JSON lines, and the number of lines that are not objects. Raises:
+    OSError."""
+    values = [object_of(line) for line in path.read_bytes().split(b"\n") if line.strip()]
+    lines = [Line(value) for value in values if value is not None]
+    return lines, len(values) - len(lines)
+
+
+def first_text(lines: Iterable[Line], key: str) -> str:
+    """The first text that one of the lines has at a key; "" if none has."""
+    return next(filter(None, (line.text(key) for line in lines)), "")
+
+
+def first_time(lines: Iterable[Line]) -> str:
+    """When a session began, by its lines; now if none says so."""
+    return next(filter(None, (line.time("") for line in lines)), "") or datetime.now(UTC).isoformat(
+        timespec="milliseconds"
+    )
+
+
+def build_transcript(
+    id: str,
+    pieces: Iterable[Piece | CompactionEntry],
+    faults: Mapping[str, int],
+    *,
+    cwd: str,
+    model: str,
+    provider: str,
+) -> Transcript:
+    """A session of another agent, under its id there; `faults` says what is missing in it, and how
+    often."""
+    entries, orphans = entries_of(pieces)
+    counted = {**faults, "results without a call, left out": orphans}
+    lines = [f"{what}: {count}" for what, count in counted.items() if count]
+    return Transcript.of_agent(entries, lines, id=id, cwd=cwd, model=model, provider=provider)
+
+
+def make_call(id: str, name: str, arguments: Any) -> ToolCall:
+    """A call whose arguments are an object, as every provider requires."""
+    fields = object_of(arguments) if isinstance(arguments, str) else arguments
+    if not isinstance(fields, dict):
+        fields = {"input": arguments}
+    allowed = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:MAX_NAME_CHARS] or "unknown"
+    return ToolCall(id=id, name=allowed, arguments=json.dumps(fields, ensure_ascii=False))
+
+
+def entries_of(pieces: Iterable[Piece | CompactionEntry]) -> tuple[list[AnyEntry], int]:
+    """The messages, each call with a unique id and its result, and how many results had no call."""
+    spoken: list[Piece | CompactionEntry] = []
+    results: dict[str, list[tuple[ToolResult, str]]] = defaultdict(list)
+    for piece in pieces:
+        if isinstance(piece, Piece) and isinstance(piece.part, ToolResult):
+            results[piece.part.call_id].append((piece.part, piece.at))
+        else:
+            spoken.append(piece)
+    entries: list[AnyEntry] = []
+    ids: set[str] = set()
+    for _, group in groupby(spoken, _group_of):
+        parts: list[Any] = []
+        answers: list[AnyEntry] = []
+        for piece in group:
+            if isinstance(piece, CompactionEntry):
+                entries.append(piece)
+                continue
+            part, first = piece.part, piece
+            if isinstance(part, ToolCall):
+                matching, part = results[part.id], _with_unique_id(part, ids)
+                if matching:
+                    result, at = matching.pop(0)
+                    result = replace(result, call_id=part.id, name=part.name)
+                    answers.append(MessageEntry(role="tool", parts=(result,), at=at))
+            parts.append(part)
+        if parts:
+            reply = MessageEntry(
+                role=first.role, parts=tuple(parts), stop="end", model=first.model, at=first.at
+            )
+            if first.role != "assistant":
+                reply = replace(reply, stop=None)
+            elif any(isinstance(part, ToolCall) for part in parts):
+                reply = replace(reply, stop="tool_calls")
+            entries.append(reply)
+            entries += answers
+    return entries, sum(map(len, results.values()))
+
+
+def _group_of(piece: Piece | CompactionEntry) -> tuple[str, str]:
+    return (piece.role, piece.group) if isinstance(piece, Piece) else ("", piece.id)
+
+
+def _with_unique_id(call: ToolCall, ids: set[str]) -> ToolCall:
+    id = call.id or "call"
+    while id in ids:
+        id += "_"
+    ids.add(id)
+    return replace(call, id=id)
+
+
+# ── Claude Code ──────────────────────────────────────────────────────────────────────────────────
+#
+# `~/.claude/projects/*/*.jsonl`: one event per line with its parent's id, so the file is a tree.
+# What counts is the path to its last message. A model's message may be split over several lines;
+# results are messages of the user.
+
+_CLAUDE_CODE = "Claude Code"
+_CLAUDE_HARNESS = (
+    "<command-name>",
+    "<command-message>",
+    "<local-command-",
+    "<system-reminder>",
+    "<task-notification>",
+    "Caveat: ",
+    "[Request interrupted",
+)
+"""Prefixes of user messages that no person wrote."""
+
+
+def read_claude_code(path: Path) -> Transcript | None:
+    """The session in a file; None for one of somebody else. Raises: OSError."""
+    lines, damaged = read_lines(path)
+    if not any("sessionId" in line and "message" in line for line in lines[:HEAD_LINES]):
+        return None
+    spoken = [line for line in lines if _is_spoken(line)]
+    ids = {"", *_path(lines)}
+    # Results of parallel calls are siblings: only one is on the path, and all count.
+    branch = [line for line in spoken if line.text("uuid") in ids or _has_result(line)]
+    began = first_time(lines)
+    models = [line.object("message").text("model") for line in branch]
+    return build_transcript(
+        first_text(lines, "sessionId"),
+        (piece for line in branch for piece in _claude_pieces(line, began)),
+        {
+            "damaged lines, skipped": damaged,
+            "messages of abandoned branches, left out": len(spoken) - len(branch),
+        },
+        cwd=first_text(lines, "cwd"),
+        model=next((model for model in models[::-1] if model and model[0] != "<"), ""),
+        provider="anthropic",
+    )
+
+
+def _is_spoken(line: Line) -> bool:
+    """Subagents have their own lines, the sidechains."""
+    if line.get("isSidechain"):
+        return False
+    return line.get("type") in ("user", "assistant") or bool(_queued_text(line))
+
+
+def _queued_text(line: Line) -> str:
+    """What the person typed while the model worked; "" for any other line."""
+    attachment = line.object("attachment")
+    text = attachment.texts("prompt") if attachment.get("type") == "queued_command" else ""
+    return "" if text.lstrip().startswith(_CLAUDE_HARNESS) else text
+
+
+def _path(lines: Sequence[Line]) -> set[str]:
+    """The ids from the last message back to the first; a missing parent is replaced by the previous
+    line."""
+    numbers = {line.text("uuid"): number for number, line in enumerate(lines)}
+    position = next((i for i in reversed(range(len(lines))) if _is_spoken(lines[i])), -1)
+    path: set[str] = set()
+    while position >= 0:
+        line = lines[position]
+        path.add(line.text("uuid"))
+        parent = line.text("parentUuid") or line.text("logicalParentUuid")
+        # A line without a parent belongs to the conversation if it is about a compaction.
+        is_compaction = line.get("isCompactSummary") or line.get("subtype") == "compact_boundary"
+        if not parent and "parentUuid" in line and not is_compaction:
+            break
+        position = min(numbers.get(parent, position - 1) if parent else position - 1, position - 1)
+    return path
+
+
+def _has_result(line: Line) -> bool:
+    return any(block.get("type") == "tool_result" for block in _blocks(line))
+
+
+def _blocks(line: Line) -> list[Line]:
+    return line.object("message").objects("content")
+
+
+def _claude_pieces(line: Line, began: str) -> Iterator[Piece | CompactionEntry]:
+    message, at, uuid = line.object("message"), line.time(began), line.text("uuid")
+    if text := _queued_text(line):
+        yield Piece(role="user", part=Text(text=text, source="steering"), at=at, group=uuid)
+    if line.get("isCompactSummary"):
+        yield CompactionEntry(summary=message.texts("content"), at=at)
+        return
+    is_answer = line.get("type") == "assistant"
+    group = message.text("id") or uuid
+    model = message.text("model") if is_answer else ""
+    text = message.text("content")
+    for block in [Line(type="text", text=text)] if text else _blocks(line):
+        part = _claude_part(block, line)
+        if isinstance(part, ToolResult):
+            yield Piece(role="tool", part=part, at=at)
+        elif part is not None:
+            yield Piece(
+                role="assistant" if is_answer else "user",
+                part=part,
+                at=at,
+                group=group,
+                model=model,
+            )
+
+
+def _claude_part(block: Line, line: Line) -> Part | None:
+    """None for an empty block."""
+    text = block.text("text")
+    match block.get("type"):
+        case "text" if text.strip():
+            is_harness = bool(line.get("isMeta")) or text.lstrip().startswith(_CLAUDE_HARNESS)
+            is_note = is_harness and line.get("type") != "assistant"
+            return Text(text=text, source="note" if is_note else "")
+        case "thinking" if thinking := block.text("thinking"):
+            return Thinking(text=thinking, origin=_CLAUDE_CODE)  # never sent to a provider
+        case "tool_use":
+            return make_call(block.text("id"), block.text("name"), block.get("input"))
+        case "tool_result":
+            return ToolResult(
+                call_id=block.text("tool_use_id"),
+                name="",
+                text=block.texts("content"),
+                is_error=block.get("is_error") is True,
+            )
+        case "image":
+            return Text(text="[An image was shown here.]", source="note")
+    return None
+
+
+# ── Codex ────────────────────────────────────────────────────────────────────────────────────────
+#
+# `~/.codex/sessions/**/rollout-*.jsonl`: one item of the conversation per line, in a wrapper with
+# the kind of line.
+
+_CODEX = "Codex"
+_CODEX_HARNESS = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "<permissions instructions>",
+    "<skill>",
+    "<INSTRUCTIONS>",
+    "# AGENTS.md instructions",
+)
+"""Prefixes of user messages that no person wrote."""
+_WRAPPERS = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
+"""Type of a call → the key of its arguments; results are of type `TYPE_output`."""
+
+
+def read_codex(path: Path) -> Transcript | None:
+    """The session in a file; None for one of somebody else. Raises: OSError."""
+    lines, damaged = read_lines(path)
+    if not any(line.get("type") in _WRAPPERS and "payload" in line for line in lines[:HEAD_LINES]):
+        return None
+    at = first_time(lines)
+    items = [(line.text("type"), line.object("payload"), at := line.time(at)) for line in lines]
+    meta = [item for kind, item, _ in items if kind == "session_meta"]
+    contexts = [item for kind, item, _ in items if kind == "turn_context"]
+    model = first_text(contexts[::-1], "model")
+    return build_transcript(
+        first_text(meta, "id"),
+        _codex_pieces(items, model),
+        {"damaged lines, skipped": damaged},
+        cwd=first_text([*meta, *contexts], "cwd"),
+        model=model,
+        provider="openai",
+    )
+
+
+def _codex_pieces(
+    items: Iterable[tuple[str, Line, str]], model: str
+) -> Iterator[Piece | CompactionEntry]:
+    """`items` are the kind of each line, its content, and its time."""
+    step = 0
+    # The model's items between two results are one message.
+    for kind, item, at in items:
+        if kind == "compacted":
+            yield CompactionEntry(summary=item.text("message"), at=at)
+        is_message = item.get("type") == "message"
+        if kind != "response_item" or (
+            is_message and item.get("role") not in ("user", "assistant")
+        ):
+            continue  # such a message has instructions of Codex itself
+        for part in _codex_parts(item):
+            if isinstance(part, ToolResult):
+                step += 1
+                yield Piece(role="tool", part=part, at=at)
+            elif is_message and item.get("role") == "user":
+                yield Piece(role="user", part=part, at=at, group=at)
+            else:
+                yield Piece(role="assistant", part=part, at=at, group=str(step), model=model)
+
+
+def _codex_parts(item: Line) -> Iterator[Part]:
+    kind, call_id = item.text("type"), item.text("call_id")
+    if kind == "message":
+        for block in item.objects("content"):
+            text = block.text("text")
+            is_harness = item.get("role") == "user" and text.lstrip().startswith(_CODEX_HARNESS)
+            if text.strip():
+                yield Text(text=text, source="note" if is_harness else "")
+            elif block.get("type") == "input_image":
+                yield Text(text="[An image was shown here.]", source="note")
+    elif kind == "reasoning":
+        if text := item.texts("summary") or item.texts("content"):
+            yield Thinking(text=text, origin=_CODEX)  # never sent to a provider
+    elif kind in _CALLS:
+        name = "local_shell" if kind == "local_shell_call" else item.text("name")
+        yield make_call(call_id or item.text("id"), name, item.get(_CALLS[kind]))
+    elif kind.removesuffix("_output") in _CALLS:
+        output = item.object("output")
+        text = output.texts("content") if output else item.texts("output")
+        is_error = output.get("success") is False
+        yield ToolResult(call_id=call_id, name="", text=text, is_error=is_error)
