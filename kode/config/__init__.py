@@ -2,7 +2,6 @@
 
 model.py    the nested parts with their defaults
 load.py     defaults < own file < project file < environment < flags, and the origin of each
-files.py    config files; the folder of the person's own
-foreign.py  settings files of other agents
+files.py    config files, and those of other agents; the folder of the person's own
 choice.py   which provider to ask, with which key
 """

@@ -20,10 +20,6 @@ from kode.registry import (
     unset,
 )
 
-ALONE = ("script", "retry.idle_timeout_s")  # no provider has its own
-OF_SERVERS = frozenset(("responses", "chat", "messages"))
-"""The formats of servers; a provider of another kind has no address and no key."""
-
 LOCAL_KEY = "none"
 """Sent to servers without keys; the SDK requires one."""
 
@@ -62,14 +58,12 @@ def resolve_provider(
     if config.model is not None and not _is_elsewhere(config, environ, row):
         provider, resolved = resolve_model(config, environ, row, config.model)
         if resolved != config.model and provider != row.name:
-            config, row = (
-                switch_provider(config, environ, provider, resolved),
-                row_of(config, provider),
-            )
-        elif resolved != config.model:
-            config = config.model_copy(update={"model": resolved})
+            config = switch_provider(config, environ, provider, resolved)
+            row = row_of(config, provider)
+        config = config.model_copy(update={"model": resolved})
     part = config.part(row.name)
-    used = {key: Setting(key, origins.get(key, "default")) for key in ALONE}
+    alone = ("script", "retry.idle_timeout_s")  # no provider has its own
+    used = {key: Setting(key, origins.get(key, "default")) for key in alone}
 
     def choose(name: str, variable: str = "") -> str | None:
         """The value to use of a key, of which `used` gets the origin."""
@@ -84,7 +78,7 @@ def resolve_provider(
 
     model = choose("model")
     effort = config.effort or part.effort
-    if not set(row.apis) & OF_SERVERS:
+    if not {"responses", "chat", "messages"} & {*row.apis}:  # no server with address and key
         return ProviderChoice(row=row, model=model, effort=effort, used=used)
     base_url = choose("base_url", row.url_variable)
     if base_url is not None and not is_url(base_url):
@@ -140,11 +134,8 @@ def _no_key(row: ProviderRow, why: str = "") -> UserError:
 
 def _find_described(config: Config) -> list[str]:
     """The providers that only the config knows."""
-    return [
-        name
-        for name, part in config.providers.items()
-        if provider_row(name) is None and part.base_url is not None
-    ]
+    with_address = (name for name, part in config.providers.items() if part.base_url is not None)
+    return [name for name in with_address if provider_row(name) is None]
 
 
 def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
@@ -161,10 +152,10 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     def has_key(row: ProviderRow) -> bool:
         return bool(environ.get(row.key_variable) or config.part(row.name).api_key)
 
-    local = next((row for row in find_configured(config, environ) if row.is_local), None)
-    if local is not None and ":" in (config.model or ""):
-        return local  # only servers like Ollama have tags
-    with_key = list(filter(has_key, PROVIDERS)) or list(filter(has_key, rows_of_plugins()))
+    local = [row for row in find_configured(config, environ) if row.is_local]
+    if local and ":" in (config.model or ""):
+        return local[0]  # only servers like Ollama have tags
+    with_key = [*filter(has_key, PROVIDERS)] or [*filter(has_key, rows_of_plugins())]
     if len(with_key) > 1 and config.model is not None:
         return owner or (compatible if compatible in with_key else with_key[0])
     if with_key:
@@ -172,14 +163,13 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     for row in reversed(PROVIDERS):
         if environ.get(row.url_variable) or config.part(row.name).base_url:
             return row
-    described = _find_described(config)
-    if len(described) > 1:
+    if described := _find_described(config):
+        if len(described) == 1:
+            return row_of(config, described[0])
         raise UserError(
             f"The config describes {len(described)} providers and names none. Set `provider` to "
             f"one of: {', '.join(described)}, or give --provider."
         )
-    if described:
-        return row_of(config, described[0])
     if owner is not None:
         raise _no_key(owner, f", which has the model {config.model}")
     raise UserError(
@@ -192,14 +182,11 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
 def find_configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
     """The providers that could be asked now: named in the config, or with a key or an address in
     the environment."""
-    rows = [
-        row
-        for row in PROVIDERS
-        if row.name == config.provider
-        or row.name in config.providers
-        or environ.get(row.key_variable)
-        or environ.get(row.url_variable)
-    ]
+    named = {config.provider, *config.providers}
+    in_use = {variable for variable, value in environ.items() if value}
+    rows = (
+        it for it in PROVIDERS if {it.name} & named or {it.key_variable, it.url_variable} & in_use
+    )
     return (*rows, *(row_of(config, name) for name in _find_described(config)))
 
 
@@ -240,15 +227,6 @@ def small_choice(
     return replace(other, used={**other.used, "model": used["model"]})
 
 
-def provider_for(config: Config, environ: Mapping[str, str], current: str, model: str) -> str:
-    """The provider that a model's name belongs to, if the `current` one only has models of its own
-    and is asked at its own address; else the current one."""
-    row, owner = provider_row(current), owner_of(model)
-    if owner is None or row is None or not row.models:
-        return current
-    return current if _is_elsewhere(config, environ, row) else owner.name
-
-
 def _is_elsewhere(config: Config, environ: Mapping[str, str], row: ProviderRow) -> bool:
     """Whether a provider is asked at another address, where a name may be another model's."""
     part = config.part(row.name)
@@ -267,18 +245,20 @@ def resolve_model(
     """
     others = [row for row in find_configured(config, environ) if row.name != current.name]
     first, _, model = text.partition("/")
-    if model and first == current.name:
-        return first, current.aliases.get(model, model)
-    for row in others:
-        if model and row.name == first and (current.models or not row.models):
+    for row in (current, *others):
+        is_usable = row is current or current.models or not row.models
+        if model and row.name == first and is_usable:
             return first, row.aliases.get(model, model)
     for row in (current, *others):
         if text in row.aliases:
             return row.name, row.aliases[text]
-    owner = next((row for row in PROVIDERS if text in row.aliases), None)
-    if owner is not None and current.models and not _is_elsewhere(config, environ, current):
-        raise _no_key(owner, f", which has the model {owner.aliases[text]}")
-    return provider_for(config, environ, current.name, text), text
+    if not current.models or _is_elsewhere(config, environ, current):
+        return current.name, text
+    for row in PROVIDERS:
+        if text in row.aliases:
+            raise _no_key(row, f", which has the model {row.aliases[text]}")
+    owner = owner_of(text)
+    return (owner.name if owner else current.name), text
 
 
 def is_url(text: str) -> bool:

@@ -1,20 +1,35 @@
-"""Reads and writes config files; `model.py` defines their keys. Also guards the folder of the
-person's own: whoever can write there decides what kode runs."""
+"""Reads and writes config files, whose keys `model.py` defines, and reads Claude Code's settings as
+far as kode has an equal. Also guards the folder of the person's own config: whoever can write there
+decides what kode runs.
+
+Denials and questions of other settings files count as if the person's own config had them: they
+only make it stricter. What they allow does not count.
+https://docs.claude.com/en/docs/claude-code/settings describes their keys.
+"""
 
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from kode import durable
-from kode.errors import ConfigError
+import jiter
+
+from kode import durable, paths
+from kode.errors import ConfigError, Setting
+from kode.paths import real_path
+from kode.permissions.tool_names import own_rule
 
 MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
-MAX_DEPTH = 20
-"""Depth of nested sections: many times what any key needs."""
+FILES = (".claude/settings.local.json", ".claude/settings.json")
+"""Settings of Claude Code below a project or a home."""
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+_PATH = re.compile(r"^((?:Edit|Glob|Grep|LS|MultiEdit|NotebookEdit|Read|Write)\()(?:(/)/|\.?/)")
+"""In Claude Code's rules `//a` is absolute, and `/a` and `./a` are relative to the project."""
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -22,6 +37,18 @@ def read_document(path: Path) -> dict[str, Any]:
     and what to do."""
     text = read_text(path)
     return {} if text is None else decode(text, path)
+
+
+def read_named(text: str, flag: str, cwd: Path) -> tuple[dict[str, Any], Path]:
+    """What the value of a flag holds, JSON or a file with it, and where that is from. Raises:
+    ConfigError."""
+    if text.lstrip().startswith("{"):
+        return decode(text, Path(flag)), Path(flag)
+    path = cwd / paths.expand(text)
+    if not path.is_file():
+        fault = ConfigError(f"{flag} {path}: it is no file. Give a file, or JSON in quotes.")
+        raise fault.about(Setting(flag.removeprefix("--"), flag))
+    return read_document(path), path
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
@@ -36,12 +63,9 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 def read_text(path: Path) -> str | None:
     """The text of a config file; None if it does not exist. Raises: ConfigError."""
 
-    def without_waiting(path: str, flags: int) -> int:
-        # An unpacked archive may contain a pipe of that name, which nobody writes to.
-        return os.open(path, flags | os.O_NONBLOCK)
-
     try:
-        with open(path, "rb", opener=without_waiting) as file:
+        # An unpacked archive may contain a pipe of that name, which nobody writes to.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
         if len(data) > MAX_FILE_BYTES:
             raise ConfigError(f"{path} is larger than 1 MB. A config must be smaller.")
@@ -60,45 +84,25 @@ def read_text(path: Path) -> str | None:
 
 def decode(text: str, path: Path) -> dict[str, Any]:
     """What the text of a config file holds. Raises: ConfigError."""
-
-    def no_constant(name: str) -> NoReturn:
-        raise ConfigError(f"{path} uses {name}, which is not JSON. Write a number.")
-
-    def without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ConfigError(f"{path} has the key `{twice}` twice in one section. Keep one.")
-        return values
-
+    data = (text if text.strip() else "{}").encode()
     try:
-        values = json.loads(
-            text if text.strip() else "{}",
-            parse_constant=no_constant,
-            object_pairs_hook=without_doubles,
-        )
-    except json.JSONDecodeError as error:
+        values = jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True)
+    except ValueError as error:
         raise ConfigError(
-            f"{path}:{error.lineno}:{error.colno} is not JSON: {error.msg}. Fix it there: JSON has "
-            "no comments, and no comma before `]` or `}`."
+            f"{path} is not JSON: {error}. Fix it there: JSON has no comments, no comma before `]` "
+            "or `}`, and each key once."
         ) from None
-    except (RecursionError, ValueError) as error:
-        raise ConfigError(f"{path} is not a config: {error}. Fix it.") from None
     if not isinstance(values, dict):
         raise ConfigError(
             f"{path} holds {json.dumps(values)[:40]}; a config is one JSON object: {{...}}."
         )
-    if not _is_flat_enough(values):
-        raise ConfigError(f"{path} is nested too deeply for a config. Fix it.")
     return values
 
 
-def _is_flat_enough(value: Any, depth: int = MAX_DEPTH) -> bool:
-    if not isinstance(value, dict | list):
-        return True
-    inside = value.values() if isinstance(value, dict) else value
-    return depth > 0 and all(_is_flat_enough(item, depth - 1) for item in inside)
+def project_folders(cwd: Path) -> list[Path]:
+    """From the working directory up to the repository's root; outside a repository only itself."""
+    start, top = Path(real_path(cwd)), paths.project_root(cwd)
+    return [folder for folder in (start, *start.parents) if folder.is_relative_to(top)]
 
 
 def guard_home(home: Path) -> str:
@@ -109,20 +113,15 @@ def guard_home(home: Path) -> str:
     """
     try:
         status = home.stat()
-        owners = {home: status.st_uid}
-        with os.scandir(home) as entries:
-            owners |= {
-                home / entry.name: entry.stat(follow_symlinks=False).st_uid for entry in entries
-            }
+        uids = {home: status.st_uid} | {path: path.lstat().st_uid for path in home.iterdir()}
     except OSError:
         return ""  # missing, or no folder: whoever needs it says so
-    for path, uid in owners.items():
-        if uid not in (os.geteuid(), 0):
-            raise ConfigError(
-                f"{path} belongs to another user (uid {uid}), who could have kode run anything: "
-                f"nothing in {home} is used. Take it over (`chown`) or delete it once you have "
-                "looked through it, or set KODE_HOME to a folder of your own."
-            )
+    if strangers := [path for path, uid in uids.items() if uid not in (os.geteuid(), 0)]:
+        raise ConfigError(
+            f"{strangers[0]} belongs to another user (uid {uids[strangers[0]]}), who could have "
+            f"kode run anything: nothing in {home} is used. Take it over (`chown`) or delete it "
+            "once you have looked through it, or set KODE_HOME to a folder of your own."
+        )
     if not status.st_mode & OTHERS_WRITE:
         return ""
     try:
@@ -136,3 +135,70 @@ def guard_home(home: Path) -> str:
         f"Others could write in {home}; now only you can. If it was not you who allowed that, "
         "look through config.json and `kode extensions trust list`."
     )
+
+
+# ── settings of Claude Code ──────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignSettings:
+    """What a settings file of another agent says that has an equal here. Rules are kode's."""
+
+    path: Path
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    """Keys and rules that kode does not use."""
+    fault: str = ""
+    """Why nothing of it counts, a sentence; "" if it can be read."""
+
+
+def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
+    """The files for this working directory: the project's, the nearest first, then those of the
+    person's home. Never raises."""
+    home = Path(real_path(paths.user_home() or paths.NO_HOME))
+    folders = (*(it for it in project_folders(cwd) if it != home), home)
+    places = ((folder, folder / name) for folder in folders for name in FILES)
+    return tuple(_read(path, folder) for folder, path in places if os.path.isfile(path))
+
+
+def read_named_settings(text: str, cwd: Path) -> ForeignSettings:
+    """What `--settings` names, a file or JSON. Raises: ConfigError."""
+    document, path = read_named(text, "--settings", cwd)
+    return parse_settings(document, path, is_named=True)
+
+
+def _read(path: Path, folder: Path) -> ForeignSettings:
+    """A file that does not lie outside of its folder."""
+    try:
+        if not Path(real_path(path)).is_relative_to(real_path(folder)):
+            raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
+        return parse_settings(read_document(path), path)
+    except ConfigError as error:
+        return ForeignSettings(path=path, fault=str(error))
+
+
+def parse_settings(
+    document: Mapping[str, Any], path: Path, *, is_named: bool = False
+) -> ForeignSettings:
+    """The settings in the document of a file."""
+    permissions, unused = document.get("permissions"), list[str]()
+    permissions = dict(permissions) if isinstance(permissions, dict) else {}
+
+    def rules(kind: str) -> tuple[str, ...]:
+        written = permissions.pop(kind, [])
+        pairs = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
+        unused.extend(f"permissions.{kind}: {text}" for text, rule in pairs if not rule)
+        return tuple(rule for _, rule in pairs if rule)
+
+    deny, ask = rules("deny"), rules("ask")
+    # Hooks in the usual places are read by `kode.extensions.hooks`.
+    read = ("$schema", "permissions") if is_named else ("$schema", "permissions", "hooks")
+    unused += [key for key in document if key not in read]
+    unused += [f"permissions.{key}" for key in permissions]
+    return ForeignSettings(path=path, deny=deny, ask=ask, unused=tuple(unused))
+
+
+def _rule(rule: Any) -> str:
+    """A rule of Claude Code in kode's words; "" for one that kode cannot express."""
+    return own_rule(_PATH.sub(r"\1\2", rule.strip())) if isinstance(rule, str) else ""

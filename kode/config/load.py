@@ -6,12 +6,12 @@ repository take over its reader (`ALLOWED_IN_PROJECT`). Every error names place,
 what is allowed.
 """
 
+import contextlib
 import copy
 import json
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,13 +21,21 @@ from pydantic import BaseModel, ValidationError
 
 from kode import installed, paths
 from kode.config.choice import row_of
-from kode.config.files import decode, guard_home, read_text
-from kode.config.foreign import ForeignSettings, find_foreign, read_named_settings
+from kode.config.files import (
+    ForeignSettings,
+    decode,
+    find_foreign,
+    guard_home,
+    project_folders,
+    read_named_settings,
+    read_text,
+)
 from kode.config.model import Config, Part, flat, must_be
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting
-from kode.paths import real_path
+from kode.messages import shorten
 from kode.permissions.modes import MODE_CALLED
+from kode.registry import COMPATIBLE
 
 Keys = tuple[str, ...]
 Layer = dict[Keys, tuple[Any, str]]
@@ -36,19 +44,14 @@ place: `FILE:LINE`, a variable, a flag."""
 Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 ALLOWED_IN_PROJECT = frozenset(
     "model profile agents_files diagnostics permissions.ask permissions.deny".split()
 )
-"""Everything that a repository's own file may decide for whoever opens it, besides stricter values.
+"""Everything that a repository's own file may decide for whoever opens it, besides a stricter mode.
 Not where requests and keys go, what runs without asking, what is spent, stored or remembered: a new
 key in `Config` is not a project's until it is listed here."""
-
-LIMITS = frozenset(
-    "max_steps timeout_s subagent.max_concurrency subagent.timeout_s subagent.max_steps "
-    "subagent.max_depth".split()
-)
-"""Keys that a project may only set lower than the person's value."""
 
 OF_EXTENSIONS = ("mcpServers", "hooks")
 """Sections of the person's config file that are not settings: `kode.extensions` reads them. Of a
@@ -57,6 +60,7 @@ project's file only the first, once a person has approved it."""
 OTHER_SPELLINGS: Mapping[Keys, Keys] = {("memory", "dataDir"): ("memory", "data_dir")}
 """A key as it is known from elsewhere → kode's."""
 
+MODE = "permissions.mode"
 STRICTNESS = ("full", "auto-edit", "ask", "plan")
 """Permission modes, loosest first."""
 
@@ -67,18 +71,18 @@ SETTINGS = "settings"
 """Of the flags: settings of another agent, a file or JSON."""
 
 ENVIRONMENT = {
-    "KODE_PROVIDER": "provider",
-    "KODE_MODEL": "model",
-    "KODE_BASE_URL": "base_url",
-    "KODE_API_KEY": "api_key",
-    "KODE_MAX_STEPS": "max_steps",
-    "KODE_PERMISSION_MODE": "permissions.mode",
-    "KODE_MEMORY": "memory.system",
-    "KODE_NOTES_URL": "memory.notes.url",
-    "KODE_NOTES_TEAM": "memory.notes.team",
+    "provider": "KODE_PROVIDER",
+    "model": "KODE_MODEL",
+    "base_url": "KODE_BASE_URL",
+    "api_key": "KODE_API_KEY",
+    "max_steps": "KODE_MAX_STEPS",
+    "permissions.mode": "KODE_PERMISSION_MODE",
+    "memory.system": "KODE_MEMORY",
+    "memory.notes.url": "KODE_NOTES_URL",
+    "memory.notes.team": "KODE_NOTES_TEAM",
 }
+"""Key → its variable."""
 
-HOME_VARIABLE = "KODE_HOME"
 OWN_MARKS = tuple(
     "KODE_BASH_ENV KODE_DEPTH KODE_PLUGIN_FILES KODE_PROJECT_DIR KODE_SHELL_ID".split()
 )
@@ -119,9 +123,9 @@ class Loaded:
 class Faults(ConfigError):
     """Faults in the settings. Its message is the first; `faults` has them all."""
 
-    def __init__(self, faults: list[tuple[Setting, str]]) -> None:
-        self.setting = faults[0][0]
-        self.faults = tuple(f"{setting.source}: {fault}" for setting, fault in faults)
+    def __init__(self, faults: Mapping[Setting, str]) -> None:
+        self.setting = next(iter(faults))
+        self.faults = tuple(f"{setting.source}: {fault}" for setting, fault in faults.items())
 
     def __str__(self) -> str:
         more = len(self.faults) - 1
@@ -158,17 +162,21 @@ def load_config(
             )
         _merge(merged, _expand(layer, None))
         files.append(project)
-    text = flags.get(SETTINGS)
+    flags = dict(flags)
+    text = flags.pop(SETTINGS, None)
     foreign = (*((read_named_settings(text, cwd),) if text else ()), *find_foreign(cwd))
     for settings in foreign:
         for kind, rules in (("deny", settings.deny), ("ask", settings.ask)):
             _merge(merged, {("permissions", kind): ([*rules], str(settings.path))} if rules else {})
     _merge(merged, _environment_layer(environ))
     warnings += _unknown_variables(environ)
-    _merge(merged, _flag_layer(flags, flags_of))
+    names = {key: flags_of or FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
+    _merge(merged, _layer_of(flags, names))
     config = _validate(merged)
     _check_providers(config, merged)
-    _check_plugins(config, merged)
+    for plugin in installed.plugins() if config.plugins else ():
+        with contextlib.suppress(PluginError):  # whoever uses the plug-in names it
+            settings_of(plugin, config, merged)
     places = {keys[0]: place for keys, (_, place) in merged.items()}  # of `providers`, `prices`
     places |= {".".join(keys): place for keys, (_, place) in merged.items()}
     return Loaded(
@@ -194,7 +202,6 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
         if not isinstance(section, dict):
             raise ConfigError(f"{place}: `{step}` in the file must be a section: {{...}}. Fix it.")
     section[keys[-1]] = value
-    _flatten(changed, "", place)
     return changed
 
 
@@ -205,12 +212,9 @@ def locate(error: BaseException, origins: Mapping[str, str]) -> None:
 
 
 def project_file(cwd: Path) -> Path | None:
-    """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none.
-    Outside a repository only `cwd` itself counts."""
-    start = Path(real_path(cwd))
-    root = paths.repository_root(cwd) or start
-    folders = (folder for folder in (start, *start.parents) if folder.is_relative_to(root))
-    return next((it / "kode.json" for it in folders if os.path.lexists(it / "kode.json")), None)
+    """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none."""
+    files = (folder / "kode.json" for folder in project_folders(cwd))
+    return next(filter(os.path.lexists, files), None)
 
 
 # ── the layers ───────────────────────────────────────────────────────────────────────────────
@@ -221,13 +225,13 @@ def _file_layer(path: Path, others: Sequence[str]) -> Layer | None:
     text = read_text(path)
     if text is None:
         return None
-    layer = _flatten(decode(text, path), text, str(path))
+    layer = _flatten(decode(text, path), text, path)
     return {keys: entry for keys, entry in layer.items() if keys[0] not in others}
 
 
-def _flatten(document: Mapping[str, Any], text: str, name: str) -> Layer:
+def _flatten(document: Mapping[str, Any], text: str, path: Path) -> Layer:
     """The values of a document, each with its line, found in the order of the text, which JSON
-    keeps. Raises: ConfigError for both spellings of a key."""
+    keeps."""
     layer: Layer = {}
     position = 0
 
@@ -238,15 +242,10 @@ def _flatten(document: Mapping[str, Any], text: str, name: str) -> Layer:
             match = re.compile(quoted + r"\s*:").search(text, position)
             position = match.start() + 1 if match else position
             keys = OTHER_SPELLINGS.get((*above, key), (*above, key))
-            place = f"{name}:{text.count(chr(10), 0, position) + 1}" if text else name
             if isinstance(value, dict) and value:
                 walk(value, keys)
-            elif keys in layer:
-                raise ConfigError(
-                    f"{place}: `{key}` is another spelling of `{keys[-1]}`. Keep one."
-                )
             else:
-                layer[keys] = (value, place)
+                layer[keys] = (value, f"{path}:{text.count(chr(10), 0, position) + 1}")
 
     walk(document, ())
     return layer
@@ -260,14 +259,12 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
     Raises: ConfigError for a variable that is not set or may not be used.
     """
 
-    def replace_in(value: Any, uses: str) -> Any:
+    def expand(value: Any, uses: str) -> Any:
         if isinstance(value, list):
-            return [replace_in(item, uses) for item in value]
-        if isinstance(value, dict):
-            return {key: replace_in(item, uses) for key, item in value.items()}
-        return _VARIABLE.sub(partial(lookup, uses), value) if isinstance(value, str) else value
+            return [expand(item, uses) for item in value]
+        return _VARIABLE.sub(partial(look_up, uses), value) if isinstance(value, str) else value
 
-    def lookup(uses: str, match: re.Match[str]) -> str:
+    def look_up(uses: str, match: re.Match[str]) -> str:
         if environ is None:
             raise ConfigError(
                 f"{uses} {match[0]}, and a project's file reads no variables. Write the value, or "
@@ -281,7 +278,7 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
         return environ[match[1]]
 
     return {
-        keys: (replace_in(value, f"{place}: `{'.'.join(keys)}` uses"), place)
+        keys: (expand(value, f"{place}: `{'.'.join(keys)}` uses"), place)
         for keys, (value, place) in layer.items()
     }
 
@@ -289,43 +286,32 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
 def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
     """The allowed settings of a project file, given the `personal` ones, and the refused keys.
     Unknown keys stay: they are faults."""
-    defaults = {**flat(Config()), "hooks": None}
+    known = {*flat(Config()), "hooks"}
     allowed, ignored = Layer(), dict[str, None]()
     for keys, (value, place) in layer.items():
         names = (".".join(keys[:end]) for end in range(len(keys), 0, -1))
-        key = next((name for name in names if name in defaults), "")
-        limit, _ = personal.get(tuple(key.split(".")), (defaults.get(key), ""))
-        if not key or _may_set(key, value, limit):
+        key = next((name for name in names if name in known), "")
+        if not key or key in ALLOWED_IN_PROJECT or (key == MODE and _is_stricter(value, personal)):
             allowed[keys] = (value, place)
         else:
             ignored[key] = None
     return allowed, list(ignored)
 
 
-def _may_set(key: str, value: Any, limit: Any) -> bool:
-    """Whether a project may set a key to this, given the person's own as its `limit`."""
-    if key == "permissions.mode":
-        mode, loosest = (MODE_CALLED.get(str(name)) for name in (value, limit))
-        loosest = loosest or Config().permissions.mode
-        return mode is not None and STRICTNESS.index(mode) >= STRICTNESS.index(loosest)
-    if key in LIMITS:
-        has_both = isinstance(value, int | float) and isinstance(limit, int | float)
-        return value <= limit if has_both else value is not None  # anything but a number is a fault
-    return key in ALLOWED_IN_PROJECT
+def _is_stricter(mode: Any, personal: Layer) -> bool:
+    """Whether a project may set this permission mode: at least as strict as the person's own."""
+    own, _ = personal.get(("permissions", "mode"), ("", ""))
+    loosest = MODE_CALLED.get(str(own), Config().permissions.mode)
+    wanted = MODE_CALLED.get(str(mode))
+    return wanted is not None and STRICTNESS.index(wanted) >= STRICTNESS.index(loosest)
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:
-    texts = {key: environ.get(name, "").strip() for name, key in ENVIRONMENT.items()}
+    texts = {key: environ.get(name, "").strip() for key, name in ENVIRONMENT.items()}
     values: dict[str, Any] = {key: text for key, text in texts.items() if text}
     if re.fullmatch(r"-?[0-9]{1,18}", texts["max_steps"]):
         values["max_steps"] = int(texts["max_steps"])
-    return _layer_of(values, {key: name for name, key in ENVIRONMENT.items()})
-
-
-def _flag_layer(flags: Mapping[str, Any], flags_of: str | None) -> Layer:
-    values = {key: value for key, value in flags.items() if key != SETTINGS}
-    names = {key: FLAGS.get(key, "--" + key.replace("_", "-")) for key in values}
-    return _layer_of(values, dict.fromkeys(values, flags_of) if flags_of else names)
+    return _layer_of(values, ENVIRONMENT)
 
 
 def _layer_of(values: Mapping[str, Any], places: Mapping[str, str]) -> Layer:
@@ -345,7 +331,7 @@ def _layer_of(values: Mapping[str, Any], places: Mapping[str, str]) -> Layer:
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each unknown `KODE_*`: perhaps a typo."""
-    names = [*ENVIRONMENT, HOME_VARIABLE]
+    names = ["KODE_HOME", *ENVIRONMENT.values()]
     return [
         f"Unknown environment variable {name[:80]}. {_suggest(name, names)}"
         for name in sorted(environ)
@@ -378,8 +364,10 @@ def _nest(layer: Layer) -> dict[str, Any]:
             if not isinstance(section.get(key), dict):
                 section[key] = {}
             section = section[key]
-        if value != {} or not isinstance(section.get(keys[-1]), dict):
-            section[keys[-1]] = copy.deepcopy(value)
+        if value == {}:
+            section.setdefault(keys[-1], {})
+        else:
+            section[keys[-1]] = value
     return nested
 
 
@@ -388,12 +376,9 @@ def _nest(layer: Layer) -> dict[str, Any]:
 
 def _validate(layer: Layer) -> Config:
     for keys, (value, place) in layer.items():
-        try:
-            json.dumps((keys, value), ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            key = ascii(".".join(keys))[1:-1]
-            fault = f"`{key}` holds half of a character. Write the full character."
-            raise Faults([(Setting(key, place), fault)]) from None
+        if _HALF_CHARACTER.search(json.dumps(value, ensure_ascii=False)):
+            fault = f"`{'.'.join(keys)}` holds half of a character. Write the full character."
+            raise Faults({Setting(".".join(keys), place): fault})
     return _parse(Config, _nest(layer), layer)
 
 
@@ -403,52 +388,32 @@ def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: K
         # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
         return model.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        faults = defaultdict(list)
+        faults = {}
         for fault in error.errors():
-            faults[_steps(fault["loc"], values)].append(fault)
-        raise Faults(
-            [
-                (
-                    Setting(".".join((*above, *steps)), _place_of((*above, *steps), layer)),
-                    _explain(model, above, steps, faults[steps]),
-                )
-                for steps in faults
-            ]
-        ) from None
+            steps = tuple(str(step) for step in fault["loc"] if step != "[key]")
+            faults[_setting((*above, *steps), layer)] = _explain(model, above, steps, fault)
+        raise Faults(faults) from None
 
 
-def _place_of(keys: Keys, layer: Layer) -> str:
-    """The place of a value, or of what is nearest to it."""
-    for end in range(len(keys), 0, -1):
-        below = (place for other, (_, place) in layer.items() if other[:end] == keys[:end])
-        _, exact = layer.get(keys[:end], (None, ""))
-        if place := exact or next(below, ""):
-            return place
-    return "config"
+def _setting(keys: Keys, layer: Layer) -> Setting:
+    """A setting with the place of its value, or of what is nearest to it."""
+    nearest = (
+        place
+        for end in range(len(keys), 0, -1)
+        for other, (_, place) in sorted(layer.items(), key=lambda it: len(it[0]))
+        if other[:end] == keys[:end]
+    )
+    return Setting(".".join(keys), next(nearest, "config"))
 
 
 def _check_providers(config: Config, layer: Layer) -> None:
     """Raises: Faults for a provider that neither kode nor the config knows."""
-    faults = []
-    for name in dict.fromkeys((*config.providers, *filter(None, (config.provider,)))):
+    names = {("providers", name): name for name in config.providers}
+    for keys, name in ({("provider",): config.provider} | names).items():
         try:
-            row_of(config, name)
+            row_of(config, name or COMPATIBLE)
         except ConfigError as error:
-            keys = ("providers", name) if name in config.providers else ("provider",)
-            key = ".".join(keys)
-            faults.append((Setting(key, _place_of(keys, layer)), f"`{key}`: {error}"))
-    if faults:
-        raise Faults(faults)
-
-
-def _check_plugins(config: Config, layer: Layer) -> None:
-    """Raises: Faults for settings that a plug-in's model refuses. Those of a plug-in that is off or
-    not installed are nobody's."""
-    for plugin in installed.plugins() if config.plugins else ():
-        try:
-            settings_of(plugin, config, layer)
-        except PluginError:
-            continue  # no fault of the config: whoever uses the plug-in names it
+            raise Faults({_setting(keys, layer): f"`{'.'.join(keys)}`: {error}"}) from None
 
 
 def settings_of(plugin: installed.Plugin, config: Config, layer: Layer | None = None) -> Any:
@@ -463,46 +428,30 @@ def settings_of(plugin: installed.Plugin, config: Config, layer: Layer | None = 
     return settings if plugin.settings else None
 
 
-def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:
-    """The path of a value that is wrong. Of a value that may be of several kinds, pydantic reports
-    each kind as a step of its own below it."""
-    steps: list[str] = []
-    value: Any = merged
-    for step in loc:
-        if step == "[key]" or not isinstance(value, dict | list):
-            break
-        steps.append(str(step))
-        value = value.get(step) if isinstance(value, dict) else value[int(step)]
-    return tuple(steps)
-
-
-def _explain(
-    model: type[BaseModel], above: Keys, steps: Keys, faults: Sequence[Mapping[str, Any]]
-) -> str:
-    """The fault of one value: a sentence with the value and what is allowed. There are several for
-    a value that may be of several kinds and is of none."""
-    fault, key = faults[0], ".".join((*above, *steps))
-    if fault["type"] == "extra_forbidden":
-        return f"there is no key `{key}`. {_suggest(steps[-1], _keys_beside(model, steps), '`')}"
-    if fault["type"] == "value_error":
-        return f"in `{key}` {fault['ctx']['error']}."
-    if fault["type"] == "missing":
-        return f"`{key}` is missing. Add it."
-    return f"`{key}` is {_display((*above, *steps), fault['input'])}; it must be {must_be(faults)}."
+def _explain(model: type[BaseModel], above: Keys, steps: Keys, fault: Mapping[str, Any]) -> str:
+    """The fault of one value: a sentence with the value and what is allowed."""
+    key = ".".join((*above, *steps))
+    match fault["type"]:
+        case "extra_forbidden":
+            near = _suggest(steps[-1], _keys_beside(model, steps), "`")
+            return f"there is no key `{key}`. {near}"
+        case "value_error":
+            return f"in `{key}` {fault['ctx']['error']}."
+        case "missing":
+            return f"`{key}` is missing. Add it."
+    return f"`{key}` is {_display((*above, *steps), fault['input'])}; it must be {must_be(fault)}."
 
 
 def _display(keys: Keys, value: Any) -> str:
-    is_plain = len(keys) == 3 and keys[2] in ("api", "effort", "model")
-    is_secret = keys[0] in ("providers", installed.SECTION) and not is_plain
-    if is_secret or keys[-1] == "api_key":
+    is_of_others = keys[0] in ("providers", installed.SECTION)
+    if keys[-1] == "api_key" or (is_of_others and keys[2:] not in (("api",), ("effort",))):
         return "a hidden value"
-    text = redact(json.dumps(value, ensure_ascii=False))
-    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+    return shorten(redact(json.dumps(value, ensure_ascii=False)), SHOWN_CHARS)
 
 
-def _keys_beside(model: type[BaseModel], steps: Iterable[str]) -> list[str]:
+def _keys_beside(model: type[BaseModel], steps: Keys) -> list[str]:
     """The keys of the section that the last step belongs to."""
-    for step in [*steps][:-1]:
+    for step in steps[:-1]:
         if (field := model.model_fields.get(step)) is not None:
             kind = (get_args(field.annotation) or (field.annotation,))[-1]
             model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else model

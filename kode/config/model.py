@@ -5,12 +5,11 @@
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from kode import paths
 from kode.credentials import redact
@@ -26,9 +25,7 @@ of the two."""
 
 def _known_system(name: str) -> str:
     if name not in systems(name):
-        *first, last = map(repr, systems())
-        names = f"{', '.join(first)} or {last}"
-        raise PydanticCustomError("literal_error", "Input should be {names}", {"names": names})
+        raise ValueError(f"{name!r} is none of {', '.join(systems())}")
     return name
 
 
@@ -80,12 +77,12 @@ class Shell(Part):
 
 
 class SandboxPart(Part):
-    enabled: bool | Literal["auto"] = "auto"
+    enabled: Literal[True, False, "auto"] = "auto"
     network: bool = False
 
 
 class Mcp(Part):
-    deferred: bool | Literal["auto"] = "auto"
+    deferred: Literal[True, False, "auto"] = "auto"
 
 
 class Undo(Part):
@@ -118,7 +115,7 @@ class ProviderPart(Part):
 
 class Repl(Part):
     vi_mode: bool = False
-    notify: bool | Literal["bell"] = True
+    notify: Literal[True, False, "bell"] = True
     plain: bool = False
 
 
@@ -287,10 +284,10 @@ def display_value(key: str, value: Any) -> Any:
 _URL_PASSWORD = re.compile(r"(://[^/@\s]*?:)[^/@\s]+@")
 
 
-def must_be(faults: Sequence[Mapping[str, Any]]) -> str:
+def must_be(fault: Mapping[str, Any]) -> str:
     """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
-    kinds = (re.sub("^Input should be |, unable to parse .*", "", fault["msg"]) for fault in faults)
-    return " or ".join(_PLAIN_WORDS.get(kind, kind) for kind in kinds)
+    allowed = re.sub("^Input should be |, unable to parse .*", "", fault["msg"])
+    return _PLAIN_WORDS.get(allowed, allowed).replace("True, False or", "true, false or")
 
 
 _PLAIN_WORDS = {

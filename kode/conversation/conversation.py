@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode import assembly, images, installed, paths
 from kode.assembly import make_agent, open_workplace, simplify
-from kode.config.choice import provider_for, resolve_provider, switch_provider
+from kode.config.choice import resolve_model, resolve_provider, row_of, switch_provider
 from kode.config.load import Loaded, locate
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, turns
@@ -343,8 +343,9 @@ class Conversation:
         """`/model`: sends the next request to this model, of the named provider, or of the one that
         its name belongs to. Raises: UserError."""
         current, small, config = self.agent.provider, self.agent.small_model, self.config
-        name = provider or provider_for(config, os.environ, current.name, model)
-        settings = self.settings.with_config(switch_provider(config, os.environ, name, model))
+        if provider is None:
+            provider, model = resolve_model(config, os.environ, row_of(config, current.name), model)
+        settings = self.settings.with_config(switch_provider(config, os.environ, provider, model))
         choice = resolve_provider(settings.config, os.environ, settings.loaded.origins)
         chosen = assembly.make_provider(settings.config, choice)
         parts = assembly.model_parts(settings, choice, chosen)

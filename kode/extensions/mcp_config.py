@@ -14,12 +14,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic.alias_generators import to_camel
 
 from kode import paths
-from kode.broken_json import object_of
-from kode.config.files import read_document, write_document
+from kode.config.files import read_document, read_named, write_document
 from kode.config.load import project_file
 from kode.config.model import must_be
 from kode.credentials import redact
-from kode.errors import ConfigError, Setting
+from kode.errors import ConfigError
 from kode.extensions import trust
 from kode.extensions.places import bundles_in
 from kode.extensions.trust import Item, Scope
@@ -225,12 +224,9 @@ def add(
 def read_named_servers(text: str, cwd: Path) -> tuple[Entry, ...]:
     """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
     Raises: ConfigError."""
-    is_json = text.lstrip().startswith("{")
-    path = Path("--mcp-config") if is_json else cwd / paths.expand(text)
-    document = object_of(text) if is_json else _document(path) if path.is_file() else None
-    if document is None or not isinstance(section := document.get(SECTION), dict):
-        fault = f"{text[:80]!r} is no file or JSON with `{SECTION}`."
-        raise ConfigError(fault).about(Setting("mcp-config", "--mcp-config"))
+    document, path = read_named(text, "--mcp-config", cwd)
+    if not isinstance(section := document.get(SECTION), dict):
+        raise ConfigError(f"--mcp-config {path}: it holds no `{SECTION}`.")
     faults: list[str] = []
     entries = tuple(entries_in(section, path, "home", paths.project_root(cwd), faults))
     if faults:
@@ -258,7 +254,7 @@ def _fault(path: Path, name: str, values: Any) -> str:
         server = Server.model_validate({**values, "name": name})
     except ValidationError as error:
         fault = error.errors()[0]
-        return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {must_be([fault])}."
+        return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {must_be(fault)}."
     if bool(server.program) == bool(server.url) or (server.url and server.type == "stdio"):
         return f"{about} needs either a `command` or a `url` (type http, sse)."
     if server.url and not ADDRESS.match(server.url):

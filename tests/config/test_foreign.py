@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.config.files import decode
-from kode.config.foreign import ForeignSettings, parse_settings
+from kode.config.files import ForeignSettings, decode, parse_settings
 from kode.errors import ConfigError
 from tests.tables import for_each
 
