@@ -121,8 +121,8 @@ class PromptState:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the job runs."""
-        return self.job is not None and not self.job.done()
+        """Whether the job runs, or what follows it has not begun."""
+        return self.job is not None
 
     def start_job(
         self, work: Work, *arguments: object, then: Callable[[bool], None], what: str = ""
@@ -131,7 +131,8 @@ class PromptState:
         stopped."""
 
         def ended(task: "asyncio.Task[None]") -> None:
-            was_stopped, self.stopping_since, self.doing = self.stopping_since is not None, None, ""
+            was_stopped = self.stopping_since is not None
+            self.job, self.stopping_since, self.doing = None, None, ""
             then(was_stopped)
 
         self.stopping_since, self._job_since, self.doing = None, time.monotonic(), what
@@ -160,7 +161,7 @@ class PromptState:
         """Stops the running job; False if there was none."""
         if self.closing is not None:
             return self.closing.cancel()
-        if self.job is None or self.job.done():
+        if self.job is None:
             return False
         now = time.monotonic()
         if self.stopping_since is None or now - self.stopping_since > SECOND_STOP_S:
@@ -275,8 +276,8 @@ class PromptState:
 
     async def idle(self) -> None:
         """Returns when nothing runs and nothing is queued."""
-        while (job := self.job) is not None and not job.done():
-            await asyncio.wait([job])
+        while self.job is not None:
+            await asyncio.wait([self.job])
 
     def show_resumed(self) -> None:
         """Shows which session this is, with its last exchange."""

@@ -104,7 +104,12 @@ async def test_a_pasted_block_does_not_count_as_typed(chat):
 
 
 async def test_lines_typed_during_a_turn_are_sent_in_order(chat):
-    await chat.type("echo", "second", "third")
+    submit(chat.state, "echo")
+    submit(chat.state, "second")
+    turn = chat.state.job
+    while not turn.done():  # what follows it has not begun yet
+        await asyncio.sleep(0)
+    await chat.type("third")
 
     assert chat.talk.asked == ["echo", "second", "third"]
 
