@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kode import events
-from kode.cli.screen.output import event_object, failure_object
+from kode.cli.screen.printer import event_object, failure_object
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from tests.tables import for_each
 

@@ -183,7 +183,7 @@ def _finish(answered: "Answered") -> int:
 def _report(argv: Sequence[str], error: KodeError) -> int:
     """Reports an error in the requested format."""
     from kode.cli.screen.lines import fold
-    from kode.cli.screen.output import failure_object, wanted_format
+    from kode.cli.screen.printer import failure_object, wanted_format
     from kode.plain_text import clean
 
     # An error may quote a file of the repository.

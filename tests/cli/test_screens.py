@@ -16,6 +16,7 @@ from inline_snapshot import external_file
 
 from kode.cli.commands import doctor
 from kode.cli.commands.doctor import Finding
+from kode.cli.commands.session import draw_table
 from kode.cli.main import main
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
@@ -23,13 +24,12 @@ from kode.cli.prompt.submit import submit
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import ProgressRenderer, Renderer
 from kode.cli.screen.screen import Screen
-from kode.cli.screen.session_table import table
 from kode.errors import Setting
 from kode.events import TurnStarted
 from kode.providers.errors import Endpoint, from_status
+from tests.cli.commands.test_session_command import TODAY, summary
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
-from tests.cli.screen.test_session_table import TODAY, summary
 from tests.cli.some_events import ALL_EVENTS, ended
 from tests.cli.terminals import make_screen
 from tests.e2e.terminal import Terminal
@@ -209,7 +209,7 @@ def test_the_list_of_sessions_is_as_before_in_every_width() -> None:
         summary(),
         summary(id="20260304-170000-9be1d0", updated_at=older, turns=0, cost_usd=None, task="try"),
     ]
-    tables = ["\n".join(table(rows, width, today=TODAY)) for width in (120, 80, 40)]
+    tables = ["\n".join(draw_table(rows, width, today=TODAY)) for width in (120, 80, 40)]
 
     assert readable("\n\n".join(tables)) == external_file("screens/sessions.txt")
 

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from kode import paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import cost_text, money, one_line
+from kode.cli.screen.lines import cost_text, money, one_line, when
 from kode.cli.screen.printer import Answer
-from kode.cli.screen.session_table import when
 from kode.config.load import load_config
 from kode.config.model import given_prices
 from kode.messages import columns

@@ -8,7 +8,7 @@ from functools import partial
 from kode import paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
-from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
+from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.printer import Answer, Answered
 from kode.config.load import load_config
 from kode.permissions import approvals

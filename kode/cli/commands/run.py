@@ -37,7 +37,7 @@ from kode.process_end import (
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
-    from kode.cli.screen.output import EventStream
+    from kode.cli.screen.printer import EventStream
     from kode.config.load import Loaded
     from kode.conversation import Conversation
     from kode.extensions.mcp_config import Elicit
@@ -347,7 +347,7 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
             "refuses what needs permission: --allow RULE and --permission-mode MODE give it."
         )
     if arguments.output_format == "stream-json":
-        from kode.cli.screen.output import EventStream
+        from kode.cli.screen.printer import EventStream
 
         stream = EventStream()
         return _Output(emit=stream.emit, stream=stream)

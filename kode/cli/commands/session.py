@@ -2,25 +2,26 @@
 
 import argparse
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from datetime import date
 from functools import partial
 from pathlib import Path
 
 from kode import durable, installed, paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import one_line
+from kode.cli.screen.lines import cell_width, clip, clip_middle, money, one_line, when
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
-from kode.cli.screen.session_table import list_lines, when
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.installed import ExportFile
 from kode.messages import plural
 from kode.plain_text import clean
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
-from kode.session.index import search, session_path
+from kode.session.index import Summary, search, session_path
 from kode.session.transcript import Transcript
 
 
@@ -84,6 +85,59 @@ FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
     "markdown": as_markdown,
 }
 """kode's own formats: name → a function of the session, as a plug-in's is."""
+
+
+WIDEST_FOLDER, WIDEST_TASK = 28, 36
+HEAD = ("id", "first task", "when", "turns", "cost", "where")
+NUMBERS = ("turns", "cost")
+
+
+def draw_table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
+    """A header line, then one line per session. On a narrow screen the last columns are left out,
+    and the task is cut, but never the id."""
+    rows = [HEAD, *(_cells(summary, max(WIDEST_TASK, width // 3), today) for summary in summaries)]
+    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
+    while len(widths) > 2 and sum(widths) + 2 * (len(widths) - 1) > width:
+        widths.pop()
+    lines = []
+    for row in rows:
+        pads = [
+            " " * (widest - cell_width(text)) for text, widest in zip(row, widths, strict=False)
+        ]
+        cells = [
+            pad + text if name in NUMBERS else text + pad
+            for name, text, pad in zip(HEAD, row, pads, strict=False)
+        ]
+        lines.append(clip("  ".join(cells).rstrip(), max(width, widths[0] + 1)))
+    return lines
+
+
+def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
+    """A table on a terminal, else whole lines without its head. With a `limit` the last session is
+    not shown: it only indicates that there are more."""
+    shown = summaries[: limit and limit - 1]
+    if sys.stdout.isatty():
+        lines = draw_table(shown, shutil.get_terminal_size().columns)
+    else:
+        lines = draw_table(shown, sys.maxsize)[1:]
+    more = ["... and more: --all shows every session."] if len(summaries) > len(shown) else []
+    return [*lines, *more] if summaries else []
+
+
+def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str, ...]:
+    task = one_line(summary.task)
+    if summary.damaged:
+        task = f"damaged: `kode session check {summary.id}` shows the damage"
+    elif summary.parent:
+        task = f"(a subagent) {task}"
+    return (
+        summary.id,
+        clip(task, widest_task) if not summary.damaged else task,
+        when(summary.updated_at, today),
+        str(summary.turns) if summary.turns else "-",
+        money(summary.cost_usd) if summary.cost_usd else "-",
+        clip_middle(one_line(paths.short_path(summary.cwd)), WIDEST_FOLDER),
+    )
 
 
 SHOWN = 20

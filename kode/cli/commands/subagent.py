@@ -31,7 +31,7 @@ from kode.cli.flags import (
     working_directory,
 )
 from kode.cli.parser import Parser
-from kode.cli.screen.output import event_object, flag_value
+from kode.cli.screen.printer import event_object, flag_value
 from kode.errors import (
     EXIT_FAILED,
     EXIT_NOT_STARTED,

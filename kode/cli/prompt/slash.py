@@ -22,8 +22,8 @@ from kode.cli.prompt.reports import (
 from kode.cli.prompt.shell_line import background, may_leave
 from kode.cli.prompt.state import PromptState, SlashCommand
 from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
+from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import explain, one_line
-from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.errors import UserError
 from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS

@@ -4,7 +4,8 @@ Pure functions. `describe` words events; `screen` and `render` add colour and pl
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from datetime import date, datetime
 
 from kode.plain_text import clean
 
@@ -164,6 +165,21 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
+def when(at: str, today: date | None = None) -> str:
+    """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the full date of another year."""
+    try:
+        moment = datetime.fromisoformat(at).astimezone()
+    except (ValueError, OverflowError):
+        return "?"
+    today = today or datetime.now().astimezone().date()
+    days = (today - moment.date()).days
+    if days == 0:
+        return f"today {moment:%H:%M}"
+    if days == 1:
+        return f"yesterday {moment:%H:%M}"
+    return f"{moment:%b %d %H:%M}" if moment.year == today.year else f"{moment:%Y-%m-%d}"
+
+
 def count(number: int) -> str:
     """`950`, `12.3k`, `200k`, `1.2M`."""
     if number < 1000:
@@ -197,20 +213,3 @@ def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:
         filled = "█" * (full or (1 if amount and room else 0))
         lines.append(f"{name:<{names}}  {filled:<{room}} {count(amount):>6} {share:>5.1%}")
     return [line if cell_width(line) <= width else clip(line, width) for line in lines]
-
-
-def fit_table(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = ()) -> list[str]:
-    """Rows as lines, two spaces between their columns. The last columns are left out where they do
-    not fit, so the first two are the most telling. `right`: columns whose cells stand at the
-    right."""
-    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
-    while len(widths) > 2 and sum(widths) + 2 * (len(widths) - 1) > width:
-        widths.pop()
-    lines = []
-    for row in rows:
-        cells = []
-        for at, (text, widest) in enumerate(zip(row, widths, strict=False)):
-            pad = " " * (widest - cell_width(text))
-            cells.append(pad + text if at in right else text + pad)
-        lines.append(clip("  ".join(cells).rstrip(), width))
-    return lines

@@ -1,15 +1,22 @@
-"""Prints what a command answers: a table or lines for people, JSON for programs."""
+"""The printer of commands: answers for people and programs, events of a turn as JSON lines, and
+remarks on stderr.
 
+`docs/scripts.md` lists every event.
+"""
+
+import itertools
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 from kode.cli.screen.lines import fold
-from kode.errors import EXIT_OK
+from kode.errors import EXIT_OK, KodeError
+from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
 from kode.messages import columns
 from kode.plain_text import clean
 
@@ -105,3 +112,51 @@ def print_line(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def event_object(event: Event) -> dict[str, Any]:
+    """An event as one JSON object; `type` comes first."""
+    fields = asdict(event)
+    if isinstance(event, ToolFinished):
+        fields["text"] = event.for_model
+    return {"type": fields.pop("type"), **fields}
+
+
+@dataclass
+class EventStream:
+    """The lines of `stream-json`. Once it has ended, only notices are printed, on stderr: `result`
+    stays the last line."""
+
+    has_ended: bool = False
+
+    def emit(self, event: Event) -> None:
+        """Prints an event as a JSON line."""
+        if self.has_ended:
+            complain([event.text] if isinstance(event, Notice) else [])
+        elif not isinstance(event, TurnEnded):  # the last line, `result`, has its content
+            print_line(to_json(event_object(event)))
+
+
+def flag_value(argv: Sequence[str], flag: str) -> str | None:
+    """The last value of a flag, read before the command line is parsed, so that even a wrong one is
+    reported as the flag wants it; None without the flag."""
+    value = None
+    for word, following in itertools.pairwise((*argv, "")):
+        name, _, inner = word.partition("=")
+        if name == flag:
+            value = inner or following
+    return value
+
+
+def wanted_format(argv: Sequence[str]) -> str:
+    """The output format that a command line asks for."""
+    wanted = flag_value(argv, "--output-format")
+    return wanted if wanted in ("json", "stream-json") else "text"
+
+
+def failure_object(argv: Sequence[str], error: KodeError) -> str:
+    """The JSON of a task that could not start."""
+    status = {code: name for name, code in EXIT_CODES.items()}.get(error.exit_code, "error")
+    ended = TurnEnded(status=status, error=str(error), setting=error.setting)
+    kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
+    return to_json({**kind, **result_object(ended, None, Path())})

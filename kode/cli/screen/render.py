@@ -1,9 +1,11 @@
-"""Renders events on the screen: settled text above the prompt, and the live lines just over it.
+"""Renders events on the screen: settled text above the prompt, the live lines just over it, and
+what Ctrl-O opens: the last calls in full.
 
 Decides nothing; `describe` words a line, `markdown` splits a reply."""
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -20,10 +22,10 @@ from kode.cli.screen.describe import (
     is_reported,
     summary_line,
 )
-from kode.cli.screen.details import Details
-from kode.cli.screen.lines import clip, duration, one_line, wrap_words
+from kode.cli.screen.lines import cell_width, clip, duration, fold, one_line, wrap_words
 from kode.cli.screen.progress import STOP, Progress
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
+from kode.events import ToolFinished
 from kode.messages import Text, Thinking, calls_of
 from kode.plain_text import clean
 
@@ -40,8 +42,64 @@ MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
+MAX_ENTRIES = 50  # a few screens
+MAX_CHARS = 100_000
+"""Limit of each text that Ctrl-O opens."""
 
 Kind = Literal["start", "person", "text", "tool", "line"]
+
+
+@dataclass
+class Details:
+    """The last calls and thoughts of a session, bounded."""
+
+    entries: deque[ToolFinished | str] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
+    """A text is a thought."""
+    _thinking: str = ""
+
+    def take(self, event: events.Event) -> None:
+        """Stores what is worth opening later."""
+        match event:
+            case events.ThinkingDelta():
+                self._thinking = (self._thinking + event.text)[-MAX_CHARS:]
+            case events.Replied():
+                parts = event.message.parts
+                thoughts = [part.text for part in parts if isinstance(part, Thinking)]
+                thought = self._thinking or "\n".join(thoughts)[-MAX_CHARS:]
+                self.entries.extend([thought] if thought.strip() else [])
+                self._thinking = ""
+            case ToolFinished():
+                self.entries.append(event)
+
+    def render(self, screen: Screen, *, only_last: bool = False) -> str:
+        """The entries as painted text, newest last; with `only_last` the last call and the thinking
+        since."""
+        entries = [*self.entries, *([self._thinking] if self._thinking.strip() else ())]
+        calls = [index for index, entry in enumerate(entries) if isinstance(entry, ToolFinished)]
+        if only_last and calls:
+            entries = entries[calls[-1] :]
+        return "\n\n".join(_entry(screen, entry) for entry in entries)
+
+
+def _entry(screen: Screen, entry: ToolFinished | str) -> str:
+    width = screen.width
+    if isinstance(entry, str):
+        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', fold(clean(entry), width))}"
+    title = _title(screen, describe_call(entry, max(width - 6, 10)).text)
+    if entry.diff:
+        from kode.cli.screen.diffs import painted_diff
+
+        return f"{title}\n{painted_diff(screen, entry.diff)}"
+    is_cut = entry.subject not in title
+    whole = f"{entry.subject}\n\n" if is_cut else ""
+    text = fold(clean(whole + entry.for_model[:MAX_CHARS]).strip("\n"), width)
+    return f"{title}\n{screen.paint('error' if entry.is_error else '', text)}"
+
+
+def _title(screen: Screen, text: str) -> str:
+    title = clip(text, max(screen.width - 6, 10))
+    line = "─" * max(screen.width - cell_width(title) - 5, 0)
+    return screen.paint("title", f"── {title} {line}".rstrip())
 
 
 @dataclass
@@ -144,7 +202,7 @@ class Renderer:
                 self._retry(event)
             case events.Replied():
                 self._replied(event)
-            case events.ToolFinished():
+            case ToolFinished():
                 self._finished(event)
             case events.TurnEnded():
                 self._ended(event)
@@ -248,7 +306,7 @@ class Renderer:
         self._finish_text()
         self._streamed = False
 
-    def _finished(self, event: events.ToolFinished) -> None:
+    def _finished(self, event: ToolFinished) -> None:
         screen, memory, self._memory = self.screen, self._memory, ""
         if is_reported(event, memory):
             return
@@ -344,7 +402,7 @@ class ProgressRenderer(Renderer):
     def _feed(self, text: str) -> None:
         """The answer is printed elsewhere."""
 
-    def _finished(self, event: events.ToolFinished) -> None:
+    def _finished(self, event: ToolFinished) -> None:
         if event.refused:
             line = describe_call(event, self.screen.width - 2)
             self.screen.print(f"{line.mark} {replace(line, outcome='').text}")

@@ -1,6 +1,6 @@
 import pytest
 
-from kode.cli.screen.details import MAX_CHARS, MAX_ENTRIES, Details
+from kode.cli.screen.render import MAX_CHARS, MAX_ENTRIES, Details
 from kode.events import Replied, ThinkingDelta, ToolFinished
 from kode.messages import Message, Thinking, Usage
 from tests.cli.terminals import make_screen
