@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.cli.parser import Parser
 from kode.cli.prompt.repl import run_in_prompt
-from kode.cli.prompt.reports import render_diffs
+from kode.cli.prompt.slash import render_diffs
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import Renderer

@@ -1,12 +1,19 @@
-"""What goes with a message: pasted blocks, folded in the line, and images."""
+"""What a message names and what goes with it: files of the project by letters in order, images, and
+pasted blocks, folded in the line.
+
+What the model may read is decided elsewhere.
+"""
 
 import asyncio
+import heapq
 import itertools
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -48,6 +55,66 @@ def list_files(root: Path) -> list[str]:
         for name in names[:MAX_FILES]
         if name and name.isprintable() and not name.endswith(".pyc")
     ]
+
+
+FRESH_S = 10.0
+"""An older listing is renewed on completion."""
+
+
+@dataclass
+class FileIndex:
+    """Relative paths of the files below `root`, and of the folders that contain some, with a
+    trailing `/`."""
+
+    root: Path
+    _paths: Sequence[str] = ()
+    _listed_at: float = float("-inf")
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, query: str, limit: int = 50) -> list[str]:
+        """The best matches of a fuzzy query, best first. Lists the files if the last listing is
+        old; so do not call it on the event loop's thread."""
+        with self._lock:
+            if time.monotonic() - self._listed_at >= FRESH_S:
+                files = list_files(self.root)
+                self._paths, self._listed_at = [*folders_of(files), *files], time.monotonic()
+        return best_matches(self._paths, query, limit)
+
+
+def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
+    """At most `limit` paths that have the query's letters in order, the likeliest first. Searches
+    100,000 paths in less time than two key presses are apart."""
+    letters = query.lower().replace(" ", "")
+    if not letters:
+        return heapq.nsmallest(limit, among, lambda path: (path.count("/", 0, -1), len(path), path))
+    # Possessive, so that no path is scanned twice.
+    in_order = "".join(f"[^{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters)
+    fits = re.compile(in_order, re.DOTALL).match
+    fitting = (path for path in among if fits(path.lower()))
+    return heapq.nsmallest(
+        limit, fitting, lambda path: (_rank(path.lower(), letters), len(path), path)
+    )
+
+
+def _rank(path: str, letters: str) -> int:
+    """How likely a path is meant, 0 most: by where it has the letters in one piece."""
+    name = path.rfind("/", 0, -1) + 1  # a folder ends in `/`
+    at = path.rfind(letters)
+    if at < 0:
+        return 4
+    is_start = at == name or not path[at - 1 : at].isalnum()
+    return 0 if at == name else 1 if is_start else 2 if at > name else 3
+
+
+def folders_of(files: Iterable[str]) -> list[str]:
+    """The folders that contain the files, at any depth, each with a trailing `/`."""
+    folders: set[str] = set()
+    for path in files:
+        folder = path.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return sorted(f"{folder}/" for folder in folders)
 
 
 _BEFORE = r"(?:^|(?<=[\s(\"'`]))"

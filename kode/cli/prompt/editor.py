@@ -7,15 +7,22 @@ import asyncio
 import contextlib
 import itertools
 import os
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from prompt_toolkit import layout
 from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.completion import (
+    CompleteEvent,
+    Completer,
+    Completion,
+    ThreadedCompleter,
+)
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
@@ -32,9 +39,10 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from kode import durable, paths
-from kode.cli.prompt.attach import BEING_TYPED, Pastes, query_of
+from kode.cli.prompt.attach import BEING_TYPED, FileIndex, Pastes, query_of, write_mention
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
+from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.progress import status_line
 from kode.cli.screen.screen import QUIET_S
@@ -44,6 +52,7 @@ SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
 MAX_INPUT_ROWS = 12  # half of a terminal with 24 rows
 
+ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 LEAVING_S = 2.0  # Ctrl-C twice within this time, with nothing to stop, exits
 ALT_S = 0.05  # how long Esc waits for a key: Alt and a key come as Esc and the key, at once
 ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
@@ -96,6 +105,50 @@ def open_history(path: Path) -> History:
     return SharedHistory(str(path))
 
 
+@dataclass(eq=False)
+class PromptCompleter(Completer):
+    """Completes the text before the cursor: commands at the start of a message, `@files` and
+    `@folders/` anywhere. Runs in a thread."""
+
+    state: PromptState
+    files: FileIndex
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterable[Completion]:
+        """Best first; empty if nothing can be completed."""
+        before = document.text_before_cursor
+        if typed := BEING_TYPED.search(before):
+            start = typed.start() + typed[0].index("@") + 1 - len(before)
+            query = query_of(typed)
+            for path in self.files.find(query):
+                if path != query or not path.endswith("/"):  # else its content follows
+                    yield Completion(write_mention(path), start_position=start, display=path)
+        elif before.startswith("/") and not re.search(r"\s", before):
+            known = self._list_commands()
+            for name in self._find_matches(before, known):
+                yield Completion(name, start_position=-len(before), display_meta=known[name])
+
+    def _list_commands(self) -> Mapping[str, str]:
+        """All that may be typed now, extensions' commands, skills and server prompts included →
+        what each does. Reads files before the first turn."""
+        known = {name: command.summary for name, command in self.state.commands.items()}
+        if (opened := self.state.opened) is not None:
+            extensions = opened.extensions
+            added = {f"/{name}": about for name, about in opened.list_offered().items()}
+            added |= extensions.commands() if extensions is not None else {}
+            for name in sorted(added.keys() - known.keys()):
+                known[name] = clip(one_line(added[name]), ABOUT_COLUMNS)
+        return known
+
+    def _find_matches(self, typed: str, known: Mapping[str, str]) -> Iterable[str]:
+        """Those that begin with what was typed, then those that contain it; else similar ones."""
+        word = typed[1:].lower()
+        begins = [name for name in known if name[1:].lower().startswith(word)]
+        holds = [name for name in known if word in name[2:].lower() and name not in begins]
+        return begins + (holds if len(word) > 1 else []) or get_close_matches(typed, known)
+
+
 @dataclass
 class _Question:
     label: str
@@ -126,7 +179,6 @@ class Editor:
     def __init__(
         self,
         state: PromptState,
-        completer: Completer,
         keys: Callable[["Editor"], KeyBindings] = lambda editor: KeyBindings(),
     ) -> None:
         """`keys` creates the key bindings; editing keys exist without it."""
@@ -139,7 +191,7 @@ class Editor:
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
             history=open_history(paths.history_file(paths.home())),
-            completer=ThreadedCompleter(completer),
+            completer=ThreadedCompleter(PromptCompleter(state, FileIndex(state.folder))),
             complete_while_typing=Condition(self._completes_now),
             enable_history_search=Condition(lambda: not self.asking),
             multiline=True,

@@ -14,8 +14,7 @@ from prompt_toolkit.keys import Keys
 
 from kode.cli.prompt.attach import clipboard_picture, pasted_pictures
 from kode.cli.prompt.editor import Editor
-from kode.cli.prompt.shell_line import move_to_background
-from kode.cli.prompt.submit import press, show_details
+from kode.cli.prompt.submit import move_to_background, press, show_details
 from kode.errors import UserError
 from kode.images import Picture, check
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.cli.prompt.slash import COMMANDS, FIRST
+from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import (
     Opening,
@@ -99,12 +99,10 @@ def _can_draw(screen: Screen) -> bool:
 async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"]:
     """Shows the prompt until the block ends. Yields what draws it, which ends early if the person
     leaves or the terminal is gone: `state.leaving`."""
-    from kode.cli.prompt.complete import FileIndex, PromptCompleter
     from kode.cli.prompt.editor import Editor
     from kode.cli.prompt.keys import bindings
 
-    completer = PromptCompleter(state, FileIndex(state.folder), FIRST)
-    editor = state.editor = Editor(state, completer, bindings)
+    editor = state.editor = Editor(state, bindings)
     drawn = asyncio.Event()
 
     def ended(_: object) -> None:

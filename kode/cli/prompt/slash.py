@@ -1,32 +1,47 @@
-"""The slash commands of the REPL, each a function of the conversation and the screen.
+"""The slash commands of the REPL, each one row and one function of the prompt's state; those that
+open a list to pick from are in `pickers`.
 
 `submit` parses lines and decides when a command may run."""
 
 import asyncio
 import base64
+import contextlib
+import os
+import platform
 import shlex
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from kode import paths
+from kode import __version__, paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.attach import use_clipboard
-from kode.cli.prompt.pickers import resume, review_memory, rewind, use_effort, use_model
-from kode.cli.prompt.reports import (
-    show_context,
-    show_cost,
-    show_diff,
-    show_extensions,
-    show_status,
+from kode.cli.prompt.pickers import (
+    effort_line,
+    resume,
+    review_memory,
+    rewind,
+    use_effort,
+    use_model,
 )
-from kode.cli.prompt.shell_line import background, may_leave
 from kode.cli.prompt.state import PromptState, SlashCommand
 from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
 from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
-from kode.cli.screen.lines import explain, one_line
+from kode.cli.screen.lines import bars, clip, cost_text, count, duration, explain, one_line
+from kode.cli.screen.screen import Screen
 from kode.errors import UserError
+from kode.extensions.found_extensions import NONE, lines_of, rows_of
 from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
+from kode.permissions.question import visible
+from kode.plain_text import clean
+from kode.tools.background import BackgroundCommand
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+    from kode.session.spending import Spending, Spent
+    from kode.undo.undo import FileDiff
 
 PLAN_WORDS = ("show", "edit", "go", "drop")
 
@@ -141,23 +156,17 @@ SIGNS = (
     ("/help keys", "the keys, the modes, the documentation"),
 )
 
-FIRST = tuple(
-    "/help /new /resume /model /permissions /plan /memory /status /cost /compact /undo /rewind "
-    "/diff /extensions /quit".split()
-)
-"""The commands that `/help` lists, and the menu for a lone `/`."""
-
 
 async def show_help(state: PromptState, argument: str) -> None:
     """Shows the first commands and the signs on one small screen, with `all` every command, with
     `keys` the keys. Raises: UserError for another word."""
     screen = state.screen
-    names = [name for name in COMMANDS if name != "/remember"] if argument else FIRST  # see SIGNS
-    commands = [(name, COMMANDS[name].summary) for name in names]
+    rows = COMMANDS.values() if argument else FIRST
+    commands = [(row.name, row.summary) for row in rows]
     more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
     pages = {
         "": (("Commands", commands), ("At the start of a message, @ anywhere", SIGNS)),
-        "all": (("Commands", [(f"{n} {COMMANDS[n].takes}", what) for n, what in commands]),),
+        "all": (("Commands", [(f"{row.name} {row.takes}", row.summary) for row in rows]),),
         "keys": (("Keys", KEYS), ("More", more)),
     }
     if argument not in pages:
@@ -262,41 +271,255 @@ async def permissions(state: PromptState, argument: str) -> None:
     state.screen.print(explain(rows, state.screen.width), "dim")
 
 
+TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
+MAX_NAME_COLUMNS = 36
+
+
+async def show_status(state: PromptState, argument: str) -> None:
+    """Version, session, folder, model, mode, sandbox, memory, instructions, config."""
+    conversation = state.conversation
+    session, provider = conversation.session, conversation.agent.provider
+    window, name = provider.info.context_window, session.id or "not saved (--no-session)"
+    used = f"{count(conversation.context_tokens)} of {count(window)} tokens"
+    files = [str(path) for path in conversation.settings.loaded.files]
+    sandbox, memory = conversation.agent.sandbox, conversation.config.memory
+    kind = await asyncio.to_thread(sandbox.kind) if sandbox is not None else "off"
+    rows: dict[str, list[str]] = {
+        "version": [f"kode {__version__}, Python {platform.python_version()}"],
+        "session": [f"{name} · {plural(session.turns, 'turn')} · {used}"],
+        "folder": [
+            str(conversation.place.cwd),
+            *(f"also {it}" for it in conversation.config.add_dirs),
+        ],
+        "model": [f"{provider.model} ({provider.name}{_address(conversation)})"],
+        "effort": [effort_line(conversation)],
+        "mode": [conversation.gate.mode],
+        "sandbox": [f"on ({kind})" if kind not in ("off", "none", "unknown") else kind],
+        "memory": [memory.system if memory.enabled else "off"],
+        "instructions": await asyncio.to_thread(_instructions, conversation),
+        "config": files or ["no file, all defaults"],
+    }
+    pairs = [
+        (label if number == 0 else "", one_line(line))
+        for label, lines in rows.items()
+        for number, line in enumerate(lines)
+    ]
+    state.screen.print(explain(pairs, state.screen.width))
+
+
+def _address(conversation: "Conversation") -> str:
+    from kode.config.choice import resolve_provider
+
+    with contextlib.suppress(UserError):
+        url = resolve_provider(conversation.config, os.environ).base_url
+        return f", {url}" if url else ""
+    return ""
+
+
+def _instructions(conversation: "Conversation") -> list[str]:
+    from kode.extensions.review import read_instructions
+
+    if not conversation.config.agents_files:
+        return ["not read (--no-agents)"]
+    instructions = read_instructions(conversation.place.home, conversation.place.cwd)
+    lines = instructions.describe_files(conversation.place.cwd) or ["none; /init writes AGENTS.md"]
+    return [*lines, *filter(None, [instructions.warning])]
+
+
+async def show_context(state: PromptState, argument: str) -> None:
+    """Shows what fills the window, by kind, as bars, and what could be freed."""
+    conversation, parts = state.conversation, await state.conversation.window()
+    used, size = conversation.context_tokens, conversation.agent.provider.info.context_window
+    width = state.screen.width - 1
+    head = f"{count(used)} of {count(size)} tokens are used ({used / max(1, size):.0%})."
+    rows = [*parts.items(), ("free", max(size - used, 0))]
+    state.screen.print("\n".join([clip(head, width), *bars(rows, size, width)]))
+    compacts_at = int(size * conversation.config.context.compact_at)
+    text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
+    text += "/new starts over with only system prompt, tools and memory."
+    state.screen.print(text, "dim")
+
+
+async def show_cost(state: PromptState, argument: str) -> None:
+    """Shows tokens and money by model: of the last turn, the session, the day."""
+    spending = await state.conversation.spending()
+    state.screen.print(cost_table(spending, state.screen.width))
+
+
+def cost_table(spending: "Mapping[str, Spending]", width: int) -> str:
+    """A row per model, and a total if there are several."""
+    rows = []
+    for scope, by_model in spending.items():
+        is_only = len(by_model) == 1
+        if not is_only:
+            rows.append((TITLES[scope], _describe_spent(by_model.total)))
+        for model, spent in by_model.items():
+            before = f"{TITLES[scope]} · " if is_only else "  "
+            rows.append(
+                (clip(f"{before}{one_line(model)}", MAX_NAME_COLUMNS), _describe_spent(spent))
+            )
+    unpriced = [one_line(name) for name, spent in spending["session"].items() if spent.unpriced]
+    note = f"\nNo price known for {', '.join(unpriced)}: set `prices`." if unpriced else ""
+    return explain(rows, width) + note
+
+
+def _describe_spent(spent: "Spent") -> str:
+    usage = spent.usage
+    cached = usage.cached_tokens / max(usage.input_tokens, 1)
+    thinking = f" ({count(usage.thinking_tokens)} thinking)" if usage.thinking_tokens else ""
+    cost = cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0)
+    sent = f"{count(usage.input_tokens)} in, {cached:.0%} cached"
+    received = f"{count(usage.output_tokens)} out{thinking}"
+    return f"{cost} · {sent} · {received} · {plural(spent.requests, 'request')}"
+
+
+async def show_diff(state: PromptState, argument: str) -> None:
+    """Shows this session's file changes in colour, or those of the files that are named so.
+    Anything longer than the screen goes to the pager."""
+    # In a thread: comparing long files takes a while, and a turn may be running.
+    diffs = await asyncio.to_thread(state.conversation.diffs)
+    diffs = [diff for diff in diffs if argument in diff.path]
+    if not diffs:
+        named = f" with {one_line(argument)!r} in its name" if argument else ""
+        state.screen.print(f"No file{named} was changed by tools in this session.", "dim")
+        return
+    text = render_diffs(state.screen, diffs)
+    if not (state.is_long(text) and await state.page(text)):
+        state.screen.print_painted(text)
+
+
+def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
+    """One line per file, then their diffs; painted."""
+    from kode.cli.screen.diffs import painted_diff
+
+    added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
+    head = screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")
+    rows = [(one_line(it.path), f"+{it.count('+')} -{it.count('-')}") for it in diffs]
+    painted = [painted_diff(screen, diff.text, headings=True) for diff in diffs]
+    return "\n".join([head, explain(rows, screen.width), "", *painted])
+
+
+async def show_extensions(state: PromptState, argument: str) -> None:
+    """Lists one kind, as this session uses it; without a word, all. Raises: UserError for another
+    word."""
+    conversation, screen = state.conversation, state.screen
+    await conversation.start()
+    assert conversation.catalog is not None
+    kinds = (*NONE, "mcp")
+    if argument and argument not in kinds:
+        raise UserError(f"/extensions takes {', '.join(kinds)}, not {one_line(argument)!r}.")
+    for kind in NONE:
+        if argument in ("", kind):
+            screen.print(kind, "bold")
+            for line in lines_of(rows_of(conversation.catalog, kind), kind):
+                screen.print(f"  {clean(line)}")
+    if argument in ("", "mcp"):
+        screen.print("MCP servers", "bold")
+        _show_servers(state)
+
+
+def _show_servers(state: PromptState) -> None:
+    """Shows this session's MCP servers: their state, tools, and what is off."""
+    extensions, screen = state.conversation.extensions, state.screen
+    servers = list(extensions.servers.values()) if extensions is not None else []
+    for server in servers:
+        offers = f"{plural(len(server.definitions), 'tool')} ({server.entry.origin})"
+        about = offers if server.runs else f"off: {server.fault or 'not started yet'}"
+        screen.print(clip(f"  {one_line(visible(f'{server.name}  {about}'))}", screen.width))
+        if server.held:
+            names = ", ".join(map(visible, server.held))
+            how = f"kode mcp approve {server.name}"
+            screen.print(f"    off, since changed: {names} · {how}", "warning")
+    if extensions is not None and extensions.untrusted:
+        names = ", ".join(map(visible, extensions.untrusted))
+        screen.print(f"  Not approved: {names} · kode extensions approve", "warning")
+    if not servers:
+        screen.print("  No MCP servers here. `kode mcp add NAME URL` configures one.")
+
+
+USAGE = "/bg kill ID stops one; all stop with kode."
+
+
+async def background(state: PromptState, argument: str) -> None:
+    """Lists what runs in the background, with the file of its output, or kills one. Raises:
+    UserError."""
+    commands, screen = state.conversation.commands, state.screen
+    match argument.split():
+        case []:
+            for command in commands.commands:
+                screen.print(_row(command, screen.width))
+                for line in filter(None, (one_line(command.last_line()), command.output_path)):
+                    screen.print(f"     {line}", "dim")
+            screen.print(USAGE if commands.commands else "No background commands.", "dim")
+        case ["kill", name]:
+            command = commands.find(name)
+            stopped = "Stopped" if command.runs else "Ended already:"
+            await commands.kill(command)
+            screen.print(f"{stopped} {command.name}: {one_line(command.running.command)}", "dim")
+        case _:
+            raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
+
+
+async def may_leave(state: PromptState) -> bool:
+    """Whether to leave: asks if background commands are running, which would end with kode."""
+    running = state.conversation.commands.list_running() if state.opened is not None else []
+    if not running:
+        return True
+    state.screen.print(f"Still running: {plural(len(running), 'background command')}", "warning")
+    for command in running:
+        state.screen.print(_row(command, state.screen.width))
+    answer = await state.screen.read_answer("Quit and stop what runs? [y/N] ")
+    # End of input is a second Ctrl-D, which means yes.
+    return answer is None or answer.strip().lower() in ("y", "yes")
+
+
+def _row(command: BackgroundCommand, width: int) -> str:
+    """Id, state, time and command on one line."""
+    seconds = time.monotonic() - command.running.since if command.runs else command.took_s
+    status = "running" if command.runs else command.outcome
+    text = f"{command.name}  {status} · {duration(seconds)} · {one_line(command.running.command)}"
+    return clip(text, width)
+
+
 async def leave(state: PromptState, argument: str) -> None:
     """Ends the REPL; asks first if something runs in the background."""
     if await may_leave(state):
         state.leave()
 
 
-_ROWS = (
-    SlashCommand("/help", "commands and keys", show_help, "[all or keys]", True),
+FIRST = (
+    SlashCommand("/help", "commands and keys", show_help, "[all or keys]", while_busy=True),
     SlashCommand("/new", "start a new session", start_new),
     SlashCommand("/resume", "resume another session", resume, "[NUMBER or ID]"),
     SlashCommand("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]"),
-    SlashCommand("/effort", "set how much the model thinks", use_effort, "[LEVEL]"),
     SlashCommand(
         "/permissions",
         "show or set the mode; list, remove or restore your answers",
         permissions,
         f"[{'|'.join((*MODES, *CHANGES))} ...]",
-        True,
+        while_busy=True,
     ),
     SlashCommand("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]"),
-    SlashCommand("/init", "write or improve AGENTS.md", write_instructions, "[WISH]"),
-    SlashCommand("/review", "review uncommitted changes, or a branch", review, "[BRANCH]"),
     SlashCommand("/memory", "show, search, review or undo memory", memory, "[COMMAND]"),
-    SlashCommand("/remember", "remember a fact, as #FACT does", remember, "[env:] FACT"),
     SlashCommand("/status", "version, session, model, sandbox, memory, instructions", show_status),
     SlashCommand("/cost", "tokens and money: turn, session, today", show_cost, while_busy=True),
-    SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
     SlashCommand("/compact", "summarize the conversation", compact, "[WHAT TO KEEP or undo]"),
     SlashCommand("/undo", "undo the last turn's file changes; repeat for earlier turns", undo),
-    SlashCommand("/redo", "redo the last /undo", redo),
     SlashCommand("/rewind", "rewind files or conversation", rewind, "[NUMBER or undo]"),
-    SlashCommand("/diff", "show this session's changes", show_diff, "[FILE]", True),
+    SlashCommand("/diff", "show this session's changes", show_diff, "[FILE]", while_busy=True),
     SlashCommand("/extensions", "skills, commands, hooks, MCP servers", show_extensions, "[KIND]"),
-    SlashCommand("/bg", "what runs in the background", background, "[kill ID]", True),
-    SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
     SlashCommand("/quit", "quit", leave, while_busy=True),
 )
-COMMANDS = {command.name: command for command in _ROWS}
+"""The commands that `/help` lists."""
+FURTHER = (
+    SlashCommand("/effort", "set how much the model thinks", use_effort, "[LEVEL]"),
+    SlashCommand("/init", "write or improve AGENTS.md", write_instructions, "[WISH]"),
+    SlashCommand("/review", "review uncommitted changes, or a branch", review, "[BRANCH]"),
+    SlashCommand("/remember", "remember a fact, as #FACT does", remember, "[env:] FACT"),
+    SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
+    SlashCommand("/redo", "redo the last /undo", redo),
+    SlashCommand("/bg", "what runs in the background", background, "[kill ID]", while_busy=True),
+    SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
+)
+COMMANDS = {command.name: command for command in (*FIRST, *FURTHER)}
+"""All, in the order in which a lone `/` offers them."""

@@ -5,9 +5,12 @@ after the running job; and a turn of the model, until its plan, if any, is decid
 """
 
 import asyncio
+import os
 import re
+from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.parser import PROMPT_HINTS, nearest
@@ -19,6 +22,8 @@ from kode.errors import UserError
 from kode.events import UNBEGUN
 from kode.permissions.modes import PermissionMode
 from kode.permissions.question import Question, visible
+from kode.tools.output import Capture
+from kode.tools.processes import READ_BYTES, ProcessTree
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -169,8 +174,6 @@ async def _do(state: PromptState, text: str) -> None:
     _echo(state, text)
     command = command_of(text)
     if text.startswith("!"):
-        from kode.cli.prompt.shell_line import run_typed
-
         state.unsent = None
         await run_typed(state, text[1:].strip())
         return
@@ -300,3 +303,81 @@ async def edit_plan(state: PromptState) -> None:
     if text != before:
         await asyncio.to_thread(plan.write, text)
     state.renderer.show_answer(text)
+
+
+Show = Callable[[str, str], None]
+"""Gets whole lines as they arrive ("" for none), and the unfinished line."""
+
+
+async def run_shell_line(command: str, cwd: Path, show: Show, output_dir: Path) -> tuple[int, str]:
+    """Runs a command of the person's own, outside of permissions and tools, to its end; returns its
+    exit code and its output (if that is long, both ends and the path of the whole). If cancelled,
+    ends all that it started.
+
+    Raises: UserError if no shell can be started.
+    """
+    capture, tree = Capture(output_dir, "shell-line"), ProcessTree()
+    try:
+        process = await tree.start(
+            *("/bin/sh", "-c", command),
+            environment=os.environ,
+            cwd=cwd,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+    except (OSError, ValueError) as error:
+        tree.forget()
+        raise UserError(f"The command could not be started in {cwd}: {error}.") from None
+    reading = asyncio.ensure_future(_read_output(process, capture, show))
+    try:
+        await asyncio.shield(reading)
+        return await process.wait(), capture.text() + capture.partial
+    except asyncio.CancelledError:
+        await tree.end()
+        await process.wait()
+        raise
+    finally:
+        tree.forget()
+        reading.cancel()
+        capture.close()
+
+
+async def _read_output(process: Process, capture: Capture, show: Show) -> None:
+    assert process.stdout is not None
+    data = b"-"
+    while data:
+        data = await process.stdout.read(READ_BYTES)
+        show(capture.take(data, final=not data).removesuffix("\n"), capture.partial)
+
+
+async def run_typed(state: PromptState, command: str) -> None:
+    """Runs the command after `!`, shows its output, and attaches that to the next message. Raises:
+    UserError."""
+    if not command:
+        raise UserError("! runs a shell command: !ls")
+    state.doing, conversation = f"Running {one_line(command)}", state.conversation
+
+    def show(text: str, unfinished: str) -> None:
+        state.unfinished = unfinished
+        if text:
+            state.screen.print(text)
+
+    outputs = conversation.agent.place.outputs
+    try:
+        code, output = await run_shell_line(command, conversation.place.cwd, show, outputs)
+    except asyncio.CancelledError:
+        state.screen.print("Stopped.", "warning")
+        raise
+    finally:
+        state.unfinished = None
+    style = "warning" if code else "dim"
+    state.screen.print(f"exit status {code} · sent with your next message", style)
+    note = f"[The person ran this in the shell; exit status {code}]\n$ {command}\n{output}"
+    conversation.attach_command(command, note)
+
+
+def move_to_background(state: PromptState) -> None:
+    """Moves the running shell command, or says that there is none."""
+    if state.opened is None or not state.conversation.commands.move():
+        state.hint("No shell command is running.")

@@ -10,8 +10,8 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from kode.cli.prompt import attach
-from kode.cli.prompt.attach import list_files
-from kode.cli.prompt.complete import FileIndex, PromptCompleter, best_matches
+from kode.cli.prompt.attach import FileIndex, best_matches, list_files
+from kode.cli.prompt.editor import PromptCompleter
 from tests.needs import needs
 from tests.tables import for_each
 
@@ -30,7 +30,7 @@ def completions(project):
     commands = {"/help": "what", "/permissions": "modes"}
     rows = {name: SimpleNamespace(summary=summary) for name, summary in commands.items()}
     state = SimpleNamespace(commands=rows, opened=None)
-    completer = PromptCompleter(state, FileIndex(project), ("/help",))
+    completer = PromptCompleter(state, FileIndex(project))
 
     def texts(line):
         return [
@@ -48,7 +48,7 @@ def completions(project):
         ("see /he", []),
         ("one\n/he", []),
         ("/help a", []),
-        ("/", [("/help", -1)]),
+        ("/", [("/help", -1), ("/permissions", -1)]),
         ("/p", [("/permissions", -2)]),
         ("/miss", [("/permissions", -5)]),
         ("/hlep", [("/help", -5)]),

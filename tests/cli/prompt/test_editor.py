@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.completion import DummyCompleter
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
@@ -29,7 +28,7 @@ async def prompt() -> AsyncIterator[tuple[Editor, PipeInput]]:
     screen = make_screen(rich_terminal=True)
     state = PromptState(screen, Renderer(screen), {})
     with create_pipe_input() as keys, create_app_session(input=keys):
-        editor = Editor(state, DummyCompleter(), bindings)
+        editor = Editor(state, bindings)
         drawn = asyncio.Event()
         running = asyncio.ensure_future(editor.run(drawn.set))
         try:

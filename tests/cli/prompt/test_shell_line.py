@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kode.cli.prompt.shell_line import run_shell_line
+from kode.cli.prompt.submit import run_shell_line
 from kode.errors import UserError
 from kode.tools.processes import WATCH
 from tests.tools.conftest import lives
@@ -84,7 +84,7 @@ async def test_a_shell_that_cannot_start_is_an_error(place):
     ],
 )
 async def test_stopping_a_command_stops_all_that_it_started(place, command, monkeypatch):
-    monkeypatch.setattr("kode.cli.prompt.shell_line.KILL_AFTER_S", 0.05)
+    monkeypatch.setattr("kode.tools.processes.GRACE_S", 0.05)
     task = await place.running(command)
     assert WATCH.open
 
