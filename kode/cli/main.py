@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.parser import COMMAND_HINTS, COMMANDS, FIRST, nearest, of_plugins
+from kode.cli.parser import COMMAND_HINTS, COMMANDS, FIRST, is_completing, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 if TYPE_CHECKING:
@@ -116,14 +116,23 @@ def _use_plugin_files(argv: Sequence[str]) -> list[str]:
     return rest
 
 
-def _dispatch(argv: list[str]) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # called by the script of `kode completion`
-        from kode.cli.commands.completion import complete_line
+def _read_typed_words() -> list[str]:
+    """The words before the one to be completed, and then a flag that lets no command do anything.
+    A command behind flags goes before them, in the shell's line too."""
+    from kode.cli.commands.interactive import command_first
 
-        return complete_line(os.environ["COMP_LINE"].split())
-    argv = _use_plugin_files(argv)
+    line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    _, *words, last = line.split() if not line[-1:].isspace() else [*line.split(), ""]
+    if (moved := command_first(words)) != words:
+        line = " ".join(("kode", *moved, last))
+        os.environ |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
+    return [*moved, "--help"]
+
+
+def _dispatch(argv: list[str]) -> int:
+    argv = _read_typed_words() if is_completing() else _use_plugin_files(argv)
     first = argv[0] if argv else ""
-    if first in ("--help", "-h", "help"):
+    if first in ("--help", "-h", "help") and not is_completing():
         from kode.cli.screen.lines import explain, fold
 
         every = COMMANDS | of_plugins()

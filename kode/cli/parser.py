@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -19,13 +20,17 @@ COMMANDS = {
         ("memory", "", "show, search, change and undo what kode remembers"),
         ("cost", "", "show tokens and cost, and why a cache was lost"),
         ("mcp", "", "list, add, approve and test MCP servers"),
-        ("permissions", "", "list rules and your lasting answers, remove and restore them"),
+        (
+            "permissions",
+            "config:run_permissions",
+            "list, remove and restore rules and lasting answers",
+        ),
         ("extensions", "", "list and approve skills, hooks ..., add bundles"),
         ("plugin", "", "list plug-ins, and turn them on and off"),
         ("config", "", "show, set and check settings"),
         ("init", "", "guided set-up"),
         ("demo", "", "take a two-minute tour, no key needed"),
-        ("completion", "", "print a completion script for bash, zsh or fish"),
+        ("completion", "init:print_completion", "print a completion script for bash, zsh or fish"),
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),
         ("extension", "extensions", ""),
@@ -104,12 +109,9 @@ def of_plugins() -> dict[str, tuple[str, str]]:
     }
 
 
-class Described(SystemExit):
-    """Carries a parser whose flags are requested instead of a parsed command line."""
-
-    def __init__(self, parser: argparse.ArgumentParser) -> None:
-        super().__init__()
-        self.parser = parser
+def is_completing() -> bool:
+    """Whether the script of `kode completion` calls, which wants the possible next words."""
+    return "_ARGCOMPLETE" in os.environ
 
 
 class _Help(argparse.HelpFormatter):
@@ -133,8 +135,6 @@ class Parser(argparse.ArgumentParser):
 
     takes_more = False
     """Whether plug-ins add flags, which are looked up when one is unknown or help is wanted."""
-    describing = False
-    """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
     def __init__(self, prog: str, description: str = "", **options: Any) -> None:
         super().__init__(
@@ -167,16 +167,16 @@ class Parser(argparse.ArgumentParser):
     def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
         allows flags between positional arguments, which argparse does not support for every parser.
-        Raises: ConfigError; Described if help is asked for."""
+        Raises: ConfigError. Where words are completed, prints those and exits."""
         known = self._option_string_actions.keys() - {"-h", "--help"}
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
-        if self.takes_more and (Parser.describing or any(strange)):
+        if self.takes_more and (is_completing() or any(strange)):
             before = {action.dest for action in self._actions}
             for plugin in filter(lambda plugin: plugin.flags, installed.plugins()):
                 installed.call(plugin, plugin.flags, self)
             self.set_defaults(of_plugins={action.dest for action in self._actions} - before)
-        if Parser.describing:
-            raise Described(self)
+        if is_completing():
+            self._complete()
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
         if not unknown:
@@ -199,8 +199,10 @@ class Parser(argparse.ArgumentParser):
         """The command of a group in a command line, with its parser and arguments. Raises:
         ConfigError; SystemExit if the commands were listed."""
         if not argv or argv[0] in ("-h", "--help"):
-            if Parser.describing:
-                raise Described(_list_names(commands))
+            if is_completing():
+                names = cls(f"kode {group}")
+                names.add_commands(commands)
+                names._complete()
             listed = explain([*commands.items()], shutil.get_terminal_size().columns)
             print(f"usage: kode {group} COMMAND ...\n\n{listed}")
             raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
@@ -210,19 +212,24 @@ class Parser(argparse.ArgumentParser):
             raise _no_choice(wrong, command, "The commands are", commands)
         return command, cls(f"kode {group} {command}", commands[command]), rest
 
+    def add_commands(self, commands: Mapping[str, str]) -> None:
+        """Adds commands by their names, each with what it does."""
+        below = self.add_subparsers()
+        for name, about in commands.items():
+            below.add_parser(name, help=about)
+
+    def _complete(self) -> None:
+        """Prints the words that may follow the typed ones, and exits."""
+        import argcomplete
+
+        # The typed line begins with the words of the command, of which the last is this parser.
+        os.environ["_ARGCOMPLETE"] = str(len(self.prog.split()))
+        argcomplete.autocomplete(self, always_complete_options=False)
+
     @property
     def _where_listed(self) -> str:
         """Where commands are listed; `kode --help` lists them itself."""
         return "kode run" if self.prog == "kode" else self.prog
-
-
-def _list_names(commands: Mapping[str, str]) -> argparse.ArgumentParser:
-    """A parser that knows the names of a group's commands, without their flags."""
-    parser = argparse.ArgumentParser(add_help=False)
-    below = parser.add_subparsers()
-    for name, about in commands.items():
-        below.add_parser(name, help=about, add_help=False)
-    return parser
 
 
 def _no_choice(wrong: str, word: str, listed: str, known: Iterable[str]) -> ConfigError:

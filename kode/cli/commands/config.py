@@ -1,20 +1,26 @@
-"""`kode config`: the effective value and origin of every key, secrets masked."""
+"""`kode config`: the effective value and origin of every key, secrets masked; and `kode
+permissions`: the rules that apply in a project, the person's lasting answers among them."""
 
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 
 from kode import paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
+from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import Answer
+from kode.cli.screen.printer import Answer, Answered
 from kode.config.choice import is_url
 from kode.config.files import read_document, write_document
 from kode.config.load import Faults, Loaded, load_config, project_file, with_value
 from kode.config.model import display_value, flat
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
+from kode.permissions import approvals
+from kode.permissions.rules import Rules, never_matches, parse, parse_all
 
 COMMANDS = {
     "show": "show what is set, with its layer (--all: every key; --json)",
@@ -112,8 +118,6 @@ def _check() -> Answer:
         loaded = _load()
     except ConfigError as error:
         return _faulty(error.faults if isinstance(error, Faults) else [str(error)])
-    from kode.permissions.rules import never_matches, parse
-
     faults, remarks = _wrong_urls(loaded), list(loaded.warnings)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         for text in flat(loaded.config)[key]:
@@ -147,3 +151,38 @@ def _wrong_urls(loaded: Loaded) -> list[str]:
 def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> Answer:
     count = f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed"
     return Answer(lines=[*notes, *faults, count], exit_code=EXIT_NOT_STARTED)
+
+
+def run_permissions(argv: Sequence[str]) -> Answered:
+    """Runs `kode permissions ...`. Raises: ConfigError, StorageError, BusyError."""
+    parser = Parser("kode permissions", "The rules that count here, and your lasting answers.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    about = "list rules and answers, with where each is from (--json: one list)"
+    listed = commands.add_parser("list", help=about, description=about)
+    listed.add_argument("--json", action="store_true", help="one JSON list")
+    for name, (_, about) in CHANGES.items():
+        below = commands.add_parser(name, help=about, description=about)
+        below.add_argument("ids", metavar="ID", nargs="+")
+    arguments = parser.parse(argv or ["list"])
+    cwd = directory()
+    home, project = paths.home(), paths.project_root(cwd)
+    if arguments.command != "list":
+        return change_rules(
+            "kode permissions",
+            [arguments.command, *arguments.ids],
+            lambda **wish: approvals.change(home, project, partial(approvals.change_named, **wish)),
+        )
+    loaded = _load()
+    given = loaded.config.permissions
+    rules = Rules(
+        deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
+    )
+    saved, problem = approvals.load(home, project)
+    standing = (*approvals.find_standing(rules), *saved)
+    return Answer(
+        value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],
+        as_json=arguments.json,
+        rows=rule_rows(standing, loaded.origins),
+        empty="No rules, and no lasting answers in this project.",
+        faults=[problem] if problem else (),
+    )

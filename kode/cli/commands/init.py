@@ -1,4 +1,5 @@
-"""`kode init`: guided set-up, and the first run of a machine without key or config.
+"""`kode init`: guided set-up, and the first run of a machine without key or config; and `kode
+completion`, which sets up a shell.
 
 Offers the local servers that answer, the services of `kode.registry`, another address, or the demo;
 tests the choice, says what it writes and where, and writes a config file with mode 0600, never
@@ -32,6 +33,13 @@ LIST_TIMEOUT_S = 2.0  # the person waits; the names can be typed
 LISTED = 40  # a little more than a screen
 MAX_TRIES = 3  # as a login prompt
 LATER = "Run `kode init` when you are ready, or try `kode demo`."
+
+
+EPILOG = """\
+bash: add to ~/.bashrc                  eval "$(kode completion bash)"
+zsh:  add to ~/.zshrc, after compinit   eval "$(kode completion zsh)"
+fish: kode completion fish > ~/.config/fish/completions/kode.fish
+"""
 
 
 class _Quit(UserError):
@@ -271,3 +279,16 @@ def _ask(
 def _say(text: str) -> None:
     """Prints text, wrapped between words on a narrow terminal."""
     print(on_screen(text), flush=True)
+
+
+def print_completion(argv: Sequence[str]) -> int:
+    """Runs `kode completion ...`: prints a script that calls kode at each Tab, see
+    `Parser.parse`. Raises: ConfigError."""
+    from argcomplete.shell_integration import shellcode
+
+    about = "Prints a script that completes kode's commands, flags and what they take."
+    parser = Parser("kode completion", about)
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL")
+    parser.epilog = EPILOG
+    sys.stdout.write(shellcode(["kode"], shell=parser.parse(argv).shell))
+    return EXIT_OK

@@ -24,7 +24,7 @@ from kode.cli.flags import (
     model_flags,
     working_directory,
 )
-from kode.cli.parser import COMMANDS, Parser
+from kode.cli.parser import COMMANDS, Parser, is_completing, of_plugins
 from kode.errors import EXIT_NOT_STARTED, ConfigError, StorageError, UserError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def command_first(argv: Sequence[str]) -> list[str]:
             before = _parser().parse_known_args(list(argv[:at]))[0]
         except ConfigError:  # the word is the value of a flag
             continue
-        if before.task is None and not before.print:
+        if not (before.print or getattr(before, "task", None)):
             return [word, *argv[at + 1 :], *argv[:at]]
     return list(argv)
 
@@ -86,7 +86,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser("kode", "The REPL of kode, a coding agent.")
-    parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
+    if is_completing():
+        every = (COMMANDS | of_plugins()).items()
+        parser.add_commands({name: about for name, (_, about) in every if about})
+    else:
+        parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
     parser.add_argument("-p", "--print", action="store_true", help="same as `kode run TASK`")
     parser.add_argument(
         *("-c", "--continue"), action="store_true", dest="newest", help="same as `kode continue`"
