@@ -62,7 +62,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.events import ToolStarted
-    from kode.extensions.agents import AgentDefinition
+    from kode.extensions.definitions import AgentDefinition
     from kode.extensions.hook_runs import Hooks
     from kode.memory.statement import Outcome
     from kode.sandbox.reach import Opens

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kode.config.choice import resolve_provider, small_choice
 from kode.config.model import Embedding, ProviderPart
 from kode.errors import StorageError
-from kode.extensions.agents import may_use
+from kode.extensions.definitions import may_use
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.messages import Usage
 from kode.permissions.gate import Gate

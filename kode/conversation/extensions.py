@@ -14,12 +14,11 @@ from kode.engine.command import Command, settle_changes
 from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import found_extensions, trust
-from kode.extensions.agents import AgentDefinition
+from kode.extensions.definitions import AgentDefinition, catalogue, skill_tool
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
-from kode.extensions.skills import catalogue, skill_tool
 from kode.messages import Text
 from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program

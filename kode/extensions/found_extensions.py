@@ -8,16 +8,24 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from kode import paths
-from kode.credentials import redact
 from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
-from kode.extensions.agents import AgentDefinition, list_agents, read_agent
-from kode.extensions.commands import Command, list_commands, read_command
+from kode.extensions.definitions import (
+    CHARS_PER_TOKEN,
+    AgentDefinition,
+    Command,
+    Skill,
+    list_agents,
+    list_commands,
+    list_skills,
+    read_agent,
+    read_command,
+    read_skill,
+)
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, find_each, parts, read_each, surroundings
-from kode.extensions.skills import CHARS_PER_TOKEN, Skill, list_skills, read_skill
 from kode.extensions.trust import Approvals, Item
 from kode.messages import columns, shorten
 from kode.permissions.question import visible
@@ -71,27 +79,27 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
     of a repository takes no name away. Never raises."""
     problems: dict[Kind, list[str]] = {"skills": [*around.faults]}
 
-    def look(kind: Kind, things: list[T], faults: list[str]) -> tuple[Found[T], ...]:
+    def judge(kind: Kind, things: list[T], faults: list[str]) -> tuple[Found[T], ...]:
         problems.setdefault(kind, []).extend(faults)
         nearest: dict[str, Path] = {}
         extensions = []
         for thing in things:
-            item = thing.item
-            state = trust.state(item, approvals)
+            item, state = thing.item, trust.state(thing.item, approvals)
             standing: Standing = "used" if state == "trusted" else state
-            remark = ""
-            if kind != "hooks" and standing == "used" and item.name in nearest:
-                standing, remark = "shadowed", f"shadowed by {nearest[item.name]}"
-            if standing == "used":
+            shadow = nearest.get(item.name) if kind != "hooks" and state == "trusted" else None
+            if shadow is not None:
+                standing = "shadowed"
+            elif standing == "used":
                 nearest[item.name] = item.origin
+            remark = f"shadowed by {shadow}" if shadow else ""
             extensions.append(Found(thing=thing, standing=standing, remark=remark))
         return tuple(extensions)
 
     return FoundExtensions(
-        skills=look("skills", *find_each(around, "skills", list_skills, read_skill)),
-        commands=look("commands", *find_each(around, "commands", list_commands, read_command)),
-        agents=look("agents", *find_each(around, "agents", list_agents, read_agent)),
-        hooks=look("hooks", *find_hooks(around)),
+        skills=judge("skills", *find_each(around, "skills", list_skills, read_skill)),
+        commands=judge("commands", *find_each(around, "commands", list_commands, read_command)),
+        agents=judge("agents", *find_each(around, "agents", list_agents, read_agent)),
+        hooks=judge("hooks", *find_hooks(around)),
         problems=problems,
     )
 
@@ -118,22 +126,18 @@ class BundleItems:
 
     def __init__(self, bundle: Bundle, home: Path) -> None:
         """Reads them. Never raises."""
-        self._home = home
+        self._home, folder = home, bundle.folder
         self.problems: list[str] = []
         """A sentence for each part that cannot be used."""
-        bundles, folder = (bundle,), bundle.folder
-        around = Surroundings(
-            cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles
-        )
+        around = Surroundings(cwd=folder, project=folder, home=home, user_home=folder)
         self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
-        extensions: tuple[Extension | Entry, ...] = (
-            *read_each("skills", parts(bundles, "skills"), read_skill, self.problems),
-            *read_each("commands", parts(bundles, "commands"), read_command, self.problems),
-            *read_each("agents", parts(bundles, "agents"), read_agent, self.problems),
-            *hooks_of_bundles(bundles, around, self.problems),
-            *self._servers,
-        )
-        self.items: tuple[Item, ...] = tuple(extension.item for extension in extensions)
+        skills = read_each("skills", parts((bundle,), "skills"), read_skill, self.problems)
+        commands = read_each("commands", parts((bundle,), "commands"), read_command, self.problems)
+        agents = read_each("agents", parts((bundle,), "agents"), read_agent, self.problems)
+        hooks = hooks_of_bundles((bundle,), around, self.problems)
+        things: tuple[Extension | Entry, ...]
+        things = (*skills, *commands, *agents, *hooks, *self._servers)
+        self.items: tuple[Item, ...] = tuple(thing.item for thing in things)
 
     def forget_servers(self) -> None:
         """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
@@ -157,23 +161,19 @@ def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any
     """All of one kind, in order of precedence: `state` is a `Standing`, `hash` the SHA-256 of what
     an approval covers, `tokens` about how much of a model's window it takes when used."""
     things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
-    rows: list[dict[str, Any]] = []
-    for entry in things:
-        item = entry.thing.item
-        about, text, remarks = _about(entry.thing)
-        rows.append(
-            {
-                "name": item.name,
-                "state": entry.standing,
-                "scope": item.scope,
-                "origin": str(item.origin),
-                "hash": trust.digest(item),
-                "about": about,
-                "tokens": len(text) // CHARS_PER_TOKEN,
-                "remarks": (*remarks, *filter(None, (entry.remark,))),
-            }
-        )
-    return rows
+    return [
+        {
+            "name": it.thing.item.name,
+            "state": it.standing,
+            "scope": it.thing.item.scope,
+            "origin": str(it.thing.item.origin),
+            "hash": trust.digest(it.thing.item),
+            "about": it.thing.description,
+            "tokens": len(it.thing.body) // CHARS_PER_TOKEN,
+            "remarks": (*it.thing.remarks, *filter(None, (it.remark,))),
+        }
+        for it in things
+    ]
 
 
 def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
@@ -196,16 +196,3 @@ def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
     if any(row["state"] in ("new", "changed") for row in rows):
         lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
     return lines
-
-
-def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
-    """What it is, what a model gets of it, and remarks about it."""
-    match thing:
-        case Hook():
-            marks = {"guard": thing.guard, "outside the sandbox": thing.outside}
-            return redact(thing.command), "", tuple(mark for mark, on in marks.items() if on)
-        case Command():
-            return f"{thing.argument_hint}  {thing.description}".lstrip(), thing.body, ()
-        case AgentDefinition():
-            return thing.description, thing.prompt, ()
-    return thing.description, thing.body, ()

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kode import paths
+from kode.config.files import project_folders
+from kode.credentials import redact
 from kode.errors import ConfigError
-from kode.extensions.places import Bundle, Place, Surroundings, project_folders, read_text
+from kode.extensions.places import Bundle, Place, Surroundings, read_text
 from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
 
@@ -69,6 +71,18 @@ class Hook:
     outside: bool = False
     """Whether its entry in the person's own config has it run without the sandbox."""
 
+    body = ""
+    """What a model gets of it."""
+
+    @property
+    def description(self) -> str:
+        return redact(self.command)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        marks = {"guard": self.guard, "outside the sandbox": self.outside}
+        return tuple(mark for mark, is_on in marks.items() if is_on)
+
     @property
     def pins_loads(self) -> bool:
         """Whether its approval covers what it loads in the sandbox."""
@@ -117,7 +131,7 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
 
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
-    for folder in project_folders(around):
+    for folder in project_folders(around.cwd):
         if folder == Path(real_path(around.user_home)):
             continue  # its `.claude` is the person's own
         for name in FILES:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kode import installed, paths
+from kode.config.files import project_folders
 from kode.errors import ConfigError
 from kode.extensions.trust import FOREIGN, Scope
 from kode.paths import real_path
@@ -25,7 +26,13 @@ SKIPPED = (".git", "node_modules", "__pycache__")
 MAX_HEAD_CHARS = 16_000  # many times the longest description
 
 _HEAD = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
-_LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.MULTILINE)
+_FIELD = re.compile(
+    r"^(?=(?:agent|allowed-tools|argument-hint|arguments|color|context|description|disallowedTools|"
+    r"disable-model-invocation|effort|hooks|license|mcpServers|metadata|model|name|permissionMode|"
+    r"reasoningEffort|skills|tools|user-invocable|version)[ \t]*:)",
+    re.MULTILINE,
+)
+"""Where a field begins that agents know; in descriptions, examples have lines like `user: ...`."""
 PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
 """What texts of a bundle call its folder."""
 
@@ -59,19 +66,14 @@ class Surroundings:
     """Where to search for extensions."""
 
     cwd: Path
-    repository: Path | None
-    """The root of the repository; None: only `cwd` belongs to the project."""
+    project: Path
+    """The folder that approvals are stored for."""
     home: Path
     """`$KODE_HOME`."""
     user_home: Path
     bundles: tuple[Bundle, ...] = ()
     faults: tuple[str, ...] = ()
     """A sentence for each bundle that is off."""
-
-    @property
-    def project(self) -> Path:
-        """The folder that approvals are stored for."""
-        return self.repository or Path(real_path(self.cwd))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +91,7 @@ def surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
     bundles, faults = bundles_in(home)
     return Surroundings(
         cwd=cwd,
-        repository=paths.repository_root(cwd),
+        project=paths.project_root(cwd),
         home=home,
         user_home=user_home or paths.NO_HOME,
         bundles=bundles,
@@ -118,11 +120,11 @@ def find_each(
     """What is read of `kind` ("skills"), nearest first and bundles last, and a sentence for each
     unusable one. Of a bundle's the person saw those when they approved it."""
     problems: list[str] = []
-    files = [
+    files = (
         (name, path, place) for place in places(around, kind) for name, path in below(place.folder)
-    ]
-    extensions = [*read_each(kind, files, read, problems)]
-    return [*extensions, *read_each(kind, parts(around.bundles, kind), read, [])], problems
+    )
+    things = [*read_each(kind, files, read, problems)]
+    return [*things, *read_each(kind, parts(around.bundles, kind), read, [])], problems
 
 
 def read_each(
@@ -148,26 +150,17 @@ def places(around: Surroundings, kind: str) -> list[Place]:
     """The folders for `kind` ("skills"), nearest first: from the working directory up to the
     repository's root, then the home."""
     families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
-    personal = [
-        around.home / kind if family == ".kode" else around.user_home / family / kind
-        for family in families
-    ]
-    known = set(map(real_path, personal))
-    found = []
-    for folder in (
-        above / family / kind for above in project_folders(around) for family in families
-    ):
-        if folder.is_dir() and real_path(folder) not in known:
-            known.add(real_path(folder))
-            found.append(Place(folder=folder, scope="project", top=around.project))
-    home = (folder for folder in personal if folder.is_dir())
-    return [*found, *(Place(folder=it, scope="home", top=around.user_home) for it in home)]
-
-
-def project_folders(around: Surroundings) -> list[Path]:
-    """From the working directory up to the repository's root; outside a repository only itself."""
-    cwd, top = Path(real_path(around.cwd)), around.project
-    return [folder for folder in (cwd, *cwd.parents) if folder == top or top in folder.parents]
+    own = [around.home / kind, *(around.user_home / family / kind for family in families[1:])]
+    above = [top / family / kind for top in project_folders(around.cwd) for family in families]
+    home = {
+        real_path(folder): Place(folder=folder, scope="home", top=around.user_home)
+        for folder in filter(Path.is_dir, own)
+    }
+    project = {
+        real_path(folder): Place(folder=folder, scope="project", top=around.project)
+        for folder in filter(Path.is_dir, above)
+    }
+    return [*(place for real, place in project.items() if real not in home), *home.values()]
 
 
 def files_below(folder: Path, suffix: str) -> Iterator[Path]:
@@ -211,15 +204,14 @@ def read_text(path: Path, place: Place) -> str:
 
 
 # ── front matter: YAML between two lines of `---`. Lenient, because the files were written for
-# other agents; problems are reported.
+# other agents, some of which take what is no YAML.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
+    whole: str
     body: str
     fields: Mapping[str, Any] = field(default_factory=dict)
-    problem: str = ""
-    """Why the front matter could not be read, a few words; then there are no fields."""
 
     def text(self, name: str) -> str:
         """A field as one text; "" if it is missing. A list is joined with commas."""
@@ -231,21 +223,35 @@ class Document:
         return self.text(name).lower() in ("true", "yes")
 
 
-def read_document(text: str) -> Document:
-    """Splits a file into fields and body. Invalid YAML is tried once more with each invalid line
-    quoted: `description: Use when: it rains` is common. Never raises."""
-    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
-    match = _HEAD.match(text)
+def read_document(path: Path, place: Place) -> Document:
+    """Reads a file with its front matter. Raises: ConfigError as `read_text`, and if the fields
+    cannot be told apart: without its limits it would do more than intended."""
+    try:
+        return parse_document(read_text(path, place))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse_document(text: str) -> Document:
+    """Splits a text into fields and body. If the front matter is no YAML, as in `description: Use
+    when: it rains`, each known field is read alone, as YAML or else as the text up to the next.
+    Raises: ValueError."""
+    plain = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    match = _HEAD.match(plain)
     if match is None:
-        return Document(body=text.strip())
-    body, head = text[match.end() :].strip(), match[1]
-    if len(head) > MAX_HEAD_CHARS:
-        return Document(body=body, problem=f"its front matter has over {MAX_HEAD_CHARS} characters")
-    fields = _load(head)
-    fields = _load(_LINE.sub(_quote, head)) if fields is None else fields
-    if fields is None:
-        return Document(body=body, problem="its front matter is not YAML")
-    return Document(body=body, fields=fields)
+        return Document(whole=text, body=plain.strip())
+    if len(head := match[1]) > MAX_HEAD_CHARS:
+        raise ValueError(f"its front matter has over {MAX_HEAD_CHARS} characters")
+    if (fields := _load(head)) is None:
+        first, *parts = _FIELD.split(head)
+        if first and not re.match(r"[A-Za-z][\w-]*[ \t]*:", first):
+            raise ValueError("its front matter is not YAML")
+        fields = {}
+        for part in parts:
+            name, _, value = part.partition(":")
+            loaded = _load(part) or {}
+            fields[name.strip()] = loaded[name] if [*loaded] == [name] else value.strip()
+    return Document(whole=text, body=plain[match.end() :].strip(), fields=fields)
 
 
 def _load(head: str) -> dict[str, Any] | None:
@@ -259,14 +265,6 @@ def _load(head: str) -> dict[str, Any] | None:
     if value is None:
         return {}
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else None
-
-
-def _quote(line: re.Match[str]) -> str:
-    """Quotes the value of a line that is not valid YAML by itself."""
-    if _load(line[0]) is not None:
-        return line[0]
-    escaped = line[2].replace("\\", "\\\\").replace('"', '\\"')
-    return f'{line[1]}: "{escaped}"'
 
 
 def _plain(value: Any) -> str:

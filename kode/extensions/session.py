@@ -20,7 +20,7 @@ from kode.errors import KodeError, ServerError, StorageError, ToolError, UserErr
 from kode.events import Emit, Notice
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions import mcp_config, trust
-from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
+from kode.extensions.definitions import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Definition, Entry
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, name_of

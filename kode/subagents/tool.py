@@ -11,7 +11,7 @@ from typing import Any
 
 from kode.errors import ToolError
 from kode.events import silent
-from kode.extensions.agents import AgentDefinition
+from kode.extensions.definitions import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import plural, shorten
 from kode.subagents import records

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kode.config.model import Config
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
-    from kode.extensions.agents import AgentDefinition
+    from kode.extensions.definitions import AgentDefinition
     from kode.subagents.child import ChildPipes
     from kode.subagents.task import Clock, Kind, Start, Task
 
@@ -239,7 +239,7 @@ def _load_settings(
         "model": model or config.model,
         "effort": effort or config.effort,
         "system": template("subagent"),
-        "append_system": definition.prompt if definition is not None else "",
+        "append_system": definition.body if definition is not None else "",
         "small_model": None,
         "timeout_s": None,
         "max_steps": arguments.max_steps or limits.max_steps,

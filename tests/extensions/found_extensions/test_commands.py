@@ -1,7 +1,7 @@
 """Commands: found by name, filled in, and held to what they allow."""
 
 from kode.conversation import Conversation
-from kode.extensions.commands import pieces
+from kode.extensions.definitions import pieces
 from kode.messages import Text
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.permissions.gates import NO, Person

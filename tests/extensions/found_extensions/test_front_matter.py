@@ -1,9 +1,12 @@
+import contextlib
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.extensions.places import read_document as read
+from kode.extensions.places import parse_document as read
 from tests.tables import for_each
 
+EXAMPLE = 'Use it: when\n<example>\nContext: it fails\nuser: "fix: it"\n</example>\n'
 HOOKS = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
 
 
@@ -13,14 +16,18 @@ HOOKS = "hooks:\n  Stop:\n    - command: >-\n        run\n        it\n"
         ("name: x\nn: 3\ntools: [Read, Grep]\n", {"name": "x", "n": "3", "tools": "Read, Grep"}),
         ("nothing:\n", {"nothing": "", "missing": ""}),
         # What is no YAML stays readable.
-        ('name: a\nwhen: Use when: a "b" is\n', {"name": "a", "when": 'Use when: a "b" is'}),
-        (f"hint: [what] [how]\nmodel: opus\n{HOOKS}", {"hint": "[what] [how]", "model": "opus"}),
+        ('t: a: b\nname: a\ncolor: Use "b": c\n', {"name": "a", "color": 'Use "b": c'}),
+        (
+            f"argument-hint: [a] [b]\n{HOOKS}model: opus\n",
+            {"argument-hint": "[a] [b]", "model": "opus"},
+        ),
+        (f"description: {EXAMPLE}tools: Read\n", {"description": EXAMPLE.strip(), "tools": "Read"}),
     ],
 )
 def test_fields_are_read_as_leniently_as_elsewhere(head: str, fields: dict[str, str]) -> None:
-    document = read(f"---\n{head}hidden: yes\n---\nbody\n")
+    document = read(f"---\n{head}user-invocable: yes\n---\nbody\n")
     assert {name: document.text(name) for name in fields} == fields
-    assert document.is_set("hidden")
+    assert document.is_set("user-invocable")
     assert document.body == "body"
 
 
@@ -32,5 +39,6 @@ def test_aliases_cannot_make_a_text_that_fills_the_memory() -> None:
 
 @given(st.text())
 def test_any_text_can_be_read(text: str) -> None:
-    read(text)
-    read(f"---\n{text}\n---\nbody")
+    for whole in (text, f"---\n{text}\n---\nbody"):
+        with contextlib.suppress(ValueError):
+            read(whole)

@@ -1,0 +1,373 @@
+"""Skills, commands and agents: Markdown files with front matter, written for any agent.
+
+A skill is a folder with a SKILL.md, instructions for a kind of task: a model gets its name and
+description in the system prompt, and its body on request. A command stands for a prompt: `/review
+12` for the text of `review.md`. An agent says what a subagent is for, which tools it has, and how
+it works; `kode.subagents` starts one.
+
+A skill's scripts, and what a command runs first, between !` and `, pass the gate like any command;
+see `kode.conversation.turns`.
+"""
+
+import contextlib
+import difflib
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from kode.errors import ConfigError, ToolError
+from kode.extensions.places import (
+    MAX_DEPTH,
+    SKIPPED,
+    Document,
+    Place,
+    files_below,
+    read_document,
+    read_text,
+)
+from kode.extensions.trust import FOREIGN, Item, folder_content
+from kode.function_tool import tool
+from kode.messages import first_of, shorten
+from kode.paths import real_path
+from kode.permissions.modes import MODE_CALLED, PermissionMode
+from kode.permissions.rules import parse
+from kode.permissions.tool_names import rules_of, tools_of
+from kode.provider import EFFORTS, Effort
+from kode.tool import Tool, ToolContext, ToolOutput
+
+FILE = "SKILL.md"
+MAX_NAME_CHARS = 64
+MAX_DESCRIPTION_CHARS = 1_024
+"""Limits of skills, as agentskills.io specifies them."""
+MAX_LISTED_FILES = 50  # a few hundred tokens
+
+CATALOGUE_SHARE = 0.02
+"""Share of the model's window for names and descriptions."""
+CHARS_PER_TOKEN = 4
+"""OpenAI's rule of thumb for English text."""
+LENGTHS = (MAX_DESCRIPTION_CHARS, 700, 500, 350, 250, 180, 130, 90, 60, 40)
+"""How many characters of each description are listed, at the first of these that fits; fewer would
+not say when to use it."""
+
+HEADING = """\
+# Skills
+Instructions for kinds of tasks. Where one fits the task, load it with `skill` before you begin.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    item: Item
+    place: Place
+    description: str
+    """When to use it, for the model or the person."""
+    body: str
+    model: str = ""
+    """For what it starts; "": the current one."""
+    remarks: tuple[str, ...] = ()
+
+
+def _fields_of_all(item: Item, place: Place, document: Document, most: int) -> dict[str, Any]:
+    """The fields of every definition. Raises: ConfigError if it is for nothing."""
+    first_line = document.body.partition("\n")[0].lstrip("# ") if item.kind == "command" else ""
+    description = " ".join((document.text("description") or first_line).split())
+    if not description and item.kind != "command":
+        raise ConfigError(f"{item.origin} has no description")
+    return {
+        "item": item,
+        "place": place,
+        "description": shorten(description, most),
+        "body": document.body,
+        "model": document.text("model"),
+    }
+
+
+# ── skills ───────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class Skill(Definition):
+    files: tuple[str, ...] = ()
+    """All others in its folder, relative to it."""
+    for_model: bool = True
+    """Whether the model may load it; the person always may."""
+
+    @property
+    def folder(self) -> Path:
+        return self.item.origin
+
+    def instructions(self) -> str:
+        """The body for a model, and where its files are."""
+        files = ", ".join(first_of(self.files, MAX_LISTED_FILES))
+        about = f" It has these files: {files}." if files else ""
+        return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
+
+
+def list_skills(folder: Path, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Path]]:
+    """Folders with a SKILL.md, sorted; anything inside one belongs to it."""
+    with contextlib.suppress(OSError):
+        for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+            if (path / FILE).exists():
+                yield "", path
+            elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
+                yield from list_skills(path, depth - 1)
+
+
+def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
+    """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
+    document = read_document(folder / FILE, replace(place, folder=folder))
+    # A person's own skills are not pinned, so there is no need to read them in full at each start.
+    is_whole = place.scope in FOREIGN
+    item = Item(
+        kind="skill",
+        name=given or shorten(document.text("name") or folder.name, MAX_NAME_CHARS),
+        origin=folder,
+        scope=place.scope,
+        content=folder_content(folder) if is_whole else document.whole,
+        covers=(str(folder if is_whole else folder / FILE),),
+    )
+    names = (path.relative_to(folder).as_posix() for path in files_below(folder, ""))
+    return Skill(
+        **_fields_of_all(item, place, document, MAX_DESCRIPTION_CHARS),
+        files=tuple(name for name in names if name != FILE),
+        for_model=not document.is_set("disable-model-invocation"),
+    )
+
+
+def catalogue(skills: Sequence[Skill], window: int) -> str:
+    """The section of the system prompt: names and descriptions, in at most `CATALOGUE_SHARE` of a
+    window in tokens. Cuts descriptions before omitting names. "" without skills."""
+    offered = [skill for skill in skills if skill.for_model]
+    fewer = ((shown, LENGTHS[-1]) for shown in range(len(offered) - 1, 0, -1))
+    for shown, longest in (*((len(offered), longest) for longest in LENGTHS), *fewer):
+        lines = [f"- {it.item.name}: {shorten(it.description, longest)}" for it in offered[:shown]]
+        if shown < len(offered):
+            lines.append(f"- and {len(offered) - shown} more: a wrong name lists them all")
+        section = HEADING + "\n".join(lines)
+        if offered and len(section.encode()) <= window * CATALOGUE_SHARE * CHARS_PER_TOKEN:
+            return section
+    return ""
+
+
+DESCRIPTION = """\
+Load a skill: instructions for a kind of task, from the list in the system prompt. `file` reads \
+one of its files instead. Its scripts are run with `shell`."""
+
+
+def skill_tool(skills: Sequence[Skill], reread: Callable[[Skill], Skill]) -> Tool:
+    """The tool for one session. Its result survives when the beginning of the conversation is
+    summarized. `reread` reads a skill again, and raises ToolError if it changed."""
+    by_name = {skill.item.name: skill for skill in skills}
+
+    async def skill(
+        context: ToolContext,
+        name: str,
+        file: Annotated[str | None, "Relative to the skill's folder"] = None,
+    ) -> ToolOutput:
+        if name not in by_name:
+            similar = difflib.get_close_matches(name, by_name, n=1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
+            names = ", ".join(by_name)
+            raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {names}.")
+        loaded = reread(by_name[name])
+        if file is None:
+            return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
+        path = Path(real_path(loaded.folder / file))
+        if Path(real_path(loaded.folder)) not in path.parents:
+            raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
+        try:
+            text = read_text(path, replace(loaded.place, folder=loaded.folder))
+        except ConfigError as error:
+            files = ", ".join(loaded.files) or "none"
+            raise ToolError(f"{error}. Its files are: {files}.") from None
+        read = (str(loaded.folder / file),)
+        return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines", files_read=read)
+
+    return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────
+
+MAX_MENU_CHARS = 200  # a line or two of a menu
+MAX_FILES = 20
+"""Limit of files that a command may include with `@`."""
+
+_ARGUMENT = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
+_RUN = re.compile(r"(?:^|(?<=[\s(]))!`([^`\n]+)`", re.MULTILINE)
+_FILE = re.compile(r"(?:^|(?<=[\s(`\"']))@((?:~/)?[\w./-]*\w)")
+_NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command(Definition):
+    argument_hint: str = ""
+    allowed: tuple[str, ...] | None = None
+    """Rules that the calls of its turn must match; None: no such limit. They allow nothing."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a command's text."""
+
+    text: str
+    runs: bool = False
+    """Whether it is a command line, to be replaced by its output."""
+
+
+def list_commands(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files of commands in a folder, with their names."""
+    for path in files_below(folder, ".md"):
+        yield path.relative_to(folder).with_suffix("").as_posix().replace("/", ":"), path
+
+
+def read_command(path: Path, place: Place, name: str) -> Command:
+    """Raises: ConfigError that says in a few words why it cannot be used."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"{path} has a name that cannot be typed as a command")
+    document = read_document(path, place)
+    item = Item(kind="command", name=name, origin=path, scope=place.scope, content=document.whole)
+    return Command(
+        **_fields_of_all(item, place, document, MAX_MENU_CHARS),
+        argument_hint=document.text("argument-hint"),
+        allowed=_read_allowed(document),
+    )
+
+
+def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
+    """The files that a command names after `@`, relative to the working directory; anything else is
+    just a word."""
+    text = _fill(_RUN.sub("", body), arguments, _words(arguments))
+    names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
+    return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
+
+
+def _read_allowed(document: Document) -> tuple[str, ...] | None:
+    """The rules in `allowed-tools`; an invalid one matches nothing. Never raises."""
+    if "allowed-tools" not in document.fields:
+        return None
+    pieces = []
+    for text in rules_of(document.text("allowed-tools")):
+        with contextlib.suppress(ConfigError):
+            pieces.append(str(parse(text)))
+    return tuple(pieces)
+
+
+def pieces(body: str, arguments: str) -> list[Piece]:
+    """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
+    `$9` are not expanded again. Arguments without a placeholder follow at the end."""
+    words = _words(arguments)
+    pieces: list[Piece] = []
+    position = 0
+    for match in _RUN.finditer(body):
+        pieces.append(Piece(_fill(body[position : match.start()], arguments, words)))
+        pieces.append(Piece(_fill(match[1], arguments, words), runs=True))
+        position = match.end()
+    pieces.append(Piece(_fill(body[position:], arguments, words)))
+    if arguments and not _ARGUMENT.search(body):
+        pieces.append(Piece(f"\n\nARGUMENTS: {arguments}"))
+    return [piece for piece in pieces if piece.text]
+
+
+def _fill(text: str, arguments: str, words: Sequence[str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return arguments
+        number = int(match[1])
+        return words[number - 1] if number <= len(words) else ""
+
+    return _ARGUMENT.sub(value, text)
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # an unclosed quote, as in "don't"
+        return arguments.split()
+
+
+# ── agents ───────────────────────────────────────────────────────────────────────────────────
+
+MAX_AGENT_CHARS = 400  # a hundred tokens of every request
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentDefinition(Definition):
+    tools: frozenset[str] | None = None
+    """The names of its only tools; None: those of every subagent."""
+    without: frozenset[str] = frozenset()
+    """The names of tools that it does not get."""
+    servers: tuple[str, ...] | None = None
+    """The only MCP servers that it gets of its parent's; None: all."""
+    skills: tuple[str, ...] | None = None
+    """The only skills that it gets, from the beginning; None: all, to load."""
+    effort: Effort | None = None
+    """How much it thinks; None: as much as the parent."""
+    mode: PermissionMode | None = None
+    """Restricts the parent's mode; never widens it."""
+
+    def has(self, tool: str) -> bool:
+        """Whether it has a tool of kode's own."""
+        return tool not in self.without and (self.tools is None or tool in self.tools)
+
+
+def has_all_tools(agent: AgentDefinition | None) -> bool:
+    """Whether an agent gets every tool of the servers that it gets."""
+    return agent is None or (
+        agent.tools is None and not any(name.startswith("mcp__") for name in agent.without)
+    )
+
+
+def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
+    """Whether an agent gets this tool of one server of its parent's."""
+    if agent is None or tool.target is None:
+        return has_all_tools(agent)
+    server, _, name = tool.target({}).partition(":")
+    prefix = f"mcp__{server}"
+    ways = {tool.name, prefix, f"{prefix}__*", f"{prefix}__{name}", "mcp__*"}
+    if ways & agent.without or not (agent.servers is None or server in agent.servers):
+        return False
+    if agent.tools is None or ways & agent.tools:
+        return True
+    # A list of tools that has none of a server, which is named besides, is about the others.
+    return agent.servers is not None and not any(
+        f"{listed}__".startswith(f"{prefix}__") for listed in agent.tools
+    )
+
+
+def list_agents(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files of agents in a folder, without names: each file names its agent."""
+    return (("", path) for path in files_below(folder, ".md"))
+
+
+def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
+    """Raises: ConfigError that says in a few words why it cannot be used."""
+    document = read_document(path, place)
+    name, tools = given or document.text("name") or path.stem, document.text("tools")
+    item = Item(kind="agent", name=name, origin=path, scope=place.scope, content=document.whole)
+    fields = _fields_of_all(item, place, document, MAX_AGENT_CHARS)
+    if not document.body:
+        raise ConfigError(f"{path} has no prompt")
+    efforts = [document.text(field).lower() for field in ("effort", "reasoningEffort")]
+    return AgentDefinition(
+        **{**fields, "model": "" if fields["model"] == "inherit" else fields["model"]},
+        tools=tools_of(tools) if "tools" in document.fields and tools != "*" else None,
+        without=tools_of(document.text("disallowedTools")),
+        servers=_names(document, "mcpServers"),
+        skills=_names(document, "skills"),
+        effort=next((level for level in EFFORTS if level in efforts), None),
+        mode=MODE_CALLED.get(document.text("permissionMode")),
+    )
+
+
+def _names(document: Document, field: str) -> tuple[str, ...] | None:
+    """The names of a list, None if there is none. A server written out counts by its name alone: a
+    definition starts none."""
+    given = document.fields.get(field)
+    if given is None:
+        return None
+    texts = given if isinstance(given, list | dict) else str(given).split(",")
+    named = (name for value in texts for name in (value if isinstance(value, dict) else (value,)))
+    return tuple(dict.fromkeys(name.strip() for name in map(str, named) if name.strip()))
