@@ -6,7 +6,6 @@ Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
 
 import hashlib
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -145,13 +144,6 @@ def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
     """kode's own folders: no tool writes there, and a sandbox hides them."""
     memory = memory_folder(home, data_dir)
     return (home,) if memory.is_relative_to(home) else (home, memory)
-
-
-def server_facts_file(home: Path, host: str, port: int | None) -> Path:
-    """What a server said of its models. `host` may be anything; the file lies in the folder."""
-    name = f"{host}-{port}" if port else host
-    plain = re.sub(r"[^a-z0-9.-]", "_", name.lower()).lstrip(".")[:200]
-    return home / "models" / f"{plain}.json"
 
 
 def documents() -> Path:

@@ -368,9 +368,9 @@ class Conversation:
 
     def list_models(self) -> tuple[str, ...]:
         """The models that the provider offers; may ask its server, so call it in a thread."""
-        from kode.providers.server import Listing
+        from kode.providers.server import find_offers
 
-        offer, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
+        offer, *_ = find_offers(self.config, self.agent.provider, ask=False)
         return offer.models
 
     @property

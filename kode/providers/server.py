@@ -10,67 +10,55 @@
                  /api/show
     others       the window in their list, under a name of their own
 
-A server on this machine or network is asked in each process: its window depends on how it was
-started, and Ollama silently truncates a longer request. One far away is asked at most once a day
-and model; `$KODE_HOME/models/HOST.json` keeps the values. A process waits for it a second at most,
-and an answer that comes later serves the next process. So an unreachable server, a corrupt file or
-a folder that cannot be written cost nothing: the table of `models` is used.
+A server on this machine or network is always asked: its window depends on how it was started, and
+Ollama silently truncates a longer request. One far away is asked only about a model whose price
+`models` does not have there, and for a second at most. An unreachable server, or one that answers
+nonsense, costs nothing: the table of `models` is used.
 """
 
 import asyncio
 import contextlib
 import importlib
 import ipaddress
-import itertools
 import json
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from dataclasses import dataclass
+from datetime import date
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal, get_args
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from kode import durable, paths
 from kode.broken_json import object_of
 from kode.config.choice import (
     LOCAL_KEY,
     ProviderChoice,
     find_configured,
-    resolve_model,
     resolve_provider,
     switch_provider,
 )
 from kode.config.model import Config
-from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError, UserError
+from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, UserError
 from kode.provider import EFFORTS, Provider, ThinkingType
-from kode.providers.encoding import list_of, mapping_of, pick
+from kode.providers.encoding import list_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
-from kode.registry import COMPATIBLE, ProviderRow, provider_row
+from kode.registry import COMPATIBLE, ProviderRow, host_of, provider_row
 
 PATIENCE_S = 1.0
 """How long a first request waits for what a server far away says."""
 ASK_TIMEOUT_S = 3.0
 LIST_TIMEOUT_S = 5.0  # a person waits for `doctor`
+MENU_TIMEOUT_S = 3.0  # a person waits for the menu
 LOAD_TIMEOUT_S = 120.0
 """Time for a server to load the model, which the first request would wait for too."""
-FRESH = timedelta(days=1)
-FAILED_FRESH = timedelta(minutes=10)
-"""How long a server that did not answer is left alone."""
-MENU_PATIENCE_S = 3.0  # the person waits for the menu
-MENU_FRESH_S = 600.0  # vendors add models every few weeks
-NEAR_FRESH_S = 60.0
-"""A server on one's own machine changes what it has at any time."""
 MAX_BYTES = 4_000_000  # many times the longest list of models
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
-SILENT_HOSTS = ("api.openai.com",)
-"""Hosts whose lists hold only names."""
+SILENT_HOSTS = ("", "api.openai.com")
+"""Hosts whose lists hold only names, and what is no host."""
 KEY_REFUSED = {401, 403}
 
 Facts = dict[str, Any]
@@ -79,7 +67,7 @@ Facts = dict[str, Any]
 
 def is_near(url: str) -> bool:
     """Whether a server is on this machine or in its own network, where people run such servers."""
-    host = urlsplit(url).hostname or ""
+    host = host_of(url)
     try:
         return ipaddress.ip_address(host).is_private
     except ValueError:
@@ -112,15 +100,12 @@ def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
 
 def read_entry(entry: Mapping[str, Any]) -> Facts:
     """What an entry says of its model; a value that makes no sense is left out."""
-    return check_facts((_find_reader(entry) or _read_other)(entry))
-
-
-def _find_reader(entry: Mapping[str, Any]) -> "Callable[[Mapping[str, Any]], Facts] | None":
-    """What reads an entry of Anthropic or OpenRouter, which speak for their models."""
+    read = _read_other
     if entry.get("type") == "model" and "capabilities" in entry:
-        return _read_anthropic
-    is_routed = isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry
-    return _read_openrouter if is_routed else None
+        read = _read_anthropic
+    elif isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry:
+        read = _read_openrouter
+    return check_facts(read(entry))
 
 
 def _read_anthropic(entry: Mapping[str, Any]) -> Facts:
@@ -229,10 +214,6 @@ class LoadingError(Exception):
     """The server is still loading its model."""
 
 
-_questions: set[asyncio.Task[Facts]] = set()
-"""Questions that nobody waits for; a task that is referenced nowhere may be dropped."""
-
-
 async def ask_facts(
     row: ProviderRow,
     endpoint: Endpoint,
@@ -243,35 +224,20 @@ async def ask_facts(
     """What the server says of the model; {} if it does not say, or not in time. It is not made to
     load the model for a window that is among the `fixed` fields, which are the user's. Calls
     `report_loading` if a near server is loading its model. Never raises."""
-    try:
-        url = urlsplit(endpoint.base_url)
-        host, port = url.hostname, url.port
-    except ValueError:
-        return {}
-    if url.scheme not in ("http", "https") or host is None or host in SILENT_HOSTS:
+    url = endpoint.base_url
+    # A model with a price is its vendor's alone, whatever a proxy says of it.
+    is_priced = info_of(endpoint.model, provider=row.name).input_price is not None
+    if is_priced or host_of(url) in SILENT_HOSTS or not url.startswith("http"):
         return {}
     server = ModelServer(row, endpoint, "context_window" not in fixed, report_loading)
-    if is_near(endpoint.base_url):
-        return await server.read_near()
-    file = paths.server_facts_file(paths.home(), host, port)
-    entry = _read_fresh(file, datetime.now(UTC)).get(_key(endpoint))
-    if entry is not None:
-        return check_facts(entry["facts"] or {})
-    task = asyncio.create_task(_ask_far(server, file))
-    _questions.add(task)
-    task.add_done_callback(_questions.discard)
-    done, _ = await asyncio.wait({task}, timeout=patience_s)
-    return task.result() if done else {}
-
-
-async def _ask_far(server: "ModelServer", file: Path) -> Facts:
-    """Asks, and keeps the answer; {} after a fault, which is kept too."""
-    facts: Facts | None = None
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(ASK_TIMEOUT_S):
-            facts = await server.read_list()
-    await asyncio.to_thread(keep_facts, file, _key(server.endpoint), facts, datetime.now(UTC))
-    return facts or {}
+    ask, limit_s = server.read_list, patience_s
+    if is_near(url):
+        ask, limit_s = server.wait_for_facts, MAX_LOADING_S
+    with contextlib.suppress(Exception):  # the first request will name a fault
+        await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
+        async with asyncio.timeout(limit_s):
+            return await ask()
+    return {}
 
 
 async def _fetch(
@@ -311,47 +277,37 @@ class ModelServer:
     """Whether it may be made to load the model, which shows the window."""
     report_loading: Callable[[], object] = object
 
-    async def read_near(self) -> Facts:
-        """What a server on this machine or network says, once it has loaded its model; {} after a
-        fault, which the first request will name."""
-        with contextlib.suppress(Exception):
-            await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
-            async with asyncio.timeout(MAX_LOADING_S):
-                for attempt in itertools.count():
-                    with contextlib.suppress(LoadingError):
-                        return await self.read_facts()
-                    if attempt == 0:
-                        self.report_loading()
-                    await asyncio.sleep(LOADING_PAUSE_S)
-        return {}
+    async def wait_for_facts(self) -> Facts:
+        """What a server on this machine or network says, once it has loaded its model. Raises: the
+        client's errors."""
+        with contextlib.suppress(LoadingError):
+            return await self.read_facts()
+        self.report_loading()
+        while True:
+            await asyncio.sleep(LOADING_PAUSE_S)
+            with contextlib.suppress(LoadingError):
+                return await self.read_facts()
 
     async def read_list(self) -> Facts:
         """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
         errors."""
         model, path = self.endpoint.model, self.row.models_path.partition("?")[0]
         if "anthropic-version" in self.row.headers:
-            entry = await self.ask(f"{path}/{quote(model, safe='')}")
-            if entry is not None and _find_reader(entry) is not None:
-                return read_entry(entry)
-        # A model with a price is its vendor's alone, whatever a proxy says of it; only OpenRouter's
-        # list, with the vendor in each name, says what the vendor's does.
-        if self._is_vendors_own and "/" not in model:
-            return {}
-        listed = find_entry(await self.ask(path), model) or {}
-        if self._is_vendors_own and _find_reader(listed) is None:
-            return {}
-        facts = read_entry(listed)
-        if listed.get("owned_by") == "llamacpp" and "context_window" in facts:
-            return {**_read_props(await self.ask("/props", at_root=True)), **facts}
-        return facts
+            about = await self.ask(f"{path}/{quote(model, safe='')}")
+            if facts := read_entry(about or {}):
+                return facts
+        entry = find_entry(await self.ask(path), model) or {}
+        if entry.get("owned_by") == "llamacpp":
+            return {**_read_props(await self.ask("/props", at_root=True)), **read_entry(entry)}
+        return read_entry(entry)
 
     async def read_facts(self) -> Facts:
         """The same, and what a local server says in an API of its own. Raises: as `read_list`."""
         facts = await self.read_list()
-        if "context_window" in facts or self._is_vendors_own:
+        # A vendor's own format is spoken by a proxy, not by a server of one's own.
+        is_proxy = self.row.needs_key and self.row.name != COMPATIBLE
+        if "context_window" in facts or is_proxy:
             return facts
-        if self.row.needs_key and self.row.name != COMPATIBLE:
-            return facts  # a vendor's own format behind a proxy, not a server of one's own
         return {**await self._read_local(), **facts}
 
     async def _read_local(self) -> Facts:
@@ -385,21 +341,13 @@ class ModelServer:
             facts["efforts"] = levels if "thinking" in abilities else ()
         return check_facts(facts)
 
-    @property
-    def _is_vendors_own(self) -> bool:
-        return info_of(self.endpoint.model).input_price is not None
-
     async def _load(self, path: str, body: Mapping[str, Any] | None = None) -> Facts | None:
         """The answer to a question that makes the server load the model; None if that takes too
-        long. Reports it if it takes a while. Raises: as `ask`."""
-        loop = asyncio.get_running_loop()
-        notice = loop.call_later(ASK_TIMEOUT_S, self.report_loading)
-        try:
+        long. Raises: as `ask`."""
+        self.report_loading()
+        with contextlib.suppress(TimeoutError):
             return await self.ask(path, body, at_root=True, timeout_s=LOAD_TIMEOUT_S)
-        except TimeoutError:
-            return None
-        finally:
-            notice.cancel()
+        return None
 
     async def ask(
         self,
@@ -440,35 +388,6 @@ def _running_window(answer: Any, model: str) -> int | None:
         if pick(item, "name") in (model, f"{model}:latest"):
             return _tokens(pick(item, "context_length"))
     return None
-
-
-def _key(endpoint: Endpoint) -> str:
-    """One host may serve several lists."""
-    return f"{endpoint.shown_url} {endpoint.model}"
-
-
-def keep_facts(file: Path, key: str, facts: Facts | None, now: datetime) -> None:
-    """Writes an answer beside the fresh ones of other models; None: there was none."""
-    entry = {"asked_at": now.isoformat(timespec="seconds"), "facts": facts}
-    models = {**_read_fresh(file, now), key: entry}
-    with contextlib.suppress(KodeError, OSError):
-        durable.make_folder(file.parent)
-        durable.replace(file, json.dumps({"models": models}, ensure_ascii=False).encode())
-
-
-def _read_fresh(file: Path, now: datetime) -> dict[str, Any]:
-    """Key → entry, of the answers that are whole and fresh; {} for a file that cannot be used. An
-    answer with a date in the future, as after a clock was set back, is not fresh."""
-    fresh: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        models = pick(json.loads(file.read_bytes()[:MAX_BYTES]), "models")
-        for key, entry in mapping_of(models).items():
-            with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-                facts, age = entry["facts"], now - datetime.fromisoformat(entry["asked_at"])
-                is_whole = facts is None or len(check_facts(facts)) == len(facts)
-                if is_whole and timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH):
-                    fresh[key] = entry
-    return fresh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -565,66 +484,52 @@ class Offer:
         return self.is_listed and not offers_model(self.models, model)
 
 
-@dataclass
-class Listing:
-    """The lists of this process's servers, each kept for a while."""
+def find_offers(
+    config: Config,
+    current: Provider,
+    *,
+    ask: bool = True,
+    environ: Mapping[str, str] = os.environ,
+) -> list[Offer]:
+    """What each configured provider offers, the current one first: its server's list where that can
+    be asked, else the names in the config and those that kode knows. Without `ask` only servers on
+    this machine are asked, all at once. Call it in a thread."""
+    choices: dict[str, ProviderChoice | str] = {}
+    names = [row.name for row in find_configured(config, environ) if row.apis != ("scripted",)]
+    for name in dict.fromkeys((current.name, *names)):
+        try:
+            is_current = name == current.name
+            each = config if is_current else switch_provider(config, environ, name, None)
+            choices[name] = resolve_provider(each, environ)
+        except UserError as error:
+            choices[name] = str(error)
 
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    _lists: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = field(default_factory=dict)
-    """Provider and URL → when it was asked, and its models."""
+    async def list_models(choice: ProviderChoice | str) -> tuple[str, ...]:
+        if isinstance(choice, str) or not (ask or is_near(url_of(choice))):
+            return ()
+        answer = await _reach(choice, MENU_TIMEOUT_S)
+        return tuple(name for name in answer.models if name and name.isprintable())
 
-    def offers(self, config: Config, current: Provider, *, ask: bool = True) -> list[Offer]:
-        """What each configured provider offers, the current one first: its server's list where that
-        can be asked, else the names in the config and those that kode knows. Without `ask` only
-        servers on this machine are asked, all at once. Call it in a thread."""
-        names = [
-            row.name for row in find_configured(config, self.environ) if row.apis != ("scripted",)
-        ]
-        choices: dict[str, ProviderChoice | str] = {}
-        for name in dict.fromkeys((current.name, *names)):
-            try:
-                is_current = name == current.name
-                each = config if is_current else switch_provider(config, self.environ, name, None)
-                choices[name] = resolve_provider(each, self.environ)
-            except UserError as error:
-                choices[name] = str(error)
-        usable = [choice for choice in choices.values() if isinstance(choice, ProviderChoice)]
-        asyncio.run(self._ask([choice for choice in usable if ask or is_near(url_of(choice))]))
-        offers = []
-        for name, choice in choices.items():
-            part = config.providers.get(name)
-            models = [current.model, *config.prices] if name == current.name else []
-            models += [part.model] if part is not None and part.model else []
-            offers.append(self._offer(name, choice, models))
-        return offers
+    async def list_all() -> list[tuple[str, ...]]:
+        return await asyncio.gather(*map(list_models, choices.values()))
 
-    def _offer(self, name: str, choice: ProviderChoice | str, models: list[str]) -> Offer:
+    offers = []
+    for (name, choice), listed in zip(choices.items(), asyncio.run(list_all()), strict=True):
+        models = [current.model, *config.prices] if name == current.name else []
+        models += [config.part(name).model or ""]
         row = provider_row(name)
-        problem, url = (choice, "") if isinstance(choice, str) else ("", url_of(choice))
-        _, listed = self._lists.get((name, url), (0.0, ()))
         known = [row.default_model, *names_of(name, date.today())] if row is not None else []
         models += _sort_models(row, listed) if listed else known
-        return Offer(
-            provider=name,
-            models=tuple(dict.fromkeys(filter(None, models))),
-            is_listed=bool(listed),
-            is_near=not problem and is_near(url),
-            problem=problem,
+        offers.append(
+            Offer(
+                provider=name,
+                models=tuple(dict.fromkeys(filter(None, models))),
+                is_listed=bool(listed),
+                is_near=isinstance(choice, ProviderChoice) and is_near(url_of(choice)),
+                problem=choice if isinstance(choice, str) else "",
+            )
         )
-
-    async def _ask(self, choices: Sequence[ProviderChoice]) -> None:
-        """Asks the servers whose lists are not fresh, side by side."""
-        now = time.monotonic()
-
-        async def note(choice: ProviderChoice) -> None:
-            url = url_of(choice)
-            key = (choice.name, url)
-            asked_at, _ = self._lists.get(key, (float("-inf"), ()))
-            if url and now - asked_at >= (NEAR_FRESH_S if is_near(url) else MENU_FRESH_S):
-                answer = await _reach(choice, MENU_PATIENCE_S)
-                self._lists[key] = now, tuple(n for n in answer.models if n and n.isprintable())
-
-        await asyncio.gather(*map(note, choices))
+    return offers
 
 
 def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
@@ -635,21 +540,3 @@ def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
     fitting = [name for name in names if name.startswith(row.models)] or list(names)
     first = [name for name in names_of(row.name, date.today()) if name in fitting]
     return [*first, *fitting]
-
-
-def find_model(
-    offers: Sequence[Offer],
-    config: Config,
-    current: ProviderRow,
-    text: str,
-    environ: Mapping[str, str] = os.environ,
-) -> tuple[str, str]:
-    """(provider, model) of what a person typed, `MODEL` or `PROVIDER/MODEL`: by the list of the
-    current provider, of the provider named, of the first other, then by the name itself. Raises:
-    UserError as `resolve_model`."""
-    first, _, model = text.partition("/")
-    for name, own_name in ((current.name, text), (first, model)):
-        if any(offer.provider == name and own_name in offer.models for offer in offers):
-            return name, own_name
-    having = [offer.provider for offer in offers if offer.is_listed and text in offer.models]
-    return (having[0], text) if having else resolve_model(config, environ, current, text)

@@ -8,10 +8,9 @@ import pytest
 
 from kode.config.model import Config
 from kode.providers.models import info_of
-from kode.providers.server import Listing, Offer, find_model
+from kode.providers.server import Offer, find_offers
 from kode.registry import provider_row
 from tests.scripted_server import ScriptedServer
-from tests.tables import for_each
 
 
 @pytest.fixture
@@ -30,15 +29,11 @@ def two(server: ScriptedServer) -> Config:
     return Config.model_validate({"provider": "own", "providers": {"own": own, "more": further}})
 
 
-def test_every_configured_provider_is_asked_once_with_its_own_key(server: ScriptedServer) -> None:
+def test_every_configured_provider_is_asked_with_its_own_key(server: ScriptedServer) -> None:
     server.answers = {"/v1/models": {"data": [{"id": "a"}, {"id": "b"}]}}
-    listing, config = Listing({}), two(server)
 
-    own, more = listing.offers(config, provider("own", "scripted-model"))
-    count = len(server.questions)
-    listing.offers(config, provider("own", "scripted-model"))
+    own, more = find_offers(two(server), provider("own", "scripted-model"), environ={})
 
-    assert len(server.questions) == count
     assert (own.provider, own.models, own.is_listed) == ("own", ("scripted-model", "a", "b"), True)
     assert (more.provider, more.models, more.is_listed) == ("more", ("a", "b"), True)
     headers = [question.headers for question in server.questions]
@@ -49,9 +44,8 @@ def test_every_configured_provider_is_asked_once_with_its_own_key(server: Script
 def test_a_server_not_asked_says_what_is_known() -> None:
     config = Config.model_validate({"provider": "groq", "providers": {"mistral": {}}})
 
-    groq, mistral = Listing({"GROQ_API_KEY": "gsk_x"}).offers(
-        config, provider("groq", "kimi"), ask=False
-    )
+    environ = {"GROQ_API_KEY": "gsk_x"}
+    groq, mistral = find_offers(config, provider("groq", "kimi"), ask=False, environ=environ)
 
     row = provider_row("groq")
     assert row is not None
@@ -63,35 +57,10 @@ def test_a_server_not_asked_says_what_is_known() -> None:
     assert "MISTRAL_API_KEY" in mistral.problem
 
 
-OFFERS = (
-    Offer(provider="groq", models=("openai/gpt-oss-20b",), is_listed=True),
-    Offer(provider="openai", models=("gpt-5", "gpt-5-mini"), is_listed=True),
-    Offer(provider="together", models=("kimi", "gpt-5-mini"), is_listed=True),
-)
-ENVIRON = {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o", "TOGETHER_API_KEY": "t"}
-
-
-@for_each(
-    ("typed", "found"),
-    [
-        ("openai/gpt-oss-20b", ("groq", "openai/gpt-oss-20b")),
-        ("openai/gpt-5", ("openai", "gpt-5")),
-        ("groq/openai/gpt-oss-20b", ("groq", "openai/gpt-oss-20b")),
-        ("gpt-5", ("openai", "gpt-5")),
-        ("kimi", ("together", "kimi")),
-        ("never-heard-of", ("groq", "never-heard-of")),
-        ("together/never-heard-of", ("together", "never-heard-of")),
-        ("gpt-5-mini", ("openai", "gpt-5-mini")),
-    ],
-)
-def test_the_lists_decide_whose_model_is_meant(typed: str, found: tuple[str, str]) -> None:
-    row = provider_row("groq")
-    assert row is not None
-
-    assert find_model(OFFERS, Config(provider="groq"), row, typed, ENVIRON) == found
+LISTED = Offer(provider="groq", models=("openai/gpt-oss-20b",), is_listed=True)
 
 
 def test_only_a_server_with_a_list_lacks_a_model() -> None:
-    assert OFFERS[0].lacks("a")
-    assert not OFFERS[0].lacks("openai/gpt-oss-20b")
+    assert LISTED.lacks("a")
+    assert not LISTED.lacks("openai/gpt-oss-20b")
     assert not Offer(provider="groq", models=("a",)).lacks("b")

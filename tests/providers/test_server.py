@@ -1,20 +1,15 @@
-"""What servers say of their models: read, kept for a day, and never in the way. Answers of
+"""What servers say of their models: read, and never in the way. Answers of
 llama.cpp as recorded, of the others as documented."""
 
 import asyncio
 import json
-import os
-import stat
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode import paths
 from kode.providers import open_provider, server
 from kode.providers import provider as provider_module
 from kode.providers.errors import Endpoint
@@ -134,138 +129,43 @@ async def ask_claude(far: ScriptedServer, key: str = "", patience_s: float = 30)
     return await ask(far.anthropic_url, "claude-opus-6", **at)
 
 
-def facts_file(scripted: ScriptedServer) -> Path:
-    return paths.server_facts_file(paths.home(), "127.0.0.1", scripted.port)
-
-
 def questions(scripted: ScriptedServer, path: str = "/v1/models/claude-opus-6") -> int:
     return [question.path for question in scripted.questions].count(path)
 
 
-async def test_a_far_server_is_asked_once_a_day(far: ScriptedServer) -> None:
+async def test_a_far_server_is_asked_with_the_key(far: ScriptedServer) -> None:
     assert await ask_claude(far, "sk-secret-1") == CLAUDE_FACTS
-    assert await ask_claude(far, patience_s=0) == CLAUDE_FACTS
 
     (question,) = far.questions
     assert question.path == "/v1/models/claude-opus-6"
     assert question.headers["x-api-key"] == "sk-secret-1"
     assert "anthropic-version" in question.headers
-    text = facts_file(far).read_text()
-    assert not any(word in text for word in ("sk-secret-1", "Claude Opus 6"))
-    assert stat.S_IMODE(os.stat(facts_file(far)).st_mode) == 0o600
 
 
-async def test_each_model_has_an_answer_of_its_own(far: ScriptedServer) -> None:
-    for _ in range(2):
-        routed = await ask(far.openai_url, "maker/model-1", patience_s=30)
-        other = await ask(far.openai_url, "other", patience_s=30)
-        assert (routed["input_price"], other["context_window"]) == (1.2, 5)
-
-    assert len(far.questions) == 2
+async def test_a_far_server_is_not_asked_about_a_model_with_a_price(far: ScriptedServer) -> None:
+    assert await ask(far.anthropic_url, "claude-opus-4-8", name="anthropic") == {}
+    assert not far.questions
 
 
-@for_each(
-    "content",
-    [
-        b"\xff\xfe",
-        b"[]",
-        b'{"models": 5}',
-        b'{"models": {"KEY": 5}}',
-        b'{"models": {"KEY": {"asked_at": "NOW"}}}',
-        b'{"models": {"KEY": {"asked_at": "NOW", "facts": {"context_window": "big"}}}}',
-        b'{"models": {"KEY": {"asked_at": "NOW", "facts": {"known": true}}}}',
-        b'{"models": {"KEY": {"asked_at": "yesterday", "facts": {"context_window": 1}}}}',
-        b"[" * 100_000,
-    ],
-)
-async def test_a_file_that_cannot_be_used_is_replaced(far: ScriptedServer, content: bytes) -> None:
-    await ask_claude(far)
-    file = facts_file(far)
-    (key,) = json.loads(file.read_bytes())["models"]
-    now = datetime.now(UTC).isoformat()
-    file.write_bytes(content.replace(b"KEY", key.encode()).replace(b"NOW", now.encode()))
-
-    assert await ask_claude(far) == CLAUDE_FACTS
-    assert json.loads(file.read_bytes())["models"][key]["facts"]["context_window"] == 2_000_000
-
-
-@for_each(
-    ("facts", "age", "window"),
-    [
-        ({"context_window": 7}, timedelta(hours=23), 7),
-        ({"context_window": 7}, timedelta(hours=25), 2_000_000),
-        ({"context_window": 7}, timedelta(hours=-1), 2_000_000),  # the clock was set back
-        (None, timedelta(minutes=9), None),  # it did not answer, and is left alone for a while
-        (None, timedelta(minutes=11), 2_000_000),
-    ],
-)
-async def test_an_answer_is_fresh_for_a_day(
-    far: ScriptedServer, facts: Any, age: timedelta, window: int | None
-) -> None:
-    facts_file(far).unlink(missing_ok=True)
-    await ask_claude(far)
-    content = json.loads(facts_file(far).read_bytes())
-    (key,) = content["models"]
-    entry = {"asked_at": (datetime.now(UTC) - age).isoformat(), "facts": facts}
-    old = {"asked_at": (datetime.now(UTC) - timedelta(days=2)).isoformat(), "facts": facts}
-    content["models"] = {"an old one": old, key: entry}
-    facts_file(far).write_text(json.dumps(content))
-
-    assert (await ask_claude(far)).get("context_window") == window
-    if window == 2_000_000:
-        assert list(json.loads(facts_file(far).read_bytes())["models"]) == [key]
-
-
-async def test_a_fault_is_not_kept_as_an_answer(
-    far: ScriptedServer,
-) -> None:
-    answers, far.answers = far.answers, {}
-    assert [await ask_claude(far), await ask_claude(far)] == [{}, {}]
-    assert questions(far) == 1
-
-    far.answers = answers
-    facts_file(far).unlink()
-    facts_file(far).parent.rmdir()
-    facts_file(far).parent.write_text("a file where the folder should be")
-    for _ in range(2):
-        assert await ask_claude(far)
-    assert questions(far) == 3
-
-
-async def test_a_late_answer_serves_the_next_process(
+async def test_nobody_waits_for_a_far_server_that_is_slow(
     far: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_answer = asyncio.Event()
-
     async def answer_late(self: ModelServer) -> Facts:
-        await may_answer.wait()
-        return {"context_window": 9}
+        await asyncio.Event().wait()
+        return {}
 
     monkeypatch.setattr(ModelServer, "read_list", answer_late)
-    assert await ask_claude(far, patience_s=0.001) == {}
-    may_answer.set()
-    await asyncio.gather(*server._questions)
 
-    assert await ask_claude(far, patience_s=0) == {"context_window": 9}
+    assert await ask_claude(far, patience_s=0.001) == {}
 
 
 @for_each("url", ["https://api.openai.com/v1", "", "file:///x", "http://[::1", "https://h:x/v1"])
 async def test_openai_and_what_is_no_address_are_not_asked(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
-    monkeypatch.setattr(server, "_ask_far", None)
-    monkeypatch.setattr(ModelServer, "read_near", None)
+    monkeypatch.setattr(ModelServer, "ask", None)
 
     assert await ask(url, "gpt-6.1-sol") == {}
-
-
-@for_each("host", ["../../etc", "..", "a/b", "x" * 1000, "::1", "openrouter.ai"])
-def test_a_host_is_no_path(host: str) -> None:
-    file = paths.server_facts_file(Path("/home"), host, None)
-
-    assert file.parent == Path("/home/models")
-    assert len(file.name) < 256
-    assert (file.name == f"{host}.json") == (host == "openrouter.ai")
 
 
 # ── a server nearby ──────────────────────────────────────────────────────────────────────────
@@ -376,7 +276,6 @@ async def test_the_users_values_win_over_what_servers_say(
 async def test_a_far_server_is_asked_once_by_a_provider(far: ScriptedServer) -> None:
     far.answers = {}
     provider = await learn(far)
-    facts_file(far).unlink()
     await provider.learn(patience_s=30)
 
     assert (questions(far), provider.learned) == (1, {})
@@ -396,7 +295,6 @@ async def test_a_near_server_is_asked_twice_for_its_window() -> None:
                 await provider.learn()
                 counts.append(questions(scripted, "/v1/models"))
 
-        assert not facts_file(scripted).exists()
     assert claude.info.thinking == ("adaptive", "between_tools")
     assert counts == [1, 2, 2, 3, 3, 3]
     assert provider.info.context_window == 512

@@ -2,6 +2,7 @@
 (`/rewind`), a model and its effort, and decisions about memory that waits."""
 
 import asyncio
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -149,20 +150,29 @@ async def use_model(state: PromptState, argument: str) -> None:
     """Switches to a model from the next request on: to the one named, or picked from those of all
     providers. A model that a local server lacks is refused: the session would depend on a model
     that fails. Raises: UserError."""
-    from kode.config.choice import row_of
-    from kode.providers.server import find_model
+    from kode.config.choice import resolve_model, row_of
+    from kode.providers.server import find_offers
 
     conversation, screen = state.conversation, state.screen
+    config, current = conversation.config, conversation.agent.provider
     if not argument:
         _show_model(state)
-        if not (argument := await _choose_model(state)):
+    offers = await asyncio.to_thread(find_offers, config, current, ask=not argument)
+    listed = {
+        f"{offer.provider}/{name}" if number else name: (offer.provider, name)
+        for number, offer in enumerate(offers)
+        for name in offer.models
+    }
+    if not argument:
+        for each in filter(lambda each: each.problem, offers):
+            screen.print(f"{each.provider}: {each.problem}", "dim")
+        choices = [Choice(name, name) for name in listed]
+        argument = await choose(screen, "Choose a model", choices) if choices else ""
+        if not argument:
             return
-    offered = await asyncio.to_thread(state.offers, ask=False)
-    if argument not in offered[0].models:
-        offered = await asyncio.to_thread(state.offers, ask=True)
-    row = row_of(conversation.config, conversation.agent.provider.name)
-    provider, model = find_model(offered, conversation.config, row, argument)
-    offer = next((offer for offer in offered if offer.provider == provider), None)
+    row = row_of(config, current.name)
+    provider, model = listed.get(argument) or resolve_model(config, os.environ, row, argument)
+    offer = next((offer for offer in offers if offer.provider == provider), None)
     near = nearest(model, [name for name in offer.models if name != model]) if offer else ""
     if offer is not None and offer.lacks(model) and offer.is_near:
         models = ", ".join(map(one_line, offer.models[:SHOWN_MODELS]))
@@ -181,18 +191,6 @@ def _show_model(state: PromptState) -> None:
     provider = state.conversation.agent.provider
     window = count(provider.info.context_window)
     state.screen.print(f"Model: {provider.model} ({provider.name}), a window of {window} tokens.")
-
-
-async def _choose_model(state: PromptState) -> str:
-    """The model that the person picks; "" for none. Says of a provider why it cannot be used."""
-    choices = []
-    for number, offer in enumerate(await asyncio.to_thread(state.offers, ask=True)):
-        if offer.problem:
-            state.screen.print(f"{offer.provider}: {offer.problem}", "dim")
-            continue
-        names = [f"{offer.provider}/{name}" if number else name for name in offer.models]
-        choices += [Choice(name, name) for name in names]
-    return await choose(state.screen, "Choose a model", choices) if choices else ""
 
 
 DEFAULT = "default"

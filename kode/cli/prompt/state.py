@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor
     from kode.conversation import Conversation
     from kode.events import TurnEnded
-    from kode.providers.server import Listing, Offer
 
 Work = Callable[..., Awaitable[object]]
 
@@ -101,8 +100,6 @@ class PromptState:
     unfinished: str | None = None
     """The unfinished output line of the person's running shell command."""
     closing: "asyncio.Task[None] | None" = None
-    listing: "Listing | None" = None
-    """The models that can be switched to; None until they are wanted."""
     doing: str = ""
     """What the job is, if it is not a turn."""
     stopping_since: float | None = None
@@ -169,16 +166,6 @@ class PromptState:
             self.job.cancel()
         self.screen.redraw()
         return True
-
-    def offers(self, *, ask: bool) -> "list[Offer]":
-        """What the configured providers offer; with `ask` all that can be asked are. Call it in a
-        thread."""
-        if self.listing is None:
-            from kode.providers.server import Listing
-
-            self.listing = Listing()
-        conversation = self.conversation
-        return self.listing.offers(conversation.config, conversation.agent.provider, ask=ask)
 
     def take_steering(self) -> list[Text]:
         """The messages for the model's next step; they can no longer be edited."""

@@ -338,14 +338,9 @@ async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(chat):
     assert chat.talk.asked == []
 
 
-class Offered:
-    """In place of the servers' lists."""
-
-    def __init__(self, *offers):
-        self.given = list(offers)
-
-    def offers(self, config, current, *, ask=True):
-        return self.given
+def offered(monkeypatch, *offers):
+    """Stands in for the servers' lists."""
+    monkeypatch.setattr("kode.providers.server.find_offers", lambda *_, **__: list(offers))
 
 
 OWN = Offer(
@@ -358,8 +353,8 @@ GROQ = Offer(provider="groq", models=("openai/gpt-oss-120b", "kimi"), is_listed=
 BROKEN = Offer(provider="azure", models=(), problem="There is no key.")
 
 
-async def test_a_model_missing_on_the_own_server_is_refused(chat):
-    chat.state.listing = Offered(OWN)
+async def test_a_model_missing_on_the_own_server_is_refused(chat, monkeypatch):
+    offered(monkeypatch, OWN)
 
     text = await chat.type("/model qwen2.5-codr")
 
@@ -368,8 +363,8 @@ async def test_a_model_missing_on_the_own_server_is_refused(chat):
     assert "Model: qwen2.5-coder (anthropic)" in await chat.type("/model qwen2.5-coder")
 
 
-async def test_every_provider_lists_its_models_or_its_hindrance(chat):
-    chat.state.listing = Offered(OWN, GROQ, BROKEN)
+async def test_every_provider_lists_its_models_or_its_hindrance(chat, monkeypatch):
+    offered(monkeypatch, OWN, GROQ, BROKEN)
 
     text = await chat.type("/model")
 
@@ -378,11 +373,10 @@ async def test_every_provider_lists_its_models_or_its_hindrance(chat):
     assert BROKEN.problem in text
 
 
-@pytest.mark.parametrize("typed", ["groq/openai/gpt-oss-120b", "openai/gpt-oss-120b"])
-async def test_a_model_of_another_provider_is_switched_to(chat, typed):
-    chat.state.listing = Offered(OWN, GROQ)
+async def test_a_model_of_another_provider_is_switched_to(chat, monkeypatch):
+    offered(monkeypatch, OWN, GROQ)
 
-    await chat.type(f"/model {typed}")
+    await chat.type("/model groq/openai/gpt-oss-120b")
 
     assert (chat.talk.provider, chat.talk.model) == ("groq", "openai/gpt-oss-120b")
 
