@@ -26,14 +26,8 @@ from kode.messages import (
 )
 from kode.provider import Effort, Request, ToolSpec
 from kode.providers.chat_stream import ReplyStream, thinking_fields
-from kode.providers.draft import Draft
-from kode.providers.encoding import (
-    WireForm,
-    encode_json,
-    mapping_of,
-    sendable_arguments,
-    sendable_id,
-)
+from kode.providers.draft import Draft, mapping_of
+from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target

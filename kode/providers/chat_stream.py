@@ -3,8 +3,16 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, join_surrogates
-from kode.providers.encoding import list_of, mapping_of, pick
+from kode.providers.draft import (
+    Draft,
+    DraftPart,
+    Kind,
+    is_whole_object,
+    join_surrogates,
+    list_of,
+    mapping_of,
+    pick,
+)
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.stream import Event
 from kode.registry import Dialect

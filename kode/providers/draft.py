@@ -1,8 +1,8 @@
 """Assembles and repairs a streaming reply from pieces of text, thinking and calls.
 
-Shared by the wire providers, which feed it their events. It trusts nothing: pieces may come in any
-order, ids may be empty or duplicate, names may come in parts or repeatedly. `finish` returns a
-message only if the server said why it stopped.
+Shared by all formats, which feed it their events. It trusts nothing: pieces may come in any order
+and of any shape, ids may be empty or duplicate, names may come in parts or repeatedly. `finish`
+returns a message only if the server said why it stopped.
 """
 
 import json
@@ -42,12 +42,6 @@ STOP_REASONS: Mapping[str, StopReason] = {
     ),
 }
 """Those of both wire formats and of servers that imitate them."""
-
-WINDOW = 8_000  # 2,000 tokens: no honest text repeats itself for so long
-LONGEST = 1_000
-"""A text of this length has to come eight times in a row, a shorter one more often."""
-STEP = 1_000
-"""Checked again after this many characters."""
 
 BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource"}
 """Stop reasons of a server for an incomplete reply."""
@@ -103,7 +97,6 @@ class Draft:
         self.usage: dict[str, int] = {}
         self._splitters: dict[Hashable, ThoughtSplitter] = {}
         self._half_pairs: dict[tuple[Kind, Hashable], str] = {}
-        self._repetition = Repetition()
 
     def find(self, kind: Kind, key: Hashable) -> DraftPart | None:
         """What has arrived of a kind under a key."""
@@ -143,14 +136,6 @@ class Draft:
     def add_thinking(self, key: Hashable, piece: Any) -> None:
         self._append("thinking", key, self._count_text("thinking", key, piece))
 
-    def sign_thinking(self, key: Hashable, *, signature: Any = "", redacted: Any = "") -> None:
-        """Sets what proves thinking to its server, or all that the server shows of it."""
-        part = self.part("thinking", key)
-        for name, value in (("signature", signature), ("redacted", redacted)):
-            if isinstance(value, str) and value:
-                self.count(value)
-                setattr(part, name, value)
-
     def add_arguments(self, call: DraftPart, piece: Any) -> None:
         """Adds a piece of argument text; some servers send the object instead."""
         if piece is None or piece == "":
@@ -178,7 +163,6 @@ class Draft:
     def count(self, piece: str) -> None:
         """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
         self.continues_after_stop = self.continues_after_stop or bool(piece)
-        self._repetition.add(piece)
         self.grow(len(piece))
 
     def grow(self, chars: int) -> None:
@@ -305,6 +289,23 @@ class Draft:
         )
 
 
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """The value; an empty object for anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """The value; an empty list for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def pick(value: Any, *keys: str) -> Any:
+    """What lies under the keys; None where there is no such key."""
+    for key in keys:
+        value = mapping_of(value).get(key)
+    return value
+
+
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
@@ -375,37 +376,3 @@ class ThoughtSplitter:
                 self.held = text.removeprefix(begun) if self._has_begun else self.held
                 self.end = _BEGINNINGS.get(begun, "")
                 self._is_answer = not self.end
-
-
-class Repetition:
-    """Watches a reply as it arrives: small models fall into loops until a limit ends them. Only the
-    form counts: the last `WINDOW` characters repeat one text of at most `LONGEST` characters, which
-    is far beyond the rules, tables and blank lines of ordinary text."""
-
-    def __init__(self) -> None:
-        self._end = self._new = ""
-
-    def add(self, piece: str) -> None:
-        """Adds a piece. Raises: RefusedError once the reply repeats itself."""
-        self._new += piece
-        if len(self._new) < STEP:
-            return
-        self._end, self._new = (self._end + self._new)[-WINDOW:], ""
-        unit = find_repetition(self._end) if len(self._end) == WINDOW else ""
-        if unit:
-            raise RefusedError(
-                f"The model repeated itself (the same {len(unit)} characters for {WINDOW} in a "
-                "row), and the reply was ended. Ask in other words or for less; where the server "
-                "is yours, set a repeat penalty there or use a larger model."
-            )
-
-
-def find_repetition(text: str) -> str:
-    """The shortest text of at most `LONGEST` characters of which `text` is repetitions, the first
-    possibly cut; "" if there is none."""
-    last = text[-LONGEST:]
-    before = text.rfind(last, 0, len(text) - 1)
-    length = len(text) - len(last) - before
-    if before < 0 or length > LONGEST or text[length:] != text[:-length]:
-        return ""
-    return text[-length:]

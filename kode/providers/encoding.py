@@ -9,7 +9,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,23 +110,6 @@ def _join(row: tuple[Message, ...]) -> Message:
 
 def _is_of_memory(message: Message) -> bool:
     return all(isinstance(part, Text) and part.source == "memory" for part in message.parts)
-
-
-def mapping_of(value: Any) -> Mapping[str, Any]:
-    """The value; an empty object for anything else."""
-    return value if isinstance(value, Mapping) else {}
-
-
-def list_of(value: Any) -> list[Any]:
-    """The value; an empty list for anything else."""
-    return value if isinstance(value, list) else []
-
-
-def pick(value: Any, *keys: str) -> Any:
-    """What lies under the keys; None where there is no such key."""
-    for key in keys:
-        value = mapping_of(value).get(key)
-    return value
 
 
 def encode_json(value: Any) -> bytes:

@@ -35,7 +35,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.provider import Api
-from kode.providers.encoding import mapping_of, pick
+from kode.providers.draft import mapping_of, pick
 from kode.providers.models import info_of, names_of, retirement_note
 
 MAX_DETAIL_CHARS = 400

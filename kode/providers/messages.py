@@ -42,16 +42,16 @@ from kode.messages import (
 )
 from kode.provider import Effort, Request, ToolSpec
 from kode.providers.clients import transform_schema
-from kode.providers.draft import Draft, Kind, is_whole_object, join_surrogates
-from kode.providers.encoding import (
-    WireForm,
-    encode_json,
+from kode.providers.draft import (
+    Draft,
+    Kind,
+    is_whole_object,
+    join_surrogates,
     list_of,
     mapping_of,
     pick,
-    sendable_arguments,
-    sendable_id,
 )
+from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
@@ -108,7 +108,7 @@ PLAIN_FORMS = {
 """The fields of blocks that say no more than the plain form does: sessions stay small."""
 
 SIGNS = {"signature": "signature", "data": "redacted"}
-"""Fields of a block of thinking → what `Draft` calls them."""
+"""Fields of a block of thinking → those of `DraftPart`."""
 
 
 def form_of(target: Target) -> WireForm:
@@ -525,8 +525,10 @@ def _take_fields(key: Hashable, fields: Mapping[str, Any], draft: Draft) -> None
     """Adds what kode understands of the fields of a block, or of pieces of them."""
     draft.add_text(key, fields.get("text"))
     draft.add_thinking(key, fields.get("thinking"))
-    if signs := {own: fields[name] for name, own in SIGNS.items() if fields.get(name)}:
-        draft.sign_thinking(key, **signs)
+    for name, sign in SIGNS.items():
+        if isinstance(value := fields.get(name), str) and value:
+            draft.count(value)
+            setattr(draft.part("thinking", key), sign, value)
     if "partial_json" in fields:
         draft.add_arguments(draft.part("call", key), fields["partial_json"])
 

@@ -37,16 +37,8 @@ from kode.messages import (
 )
 from kode.provider import Request, ToolSpec
 from kode.providers.chat import answer_schema
-from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object
-from kode.providers.encoding import (
-    WireForm,
-    encode_json,
-    list_of,
-    mapping_of,
-    pick,
-    sendable_arguments,
-    sendable_id,
-)
+from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, list_of, mapping_of, pick
+from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target

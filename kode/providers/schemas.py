@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kode.providers.encoding import list_of, mapping_of
+from kode.providers.draft import list_of, mapping_of
 
 Schema = dict[str, Any]
 Refs = tuple[str, ...]

@@ -42,7 +42,7 @@ from kode.config.choice import (
 from kode.config.model import Config
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, UserError
 from kode.provider import EFFORTS, Provider, ThinkingType
-from kode.providers.encoding import list_of, pick
+from kode.providers.draft import list_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
 from kode.registry import COMPATIBLE, ProviderRow, host_of, provider_row

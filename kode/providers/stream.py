@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +51,11 @@ class Deadline:
     """
 
     def __init__(
-        self,
-        idle_s: float,
-        total_s: float,
-        endpoint: Endpoint,
-        *,
-        is_patient: bool = False,
+        self, idle_s: float, total_s: float, endpoint: Endpoint, *, is_patient: bool = False
     ) -> None:
-        self.is_patient = is_patient
-        self.idle_s = idle_s
-        self.total_s = total_s
+        self.idle_s, self.total_s = idle_s, total_s
         self.endpoint = endpoint
+        self.is_patient = is_patient
         self._is_silent = True
         self._timeout = asyncio.timeout(None)
         self._end = 0.0
@@ -158,8 +152,8 @@ async def read_reply(
             async for event in stream:
                 if event.name == "[DONE]":
                     draft.done = True
-                    continue
-                take(event)
+                elif not draft.done:
+                    take(event)
                 if draft.done:
                     deadline.soften(DRAIN_S, -2)
                 elif draft.complete:
@@ -176,7 +170,7 @@ async def read_reply(
 
 
 async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, None]:
-    """Yields the events of an answer, until its end or `[DONE]`.
+    """Yields the events of an answer, until its end.
 
     An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
     `[DONE]` itself is an event of that name, without data.
@@ -185,38 +179,27 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, Non
     """
     endpoint = deadline.endpoint
     kind = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
-    chunks = _touch_deadline(response.aiter_bytes(), deadline)
-    first = b""
-    async for chunk in chunks:
-        if chunk.strip(b"\xef\xbb\xbf \t\r\n"):
-            first = chunk
-            break
-    start = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if start == b"<" or kind in ("text/html", "application/xhtml+xml"):
-        raise web_page(endpoint, kind)
-    if start in (b"{", b"["):
-        body = bytearray(first)
-        async for chunk in chunks:
-            body += chunk
-            if len(body) > MAX_EVENT_BYTES:
-                raise too_large(endpoint)
+    decoder, body, start = Decoder(endpoint), bytearray(), b""
+    async for chunk in response.aiter_bytes():
+        deadline.touch()
+        if not start:
+            chunk = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
+            start = chunk[:1]
+            if start == b"<" or (start and kind in ("text/html", "application/xhtml+xml")):
+                raise web_page(endpoint, kind)
+        if start not in (b"{", b"["):
+            for event in decoder.feed(chunk):
+                yield event
+            continue
+        body += chunk
+        if len(body) > MAX_EVENT_BYTES:
+            raise too_large(endpoint)
+    if body:
         yield _whole(bytes(body), endpoint)
         return
-    decoder = Decoder(endpoint)
-    piece: bytes | None = first
-    while piece is not None:
-        for event in decoder.feed(piece):
-            yield event
-        piece = None if decoder.done else await anext(chunks, None)
     for event in decoder.end():
         yield event
-    if decoder.done:
-        yield Event("[DONE]", {})
-        with contextlib.suppress(Exception):  # a connection read to its end can be reused
-            async with asyncio.timeout(DRAIN_S):
-                async for _ in chunks:
-                    pass
-    elif not decoder.events:
+    if not decoder.has_begun:
         raise TransientError(
             f"{endpoint.shown_url} answered with nothing"
             f"{f' ({kind})' if kind else ''}. If it keeps happening, check the base URL."
@@ -224,12 +207,12 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, Non
 
 
 class Decoder:
-    """Splits bytes into events. `[DONE]` sets `done`; anything after it is ignored."""
+    """Splits bytes into events."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self.done = False
-        self.events = 0
+        self.has_begun = False
+        """Whether there was an event."""
         self._pieces: list[bytes] = []
         """Of a line that is not complete."""
         self._name = ""
@@ -250,14 +233,12 @@ class Decoder:
             self._pieces = [lines.pop() + text[end:]]
             for line in lines:
                 yield from self._line(line)
-                if self.done:
-                    return
         if self._size > MAX_EVENT_BYTES:
             raise too_large(self.endpoint)
 
     def end(self) -> Iterator[Event]:
         """The event that the end of the stream completes, if any."""
-        for line in () if self.done else (b"".join(self._pieces).rstrip(b"\r"), b""):
+        for line in (b"".join(self._pieces).rstrip(b"\r"), b""):
             yield from self._line(line)
 
     def _line(self, line: bytes) -> Iterator[Event]:
@@ -271,12 +252,13 @@ class Decoder:
             self._name = value.decode("utf-8", "replace")
 
     def _dispatch(self) -> Iterator[Event]:
-        data, name = b"\n".join(self._data), self._name
+        data, name = b"\n".join(self._data).strip(), self._name
         self._data, self._name, self._size = [], "", sum(map(len, self._pieces))
-        if not data.strip():
+        if not data:
             return
-        if data.strip().startswith(b"[DONE]"):
-            self.done = True
+        self.has_begun = True
+        if data.startswith(b"[DONE]"):
+            yield Event("[DONE]", {})
             return
         text = data.decode("utf-8", "replace")
         try:
@@ -285,7 +267,6 @@ class Decoder:
             if name == "error":
                 raise from_status(None, text, {}, self.endpoint) from None
             raise
-        self.events += 1
         if isinstance(value, dict):
             yield Event(name, value)
 
@@ -295,12 +276,6 @@ def too_large(endpoint: Endpoint) -> RefusedError:
         f"{endpoint.shown_url} sent more than a reply can be and was cut off. "
         "Ask for less at a time; if it keeps happening, check the server."
     )
-
-
-async def _touch_deadline(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIterator[bytes]:
-    async for chunk in chunks:
-        deadline.touch()
-        yield chunk
 
 
 def _whole(body: bytes, endpoint: Endpoint) -> Event:
