@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.measure import KODE, configure, report, workplace
-from kode.providers.encoding import encode_json
+from kode.providers.request import encode_json
 from tests.scripted_server import ScriptedServer
 
 FORMATS: Mapping[str, tuple[str, ...]] = {

@@ -50,8 +50,6 @@ class ModelInfo:
     other formats."""
     takes_temperature: bool | None = None
     """None: unknown; it is not sent to a vendor's own server."""
-    later_system: bool = False
-    """Whether the Messages API takes a message of role `system` after the first message."""
     cache_marks: bool = False
     """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
     apis: tuple[Api, ...] = ()

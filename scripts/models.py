@@ -191,8 +191,6 @@ def fields_of(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "thinking", thinking
     if (sampled := _takes_temperature(vendor, row)) is not None:
         yield "takes_temperature", sampled
-    if row.get("supports_mid_conversation_system") and vendor == "anthropic":
-        yield "later_system", True
     if row.get("supports_prompt_cache_breakpoint"):
         yield "cache_marks", True
     if apis := _apis(vendor, name, row):

@@ -8,7 +8,7 @@ says how hosts differ; `chat_stream.py` reads the replies.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,10 +27,9 @@ from kode.messages import (
 from kode.provider import Effort, Request, ToolSpec
 from kode.providers.chat_stream import ReplyStream, thinking_fields
 from kode.providers.draft import Draft, mapping_of
-from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint
-from kode.providers.provider import Format, HttpProvider, ReplyReader
-from kode.providers.request import Target
+from kode.providers.provider import EventReader, Format, HttpProvider
+from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.schemas import ANY_FORM, GOOGLE_FORM
 from kode.registry import Dialect
 
@@ -45,24 +44,47 @@ BRIDGE = encode_json({"role": "assistant", "content": "I have the results."})
 """Stands between a result and a user message where the server wants one there."""
 
 
-def form_of(target: Target) -> WireForm:
-    """The form of messages, by what is known of the model and what its server has refused."""
+@dataclass(frozen=True, kw_only=True)
+class ChatForm:
+    """How one model at one server takes messages."""
+
+    target: Target
+    dialect: Dialect
+    origin: str
+    """Whose replies go back in their own form; "" is nobody's."""
+    marks: bool
+    """Whether texts have marks for the cache: Claude caches nothing without, wherever it is."""
+
+    @property
+    def signature(self) -> str:
+        """What signs the first call of a reply that came from elsewhere."""
+        is_older = _is_older(self.target, self.dialect)
+        return "" if is_older else self.dialect.stands_for_signature
+
+    @property
+    def drops_moved(self) -> bool:
+        """Whether what `Message.moved` marks goes back without its thinking."""
+        binds = self.target.model.startswith(self.dialect.binds_thinking_of)
+        return binds or self.target.omits("bound_thinking")
+
+
+def form_of(target: Target) -> ChatForm:
+    """The form, by what is known of the model and what its server has refused."""
     dialect = target.row.dialect
     if target.omits("thoughts"):
         dialect = replace(dialect, thinks_in=("reasoning_content",), empty_thinking=" ")
     if target.omits("signatures"):
         dialect = replace(dialect, stands_for_signature=SIGNATURE, older_models=())
-    model = target.model.removeprefix("models/")
-    return replace(
-        target.form,
+    return ChatForm(
+        target=target,
         dialect=dialect,
         origin="" if target.omits("own_fields", "signatures") else target.origin,
-        model=model,
-        sees_pdf=dialect.takes_pdf and target.info.sees_pdf is not False,
-        # Claude caches nothing that is not marked, wherever it is served.
-        marks="claude" in model.lower() and target.marks_cache,
-        drops_moved=model.startswith(dialect.binds_thinking_of),
+        marks="claude" in target.model.lower() and target.marks_cache,
     )
+
+
+def _is_older(target: Target, dialect: Dialect) -> bool:
+    return target.model.removeprefix("models/").startswith(dialect.older_models)
 
 
 def encode_request(
@@ -125,8 +147,7 @@ def _thinking_parameters(request: Request, target: Target) -> Object:
     dialect, info, level = target.row.dialect, target.info, _effort(request, target)
     if dialect.switch == "google":
         # Gemini shows what it thinks if it is asked to, where the level is asked for, too.
-        is_older = target.model.removeprefix("models/").startswith(dialect.older_models)
-        if is_older or level == "none" or not info.efforts:
+        if _is_older(target, dialect) or level == "none" or not info.efforts:
             return {"reasoning_effort": level} if level else {}
         config = {"include_thoughts": True} | ({"thinking_level": level} if level else {})
         return {"extra_body": {"google": {"thinking_config": config}}}
@@ -188,7 +209,7 @@ def _is_strict(schema: Any) -> bool:
     return not isinstance(schema, list) or all(map(_is_strict, schema))
 
 
-def message_bytes(message: Message, form: WireForm) -> bytes:
+def message_bytes(message: Message, form: ChatForm) -> bytes:
     """The objects of one message, joined by commas: a tool message has one object per result. The
     same in every request: nothing depends on what stands around it."""
     if message.role == "user":
@@ -202,7 +223,7 @@ def _text_of(message: Message) -> str:
     return "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
 
 
-def _user(message: Message, text: str, form: WireForm) -> Object:
+def _user(message: Message, text: str, form: ChatForm) -> Object:
     """A user message with the images and the text of a message."""
     images = [_image(image, form) for image in images_of(message)]
     if not images and not form.marks:
@@ -210,7 +231,7 @@ def _user(message: Message, text: str, form: WireForm) -> Object:
     return {"role": "user", "content": [*images, *([_part(text)] if text else [])]}
 
 
-def _results(message: Message, form: WireForm) -> list[Object]:
+def _results(message: Message, form: ChatForm) -> list[Object]:
     results: list[Object] = []
     for part in results_of(message):
         name = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
@@ -228,8 +249,8 @@ def _results(message: Message, form: WireForm) -> list[Object]:
     return [*results, _user(message, text, form)]
 
 
-def _image(image: Image, form: WireForm) -> Object:
-    data, note = form.image_data(image)
+def _image(image: Image, form: ChatForm) -> Object:
+    data, note = form.target.image_data(image, takes_pdf=form.dialect.takes_pdf)
     if data is None:
         return _part(note)
     url = f"data:{image.media_type};base64,{data}"
@@ -242,7 +263,7 @@ def _part(text: str) -> Object:
     return {"type": "text", "text": text}
 
 
-def _assistant(message: Message, form: WireForm) -> list[Object]:
+def _assistant(message: Message, form: ChatForm) -> list[Object]:
     is_own = message.origin == form.origin != ""
     content = _content(message, is_own=is_own)
     calls = list(_calls(message, form, is_own=is_own))
@@ -278,7 +299,7 @@ def is_content_part(own: Own) -> bool:
     return own is not None and own.get("type") in ("thinking", "text")
 
 
-def _fields(message: Message, form: WireForm) -> Object:
+def _fields(message: Message, form: ChatForm) -> Object:
     """What came beside the text of a reply, as it came."""
     fields: Object = {}
     for part in message.parts:
@@ -295,8 +316,8 @@ def _fields(message: Message, form: WireForm) -> Object:
     return fields
 
 
-def _calls(message: Message, form: WireForm, *, is_own: bool) -> Iterator[Object]:
-    signature = form.dialect.stands_for_signature
+def _calls(message: Message, form: ChatForm, *, is_own: bool) -> Iterator[Object]:
+    signature = form.signature
     for number, call in enumerate(calls_of(message)):
         wire = plain_call(call, form.dialect)
         if is_own and call.own is not None:
@@ -307,7 +328,7 @@ def _calls(message: Message, form: WireForm, *, is_own: bool) -> Iterator[Object
                 "function": {**mapping_of(own.get("function")), **wire["function"]},
             }
             wire["id"] = wire_id(call.id, form.dialect)
-        elif number == 0 and signature and not form.model.startswith(form.dialect.older_models):
+        elif number == 0 and signature:
             wire["extra_content"] = {"google": {"thought_signature": signature}}
         yield wire
 
@@ -363,23 +384,21 @@ def mark_messages(pieces: Sequence[bytes], most: int) -> list[bytes]:
     return marked
 
 
-def _reply_reader(
+def _event_reader(
     draft: Draft, endpoint: Endpoint, target: Target, request: Request
-) -> ReplyReader:
+) -> EventReader:
     stream = ReplyStream(draft, target.row.dialect, endpoint)
-    return ReplyReader(stream.read_event, stream.finish)
+    return stream.read_event, stream.finish
 
 
 CHAT = Format(
     api="chat",
     path="/chat/completions",
     schema_form=lambda dialect: GOOGLE_FORM if dialect.schemas == "google" else ANY_FORM,
-    form_of=form_of,
-    message_encoder=lambda form: partial(message_bytes, form=form),
+    message_encoder=lambda target: partial(message_bytes, form=form_of(target)),
     encode_request=encode_request,
     tool_object=_tool_object,
-    reply_reader=_reply_reader,
-    effort=_effort,
+    event_reader=_event_reader,
     joins_users=True,
 )
 

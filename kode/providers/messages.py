@@ -41,7 +41,6 @@ from kode.messages import (
     results_of,
 )
 from kode.provider import Effort, Request, ToolSpec
-from kode.providers.clients import transform_schema
 from kode.providers.draft import (
     Draft,
     Kind,
@@ -51,10 +50,9 @@ from kode.providers.draft import (
     mapping_of,
     pick,
 )
-from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import Format, HttpProvider, ReplyReader
-from kode.providers.request import Target
+from kode.providers.provider import EventReader, Format, HttpProvider, transform_schema
+from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.schemas import ANTHROPIC_FORM
 from kode.providers.stream import Event
 
@@ -73,10 +71,6 @@ level alone: another budget makes the server read the conversation again."""
 LEAST_ANSWER = 8_192
 """Tokens of the output limit that stay for the answer beside a budget, if as many were asked."""
 
-INTERLEAVED = "interleaved-thinking-2025-05-14"
-"""The beta header with which a model that thinks by budget does so between its calls too. Known to
-Anthropic's own server, which ignores it for other models; clouds refuse it for some."""
-
 WEB_SEARCH = {
     "type": "web_search_20260318",
     "name": "web_search",
@@ -87,9 +81,6 @@ WEB_SEARCH = {
 
 FIVE_MINUTES = b',"cache_control":{"type":"ephemeral"}}'
 AN_HOUR = b',"cache_control":{"type":"ephemeral","ttl":"1h"}}'
-
-KODE_SOURCES = ("opening", "news")
-"""Sources of text that is kode's own word; see `Text.source`."""
 
 KINDS: Mapping[str, Kind] = {
     "text": "text",
@@ -111,13 +102,6 @@ SIGNS = {"signature": "signature", "data": "redacted"}
 """Fields of a block of thinking → those of `DraftPart`."""
 
 
-def form_of(target: Target) -> WireForm:
-    """A model that thinks by budget binds its thinking to nothing, and wants it back amid its calls
-    whatever became of the past."""
-    drops_moved = "enabled" not in target.info.thinking or target.form.drops_moved
-    return replace(target.form, drops_moved=drops_moved)
-
-
 def encode_request(
     request: Request, target: Target, messages: Sequence[Blocks], tools: bytes
 ) -> bytes:
@@ -136,8 +120,7 @@ def encode_request(
         block = encode_json({"type": "text", "text": request.system})
         mark = AN_HOUR if AN_HOUR in marks.values() else FIVE_MINUTES if caches else b"}"
         pieces.append(b',"system":[' + block[:-1] + mark + b"]")
-    later_system = target.info.later_system and not target.omits("later_system")
-    wires = wire_turns(turns, marks, later_system=later_system)
+    wires = wire_turns(turns, marks)
     pieces.append(b',"messages":[' + b",".join(wires) + b"]}")
     return b"".join(pieces)
 
@@ -183,17 +166,6 @@ def _thinking_parameters(
     return None, level
 
 
-def _headers(target: Target) -> Mapping[str, str]:
-    """The header for interleaved thinking, added to the user's own betas."""
-    types = target.info.thinking
-    is_old = "enabled" in types and "adaptive" not in types
-    if not is_old or not target.is_official or target.row.client:
-        return {}
-    headers = {name.lower(): value for name, value in target.headers.items()}
-    betas = filter(None, (headers.get("anthropic-beta"), INTERLEAVED))
-    return {"anthropic-beta": ",".join(betas)}
-
-
 def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
     if tool.api_type:
         return {"type": tool.api_type, "name": tool.name}
@@ -207,8 +179,7 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Block:
     wire: bytes
-    kind: Literal["", "result", "kode", "thinking"] = ""
-    """Whether it is a result, kode's own word, or thinking."""
+    kind: Literal["", "result", "thinking"] = ""
     holds_mark: bool = True
     """Whether a cache mark may stand on it."""
 
@@ -233,16 +204,18 @@ class Blocks:
         return any(block.kind == kind for block in self.blocks)
 
 
-def blocks_of(message: Message, form: WireForm) -> Blocks:
+def blocks_of(message: Message, target: Target) -> Blocks:
     """The blocks of a message."""
     if message.role != "assistant":
-        return _of_user(message, form)
-    if message.origin != form.origin:
+        return _of_user(message, target)
+    if message.origin != target.origin:
         return _of_another(message)
-    return _of_reply(message, drops_thinking=message.moved and form.drops_moved)
+    # A model that thinks by budget binds its thinking to nothing, and wants it back amid its calls.
+    is_bound = "enabled" not in target.info.thinking or target.omits("bound_thinking")
+    return _of_reply(message, drops_thinking=message.moved and is_bound)
 
 
-def _of_user(message: Message, form: WireForm) -> Blocks:
+def _of_user(message: Message, target: Target) -> Blocks:
     images: dict[str, list[Image]] = {result.call_id: [] for result in results_of(message)}
     blocks: list[Block] = []
     for part in message.parts:
@@ -250,11 +223,10 @@ def _of_user(message: Message, form: WireForm) -> Blocks:
             case Image() if part.call_id in images:
                 images[part.call_id].append(part)
             case Image():
-                blocks.append(_block(_image(part, form)))
+                blocks.append(_block(_image(part, target)))
             case Text() if part.text.strip():
-                kind: Literal["kode", ""] = "kode" if part.source in KODE_SOURCES else ""
-                blocks.append(_block({"type": "text", "text": part.text}, kind))
-    results = [_result(each, images[each.call_id], form) for each in results_of(message)]
+                blocks.append(_block({"type": "text", "text": part.text}))
+    results = [_result(each, images[each.call_id], target) for each in results_of(message)]
     empty = () if results or blocks else (_block({"type": "text", "text": "(no text)"}),)
     return Blocks("user", (*results, *blocks, *empty))
 
@@ -340,8 +312,8 @@ def _plain_form(part: Part) -> dict[str, Any] | None:
     return None
 
 
-def _image(image: Image, form: WireForm) -> dict[str, Any]:
-    data, note = form.image_data(image)
+def _image(image: Image, target: Target) -> dict[str, Any]:
+    data, note = target.image_data(image)
     if data is None:
         return {"type": "text", "text": note}
     source = {"type": "base64", "media_type": image.media_type, "data": data}
@@ -350,8 +322,8 @@ def _image(image: Image, form: WireForm) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
-def _result(result: ToolResult, images: Iterable[Image], form: WireForm) -> Block:
-    pictures = [_image(image, form) for image in images]
+def _result(result: ToolResult, images: Iterable[Image], target: Target) -> Block:
+    pictures = [_image(image, target) for image in images]
     texts = [{"type": "text", "text": result.text}] if result.text.strip() else []
     block: dict[str, Any] = {
         "type": "tool_result",
@@ -363,7 +335,7 @@ def _result(result: ToolResult, images: Iterable[Image], form: WireForm) -> Bloc
     return Block(encode_json(block), "result", holds_mark=bool(texts or pictures))
 
 
-def _block(form: dict[str, Any] | None, kind: Literal["", "kode", "thinking"] = "") -> Block:
+def _block(form: dict[str, Any] | None, kind: Literal["", "thinking"] = "") -> Block:
     return Block(encode_json(form), kind, holds_mark=kind != "thinking")
 
 
@@ -398,22 +370,15 @@ def may_think(turns: Sequence[Blocks]) -> bool:
     return begun.blocks[0].kind == "thinking"
 
 
-def wire_turns(
-    turns: Sequence[Blocks], marks: Mapping[int, bytes], *, later_system: bool = False
-) -> list[bytes]:
-    """The turns as bytes, with marks at the ends of some. With `later_system` kode's own words are
-    a message of role `system` after the user's, where the API accepts one: not at the beginning,
-    and not beside results."""
+def wire_turns(turns: Sequence[Blocks], marks: Mapping[int, bytes]) -> list[bytes]:
+    """The turns as bytes, with marks at the ends of some."""
     wires = []
     for index, turn in enumerate(turns):
-        is_apart = later_system and index > 0 and turn.holds("") and not turn.holds("result")
-        words = [block for block in turn.blocks if block.kind == "kode" and is_apart]
-        if words:
-            others = [block.wire for block in turn.blocks if block.kind == ""]
-            wires.append(_turn("user", others))
-            wires.append(_turn("system", _wires(words, marks.get(index))))
-        elif index in marks:
-            wires.append(_turn(turn.role, _wires(turn.blocks, marks[index])))
+        blocks = [block.wire for block in turn.blocks]
+        fit = [place for place, block in enumerate(turn.blocks) if block.holds_mark]
+        if index in marks and fit:
+            blocks[fit[-1]] = blocks[fit[-1]][:-1] + marks[index]
+            wires.append(_turn(turn.role, blocks))
         else:
             wires.append(turn.turn)
     return wires
@@ -429,14 +394,6 @@ def marks_of(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
     if is_long and (before := [index for index in own if index < asked]):
         marks[before[-1] - 1] = AN_HOUR
     return {end: mark for end, mark in marks.items() if end >= 0}
-
-
-def _wires(blocks: Sequence[Block], mark: bytes | None) -> list[bytes]:
-    wires = [block.wire for block in blocks]
-    fit = [index for index, block in enumerate(blocks) if block.holds_mark]
-    if mark and fit:
-        wires[fit[-1]] = wires[fit[-1]][:-1] + mark
-    return wires
 
 
 def _turn(role: str, blocks: Sequence[bytes]) -> bytes:
@@ -628,22 +585,20 @@ def _take_usage(usage: Any, draft: Draft) -> None:
         draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
 
 
-def _reply_reader(
+def _event_reader(
     draft: Draft, endpoint: Endpoint, target: Target, request: Request
-) -> ReplyReader:
-    return ReplyReader(partial(read_event, draft=draft, blocks={}, endpoint=endpoint))
+) -> EventReader:
+    return partial(read_event, draft=draft, blocks={}, endpoint=endpoint), lambda: None
 
 
 MESSAGES = Format(
     api="messages",
     path="/v1/messages",
     schema_form=lambda dialect: ANTHROPIC_FORM,
-    form_of=form_of,
-    message_encoder=lambda form: partial(blocks_of, form=form),
+    message_encoder=lambda target: partial(blocks_of, target=target),
     encode_request=encode_request,
     tool_object=_tool_object,
-    reply_reader=_reply_reader,
-    headers=_headers,
+    event_reader=_event_reader,
 )
 
 open_messages = partial(HttpProvider, wire_format=MESSAGES)

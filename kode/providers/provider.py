@@ -6,6 +6,7 @@ for every request, hides what a broken server sent, and presents a truncated cal
 """
 
 import asyncio
+import importlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -13,37 +14,34 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
+from kode import extras
+from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message
-from kode.provider import Api, Effort, Request, ToolSpec
-from kode.providers.clients import open_client, sdk_of
+from kode.provider import Api, ModelInfo, Request, ToolSpec
 from kode.providers.draft import Draft
-from kode.providers.encoding import EncodedMessages, WireForm, encode_json, used_ids
-from kode.providers.errors import Endpoint, translate_errors
+from kode.providers.errors import Endpoint, missing_key, translate_errors
 from kode.providers.models import refine_info
 from kode.providers.request import (
+    EncodedMessages,
     Omissions,
     Target,
     crowd_out,
-    explain_images,
+    encode_json,
     fit_tools,
     prepare_request,
     repair_request,
+    used_ids,
 )
 from kode.providers.schemas import SchemaForm
-from kode.providers.server import PATIENCE_S, ask_facts, is_near
-from kode.providers.stream import Deadline, Event, read_reply
-from kode.registry import Dialect, ProviderSettings, host_of, row_at, unset
+from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
+from kode.providers.stream import Deadline, Event, read_reply, refuse
+from kode.registry import Dialect, ProviderRow, ProviderSettings, host_of, row_at, unset
 
+CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
-@dataclass(frozen=True)
-class ReplyReader:
-    """Fills a draft with the events of one reply."""
-
-    read_event: Callable[[Event], None]
-    finish: Callable[[], None] = lambda: None
-    """Called after the last event."""
+EventReader = tuple[Callable[[Event], None], Callable[[], None]]
+"""What fills a draft with an event, and what is called after the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,18 +52,12 @@ class Format:
     path: str
     """Where requests go, behind the base URL."""
     schema_form: Callable[[Dialect], SchemaForm]
-    form_of: Callable[[Target], WireForm]
-    message_encoder: Callable[[WireForm], Callable[[Message], Any]]
+    message_encoder: Callable[[Target], Callable[[Message], Any]]
     """Makes what encodes the messages of a session, once each."""
     encode_request: Callable[[Request, Target, Sequence[Any], bytes], bytes]
     """The body, from the encoded messages and the list of tools as JSON."""
     tool_object: Callable[[ToolSpec, Target], Mapping[str, Any]]
-    reply_reader: Callable[[Draft, Endpoint, Target, Request], ReplyReader]
-    effort: Callable[[Request, Target], Effort | None] = lambda request, target: target.effort(
-        request
-    )
-    """How much to think; None sends nothing."""
-    headers: Callable[[Target], Mapping[str, str]] = lambda target: {}
+    event_reader: Callable[[Draft, Endpoint, Target, Request], EventReader]
     joins_users: bool = False
     """As in `EncodedMessages`."""
     if_missing: str = "Check the base URL: for most servers it ends in /v1."
@@ -82,14 +74,18 @@ class HttpProvider:
             url = url.rstrip("/").removesuffix("/v1")
         elif row.client:
             url = url or row.shown  # the SDK finds the address: there it is a name for error texts
-        self.api, self.name, self.model = wire_format.api, row.name, settings.model
-        self.row = row_at(row, url)
-        self.info = settings.info
-        self.omitted = Omissions()
-        self.learned: dict[str, Any] = {}
-        """What the server said, as fields of `info`."""
-        self._format = wire_format
-        self._settings = settings
+        self.api, self.name, self.model, self.row = wire_format.api, row.name, settings.model, row
+        is_cloud = bool(row.client) and not settings.base_url
+        is_own = row.needs_key and host_of(url) == host_of(row.own_url) != ""
+        self.target = Target(
+            api=wire_format.api,
+            row=row_at(row, url),
+            model=settings.model,
+            info=settings.info,
+            is_official=is_cloud or is_own,
+            cache=settings.cache,
+        )
+        self._format, self._settings = wire_format, settings
         self._endpoint = Endpoint(
             name=row.name,
             base_url=url,
@@ -102,42 +98,20 @@ class HttpProvider:
         self._client: Any = None
         self._opening = asyncio.Lock()
         self._questions = 0
-        self._form = wire_format.form_of(self.target)
-        self._messages = self._encoded_messages()
+        self._encoded: tuple[Target, EncodedMessages] | None = None
         self._tools: tuple[tuple[ToolSpec, ...], Omissions, tuple[ToolSpec, ...], bytes] | None
         self._tools = None
         """The tools of the last request, what was omitted then, and what became of them."""
         self._notes: set[str] = set()
         """What a person was told of tools that were left out."""
 
+    @property
+    def info(self) -> ModelInfo:
+        return self.target.info
+
     def warm_up(self) -> None:
         """Imports the SDK, which takes a while; call it in a thread."""
         sdk_of(self.api)
-
-    @property
-    def is_official(self) -> bool:
-        """Whether this is the vendor's own server, or a cloud's, which parses every call itself."""
-        own = host_of(self.row.own_url)
-        is_own = own != "" and host_of(self._endpoint.base_url) == own
-        is_cloud = bool(self.row.client) and not self._settings.base_url
-        return is_cloud or (self.row.needs_key and is_own)
-
-    @property
-    def target(self) -> Target:
-        return Target(
-            api=self.api,
-            row=self.row,
-            model=self.model,
-            info=self.info,
-            is_official=self.is_official,
-            omitted=self.omitted,
-            headers=self._settings.headers,
-            cache=self._settings.cache,
-        )
-
-    def effort(self, request: Request) -> Effort | None:
-        """The level of effort that a request carries; None for none."""
-        return self._format.effort(request, self.target)
 
     async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
         """Refines what is known of the model by what its server says (`server.py`). Asks again if
@@ -150,9 +124,12 @@ class HttpProvider:
             facts = await ask_facts(self.row, self._endpoint, fixed, report, patience_s)
             if "context_window" in facts or not is_near(self._endpoint.base_url):
                 self._questions = 2
-            self.learned.update(facts)
-            self.info = refine_info(self.info, facts, self.model, fixed)
+            self._refine_info(facts)
         return self._questions == 2
+
+    def _refine_info(self, facts: Mapping[str, Any]) -> None:
+        info = refine_info(self.info, facts, self.model, self._settings.fixed)
+        self.target = replace(self.target, info=info)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """Makes one attempt at one reply; see `kode.provider.Provider`. After a refusal the request
@@ -161,7 +138,8 @@ class HttpProvider:
         Raises: ThinkingRefused also.
         """
         while True:
-            draft = Draft(self.target.origin, emit, splits_thoughts=not self.is_official)
+            target = self.target
+            draft = Draft(target.origin, emit, splits_thoughts=not target.is_official)
             try:
                 async with self._opening:  # in a thread: what it imports takes seconds
                     self._client = self._client or await asyncio.to_thread(self._open)
@@ -170,23 +148,21 @@ class HttpProvider:
                 break
             except ContextOverflow as overflow:
                 if overflow.window and overflow.window < self.info.context_window:
-                    window = {"context_window": overflow.window}
-                    self.info = refine_info(self.info, window, self.model)
+                    self._refine_info({"context_window": overflow.window})
                 raise
             except RefusedError as refused:
-                repair = None
+                omitted, repair = target.omitted, None
                 if not draft.parts:
-                    prepared = self._prepare(request, emit)
-                    repair = repair_request(refused, prepared, self.omitted, self.api)
+                    repair = repair_request(refused, self._prepare(request, emit), target)
                 if repair is None and isinstance(refused, ThinkingRefused):
-                    refusals = self.omitted.parts | {"bound_thinking"}
-                    self.omitted = replace(self.omitted, parts=refusals)
+                    omitted = replace(omitted, parts=omitted.parts | {"bound_thinking"})
+                    self.target = replace(target, omitted=omitted)
                 if repair is None:
-                    raise explain_images(refused, request) from refused
-                self.omitted, note = repair
-                emit(Notice(text=note))
+                    raise
+                self.target = replace(target, omitted=repair[0])
+                emit(Notice(text=repair[1]))
         message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
-        if self.is_official:
+        if target.is_official:
             return message
         from kode.providers.written_calls import read_written_calls
 
@@ -194,34 +170,31 @@ class HttpProvider:
 
     def encode(self, request: Request, emit: Emit = silent) -> bytes:
         """The body of a request; `emit` gets a line for each tool that no request can carry."""
-        prepared = self._prepare(request, emit)
-        images = self.omitted.images | crowd_out(prepared.messages)
-        target = replace(self.target, omitted=replace(self.omitted, images=images))
-        if (form := self._format.form_of(target)) != self._form:
-            self._form = form
-            self._messages = self._encoded_messages()
-        messages = self._messages.of(prepared.messages)
+        prepared, target = self._prepare(request, emit), self.target
+        images = target.omitted.images | crowd_out(prepared.messages)
+        target = replace(target, omitted=replace(target.omitted, images=images))
+        if self._encoded is None or self._encoded[0] != target:
+            encode = self._format.message_encoder(target)
+            joins_users = self._format.joins_users
+            self._encoded = target, EncodedMessages(encode, joins_users=joins_users)
+        messages = self._encoded[1].of(prepared.messages)
         tools = self._tools[3] if self._tools is not None else b"[]"
         return self._format.encode_request(prepared, target, messages, tools)
-
-    def _encoded_messages(self) -> EncodedMessages:
-        encode = self._format.message_encoder(self._form)
-        return EncodedMessages(encode, joins_users=self._format.joins_users)
 
     def _prepare(self, request: Request, emit: Emit) -> Request:
         """The request as this server takes it. The tools are fitted and encoded again only if they
         or what is omitted change."""
-        last = self._tools
-        if last is None or last[0] is not request.tools or last[1] is not self.omitted:
-            form = self._format.schema_form(self.row.dialect)
-            tools, notes = fit_tools(request.tools, form, self.omitted)
+        last, omitted = self._tools, self.target.omitted
+        if last is None or last[0] is not request.tools or last[1] is not omitted:
+            form = self._format.schema_form(self.target.row.dialect)
+            tools, notes = fit_tools(request.tools, form, omitted)
             for note in notes:
                 if note not in self._notes:
                     emit(Notice(text=note))
             self._notes.update(notes)
             objects = [self._format.tool_object(tool, self.target) for tool in tools]
-            last = self._tools = (request.tools, self.omitted, tools, encode_json(objects))
-        return prepare_request(request, last[2], self.info, self.omitted)
+            last = self._tools = (request.tools, omitted, tools, encode_json(objects))
+        return prepare_request(request, last[2], self.info, omitted)
 
     def _open(self) -> Any:
         """The client, whose address is known from now on where a cloud's region decides it. Raises:
@@ -229,7 +202,7 @@ class HttpProvider:
         url = self._settings.base_url
         with translate_errors(self._endpoint):
             client = open_client(
-                self.api, self.row, self._endpoint, url, is_official=self.is_official
+                self.api, self.row, self._endpoint, url, is_official=self.target.is_official
             )
         if not self._endpoint.base_url:
             self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
@@ -240,17 +213,13 @@ class HttpProvider:
 
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
-        settings, endpoint, target = self._settings, self._endpoint, self.target
+        settings, endpoint = self._settings, self._endpoint
         body = self.encode(request, draft.emit)
         prepared = self._prepare(request, draft.emit)
-        reader = self._format.reply_reader(draft, endpoint, target, prepared)
+        read_event, finish = self._format.event_reader(draft, endpoint, self.target, prepared)
         limits = (settings.idle_timeout_s, settings.total_timeout_s)
         deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))
-        headers = {
-            "Content-Type": "application/json",
-            **settings.headers,
-            **self._format.headers(target),
-        }
+        headers = {"Content-Type": "application/json", **settings.headers}
         # Vertex' client moves the model from the body into the address.
         content = {"body": json.loads(body)} if self.row.client == "vertex" else {"content": body}
         async with deadline:
@@ -263,11 +232,133 @@ class HttpProvider:
                 stream=True,
                 stream_cls=sdk_of(self.api).AsyncStream[object],
             )
-            await read_reply(stream.response, draft, reader.read_event, deadline)
-        reader.finish()
+            await read_reply(stream.response, draft, read_event, deadline)
+        finish()
 
     async def aclose(self) -> None:
         """Closes the connections."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+
+def sdk_of(api: str) -> Any:
+    """The module of the SDK that has the client for a format; its import takes a while."""
+    return importlib.import_module("anthropic" if api == "messages" else "openai")
+
+
+def open_client(
+    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, *, is_official: bool
+) -> Any:
+    """Opens the client for a row. `base_url` is the one in the settings; a server that is not
+    official may need no key.
+
+    Raises: UserError for a missing or impossible key, address, region, project or package.
+    """
+    if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
+        raise missing_key(endpoint)
+    options = _options(sdk_of(api).DefaultAsyncHttpxClient, endpoint)
+    if api == "messages":
+        return _open_anthropic(row, endpoint, options, needs_key=is_official)
+    if not endpoint.base_url:
+        text = f"{row.shown} has no address of its own."
+        raise ConfigError(text).about(endpoint.setting("base_url"))
+    if not endpoint.api_key and is_official and row.needs_key:
+        raise missing_key(endpoint)
+    if row.client == "bedrock":
+        return _open_bedrock(endpoint, base_url, options)
+    from openai import AsyncOpenAI
+
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key or "none", **options)
+
+
+def _options(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
+    """Arguments for an SDK's client that leave retries, time limits and faults to kode."""
+    import httpx2
+
+    return {
+        "max_retries": 0,
+        # `Deadline` limits pauses and the total; the client's own limits are per read.
+        "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        "http_client": http_client_class(
+            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
+            verify=tls_context(endpoint.base_url.startswith("https")),
+        ),
+    }
+
+
+def _open_bedrock(endpoint: Endpoint, base_url: str | None, options: dict[str, Any]) -> Any:
+    from openai import AsyncOpenAI, OpenAIError
+    from openai.providers.bedrock import bedrock
+
+    if not endpoint.api_key:
+        extras.require("bedrock")
+    account = {"base_url": base_url, "api_key": endpoint.api_key}
+    try:
+        provider = bedrock(**{key: value for key, value in account.items() if value})  # type: ignore[arg-type]
+        return AsyncOpenAI(provider=provider, **options)
+    except OpenAIError as error:
+        raise ConfigError(
+            f"The client for Amazon Bedrock could not be opened: {error} Set AWS_REGION (as in "
+            "`us-east-1`), and a key or AWS credentials."
+        ).about(endpoint.setting("api_key")) from None
+
+
+def _open_anthropic(
+    row: ProviderRow, endpoint: Endpoint, options: dict[str, Any], *, needs_key: bool
+) -> Any:
+    """Anthropic's client, or a cloud's. A key is the bearer token of Bedrock and Foundry, and the
+    access token of Vertex; without one the clouds' own credentials are used."""
+    import anthropic
+
+    key, url = endpoint.api_key or None, endpoint.base_url or None
+    if row.client == "bedrock":
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        url = url or os.environ.get("ANTHROPIC_BEDROCK_MANTLE_BASE_URL") or None
+        if not region and not (url and key):
+            region = _require_variable("AWS_REGION", "Amazon Bedrock", "us-east-1")
+        if not key:
+            extras.require("bedrock")
+        account: dict[str, Any] = {"aws_region": region, "api_key": key, "base_url": url}
+        return anthropic.AsyncAnthropicBedrockMantle(**account, **options)
+    if row.client == "vertex":
+        region = _require_variable("CLOUD_ML_REGION", "Vertex AI", "global")
+        project = _require_variable("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
+        if not key:
+            extras.require("vertex")
+        account = {"region": region, "project_id": project, "access_token": key, "base_url": url}
+        return anthropic.AsyncAnthropicVertex(**account, **options)
+    if row.client == "foundry":
+        if not key:
+            raise missing_key(endpoint)
+        resource = ("ANTHROPIC_FOUNDRY_RESOURCE", "Microsoft Foundry", "my-resource")
+        place: dict[str, Any] = (
+            {"base_url": url} if url else {"resource": _require_variable(*resource)}
+        )
+        return anthropic.AsyncAnthropicFoundry(api_key=key, **place, **options)
+    # None: the SDK looks for another credential, a token or a profile.
+    key = key or (None if needs_key else "none")
+    client = anthropic.AsyncAnthropic(base_url=endpoint.base_url, api_key=key, **options)
+    if not (client.api_key or client.auth_token or client.credentials):
+        raise missing_key(endpoint)
+    return client
+
+
+def _require_variable(variable: str, cloud: str, example: str) -> str:
+    """The value of an environment variable. Raises: ConfigError."""
+    value = os.environ.get(variable)
+    if not value:
+        text = f"{cloud} needs {variable}, as in {variable}={example}."
+        raise ConfigError(text).about(Setting(variable, variable))
+    return value
+
+
+def transform_schema(schema: dict[str, Any]) -> Any:
+    """A schema for an answer as the Messages API supports it; other constraints become part of a
+    description. Raises: RefusedError for an unsupported schema."""
+    import anthropic
+
+    try:
+        return anthropic.transform_schema(schema)
+    except (ValueError, TypeError, AssertionError) as error:
+        raise RefusedError(f"The Messages API cannot hold an answer to it: {error}.") from None

@@ -1,22 +1,34 @@
-"""Prepares each request for its server, and repairs it after a refusal.
+"""Prepares each request for its server, encodes it once, and repairs it after a refusal.
 
-Both are functions of the request and of what this server has refused before, which stays away as
+All are functions of the request and of what this server has refused before, which stays away as
 long as the provider is open. A refusal is repaired once for each part that can be left out, with
 one notice; what it means is in `refusals.toml`.
+
+A request holds every message so far. Each is encoded when it is first sent; later requests of the
+session join the same bytes. So a message is byte for byte the same in every request, as a
+provider's cache needs, and a request only costs the joining.
 """
 
+import base64
+import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kode.errors import RefusedError, ThinkingRefused
-from kode.images import LARGE_SIDE
-from kode.messages import Message, Part, Text, images_of
+from kode.images import LARGE_SIDE, bytes_of
+from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
-from kode.providers.encoding import WireForm
+from kode.providers.draft import is_whole_object
 from kode.providers.errors import read_table
 from kode.providers.schemas import SchemaForm, UnfitSchemaError, fit_schema
 from kode.registry import ProviderRow
+
+FEW = 8
+"""Lists this short are encoded each time: questions of memory and a summary must not evict the
+session's cached bytes."""
 
 MAX_IMAGES, CROWD = 100, 20
 """Pictures in a request of the Messages API for a window of 200,000 tokens, and from how many on
@@ -58,11 +70,9 @@ class Target:
     info: ModelInfo
     is_official: bool
     """Whether it is the vendor's own server, or a cloud's."""
-    omitted: Omissions
-    headers: Mapping[str, str]
-    """The user's own."""
     cache: str = "auto"
     """As in `ProviderSettings`."""
+    omitted: Omissions = Omissions()
 
     @property
     def origin(self) -> str:
@@ -94,17 +104,21 @@ class Target:
         """Whether texts are marked for the cache."""
         return self.cache != "none" and not self.omits("cache")
 
-    @property
-    def form(self) -> WireForm:
-        """The form of messages that all formats share."""
-        return WireForm(
-            origin=self.origin,
-            model=self.model,
-            sees_images=self.info.sees_images is not False,
-            sees_pdf=self.info.sees_pdf is not False,
-            omitted_images=self.omitted.images,
-            drops_moved=self.omits("bound_thinking"),
-        )
+    def image_data(self, image: Image, *, takes_pdf: bool = True) -> tuple[str | None, str]:
+        """An image or a PDF in base64; None for one that the model cannot see or the server
+        refused, and if kode's copy is gone. Then the text replaces it."""
+        is_pdf = image.media_type == "application/pdf"
+        what, cannot = ("A PDF", "read PDFs") if is_pdf else ("An image", "see images")
+        is_blind = (self.info.sees_pdf if is_pdf else self.info.sees_images) is False
+        if is_blind or (is_pdf and not takes_pdf):
+            why = f"this model cannot {cannot}"
+        elif image.kept_in in self.omitted.images:
+            why = "its server does not take it, or not so many"
+        elif (data := bytes_of(image)) is not None:
+            return base64.b64encode(data).decode("ascii"), ""
+        else:
+            why = "kode's copy is gone or damaged"
+        return None, f"[{what}, {image.name}, is not shown: {why}. Say so where it matters.]"
 
 
 def fit_tools(
@@ -148,33 +162,32 @@ def crowd_out(messages: Sequence[Message]) -> frozenset[str]:
 
 
 def repair_request(
-    refused: RefusedError, request: Request, omitted: Omissions, api: Api
+    refused: RefusedError, request: Request, target: Target
 ) -> tuple[Omissions, str] | None:
     """What to leave out from now on after a refusal, and the sentence that says so; None where that
     does not help, or was tried."""
+    omitted, name = target.omitted, refused.part
     if tool := _refused_tool(refused, [tool.name for tool in request.tools]):
         note = f"{refused} kode continues without the tool {tool}."
         return replace(omitted, tools=omitted.tools | {tool}), note
-    name = refused.part
     part = read_table().parts.get(name)
-    if part is None or not part.then or (isinstance(refused, ThinkingRefused) and api != "chat"):
+    is_of_thinking = isinstance(refused, ThinkingRefused) and target.api != "chat"
+    if part is None or not part.then or is_of_thinking:
         return None
     note = f"{refused} {part.then}"
     if name == "attachment":
         images = {image.kept_in for m in request.messages for image in images_of(m)}
-        if images <= omitted.images:
-            return None
-        return replace(omitted, images=omitted.images | images), note
-    if name == "output_limit":
+        repaired = replace(omitted, images=omitted.images | images)
+    elif name == "output_limit":
         rules = (rule for rule in read_table().rules if rule.means == name)
         match = next(filter(None, (rule.search(refused.server_text) for rule in rules)), None)
         tokens = int(match["tokens"]) if match else 0
         if not 0 < tokens < (omitted.output_tokens or request.max_output_tokens or 0):
             return None
-        return replace(omitted, output_tokens=tokens), note
-    if name in omitted.parts:
-        return None
-    return replace(omitted, parts=omitted.parts | {name}), note
+        repaired = replace(omitted, output_tokens=tokens)
+    else:
+        repaired = replace(omitted, parts=omitted.parts | {name})
+    return (repaired, note) if repaired != omitted else None
 
 
 def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
@@ -188,22 +201,6 @@ def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
     places = (r"function_declarations\[(\d+)", r"tools[.\[](\d+)")
     place = next(filter(None, (re.search(place, refused.server_text) for place in places)), None)
     return names[int(place[1])] if place and int(place[1]) < len(names) else ""
-
-
-def explain_images(refused: RefusedError, request: Request) -> RefusedError:
-    """The error of a request with pictures, where nobody said what was refused: they may be the
-    cause, and every later request would contain them too."""
-    names = [image.name for message in request.messages for image in images_of(message)]
-    is_explained = bool(refused.part) or isinstance(refused, ThinkingRefused)
-    if is_explained or not names or refused.status not in (400, 404, 415, 422, 500, None):
-        return refused
-    return RefusedError(
-        f"{refused} The request shows an image ({names[-1]}). If the model cannot see, "
-        "take the message back (Esc Esc), choose another with /model, or set "
-        "`context.sees_images` to false in the config.",
-        status=refused.status,
-        server_text=refused.server_text,
-    )
 
 
 def default_max_tokens(info: ModelInfo) -> int:
@@ -251,3 +248,79 @@ def _is_context(part: Part) -> bool:
 
 def _is_for_small(part: Part) -> bool:
     return isinstance(part, Text) and part.source == "memory" and part.section_name != ""
+
+
+class EncodedMessages:
+    """The wire forms of the messages of a session, each created once. Those of messages that a
+    compaction dropped go with them.
+
+    With `joins_users` consecutive user messages become one message: templates of many local models
+    refuse them, which would break a session in which one answer never came.
+    """
+
+    def __init__(self, encode: Callable[[Message], Any], *, joins_users: bool = False) -> None:
+        self._encode = encode
+        self._joins_users = joins_users
+        self._wires: dict[tuple[int, ...], tuple[tuple[Message, ...], Any]] = {}
+        """By the identities of the messages in a row, which are referenced as long as it is."""
+
+    def of(self, messages: Sequence[Message]) -> list[Any]:
+        """The wire forms of all messages; empty ones are left out."""
+        entries = {}
+        wires = []
+
+        def encode(row: tuple[Message, ...]) -> Any:
+            key = tuple(map(id, row))
+            entries[key] = self._wires.get(key) or (row, self._encode(_join(row)))
+            return entries[key][1]
+
+        row: tuple[Message, ...] = ()
+        for message in messages:
+            if self._joins_users and message.role == "user":
+                row = (*row, message)
+            elif wire := encode((message,)):
+                wires += [encode(row), wire] if row else [wire]
+                row = ()
+        if row:
+            wires.append(encode(row))
+        if len(messages) >= FEW:
+            self._wires = entries
+        return wires
+
+
+def _join(row: tuple[Message, ...]) -> Message:
+    if len(row) == 1:
+        return row[0]
+    return Message(role="user", parts=tuple(part for message in row for part in message.parts))
+
+
+def encode_json(value: Any) -> bytes:
+    """Compact JSON in UTF-8; lone surrogates, which no server accepts, become "?"."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
+def sendable_arguments(call: ToolCall) -> str:
+    """The argument text unchanged if it is a JSON object; free text as the only argument; else
+    `{}`.
+
+    Servers decode arguments in the history (many to render a template) and fail permanently on a
+    truncated text. The result of such a call tells the model what was wrong with it.
+    """
+    if call.own and "input" in call.own and isinstance(call.own["input"], str):
+        return json.dumps({"input": call.arguments}, ensure_ascii=False)
+    return call.arguments if is_whole_object(call.arguments) else "{}"
+
+
+def sendable_id(call_id: str, *, strict: bool) -> str:
+    """A call id that the server accepts: at most 40 characters, and with `strict` only those that
+    Anthropic allows. Others, from another server earlier in the session, become a digest, the same
+    in the call and in its result."""
+    if len(call_id) <= 40 and (not strict or re.fullmatch(r"[A-Za-z0-9_-]+", call_id)):
+        return call_id
+    return f"call_{hashlib.sha256(call_id.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+def used_ids(messages: Sequence[Message]) -> set[str]:
+    """The call ids of a session so far, which a new call may not reuse."""
+    return {call.id for m in messages if m.role == "assistant" for call in calls_of(m)}

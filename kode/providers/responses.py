@@ -15,7 +15,6 @@ taken from the item when it is done, and what no item brought from the end of th
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any, TypeGuard
@@ -38,10 +37,9 @@ from kode.messages import (
 from kode.provider import Request, ToolSpec
 from kode.providers.chat import answer_schema
 from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, list_of, mapping_of, pick
-from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import Format, HttpProvider, ReplyReader
-from kode.providers.request import Target
+from kode.providers.provider import EventReader, Format, HttpProvider
+from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.schemas import ANY_FORM
 from kode.providers.stream import Event
 
@@ -51,18 +49,6 @@ LEAST_OUTPUT_TOKENS = 16
 WEB_SEARCH = encode_json({"type": "web_search"})
 
 CUSTOM_CALL = "custom_tool_call"
-
-
-def form_of(target: Target) -> WireForm:
-    """Thinking goes back until the server refuses it once: it is not bound to what stands before
-    it here."""
-    is_vendor = target.row.needs_key or bool(target.row.client)
-    return replace(
-        target.form,
-        developer=is_vendor and not target.omits("later_system"),
-        marks=target.info.cache_marks and not target.omits("cache_marks"),
-        images_in_results=not target.omits("pictures_in_results"),
-    )
 
 
 def encode_request(
@@ -130,19 +116,19 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
     return {"type": "function", **about, "parameters": dict(tool.parameters), "strict": False}
 
 
-def message_bytes(message: Message, *, form: WireForm, custom: set[str]) -> bytes:
+def message_bytes(message: Message, *, target: Target, custom: set[str]) -> bytes:
     """The items of one message, joined by commas. `custom` holds the ids of calls of custom tools,
     whose results are items of another type: a reply adds to it, its results look there."""
     if message.role == "assistant":
-        items = reply_items(message, form, custom)
+        items = reply_items(message, target, custom)
     elif message.role == "tool":
-        items = result_items(message, form, custom)
+        items = result_items(message, target, custom)
     else:
-        items = user_items(message.parts, form) or [_message("user", [_text("(no text)")])]
+        items = user_items(message.parts, target) or [_message("user", [_text("(no text)")])]
     return b",".join(map(encode_json, items))
 
 
-def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any]]:
+def user_items(parts: tuple[Part, ...], target: Target) -> list[Mapping[str, Any]]:
     """What kode says of the session, as an item of its own, and the rest.
 
     Models from gpt-5.6 on read from the cache up to a mark, and write one by themselves only at the
@@ -151,37 +137,40 @@ def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any
     subagent of a project. Writing costs no more, since the end of the request is written anyway.
     """
     words = [p for p in parts if isinstance(p, Text) and p.source in ("opening", "news") and p.text]
-    words = words if form.developer else []
+    # Templates of local models refuse a second system message, which they make of it.
+    is_vendor = target.row.needs_key or bool(target.row.client)
+    words = words if is_vendor and not target.omits("later_system") else []
     content = [_text(part.text) for part in words]
     opening = max((index for index, p in enumerate(words) if p.source == "opening"), default=-1)
-    if form.marks and opening >= 0:
+    marks = target.info.cache_marks and not target.omits("cache_marks")
+    if marks and opening >= 0:
         content[opening]["prompt_cache_breakpoint"] = {"mode": "explicit"}
     items: list[Mapping[str, Any]] = [_message("developer", content)] if content else []
-    rest = list(_contents([part for part in parts if part not in words], form))
+    rest = list(_contents([part for part in parts if part not in words], target))
     return [*items, *([_message("user", rest)] if rest else [])]
 
 
-def result_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
+def result_items(message: Message, target: Target, custom: set[str]) -> list[Mapping[str, Any]]:
     """Results with their pictures, and what else is in the message after them."""
     items: list[Mapping[str, Any]] = []
     others = [part for part in message.parts if not isinstance(part, ToolResult)]
     for result in results_of(message):
         pictures = [i for i in images_of(message) if i.call_id == result.call_id]
-        pictures = pictures if form.images_in_results else []
+        pictures = [] if target.omits("pictures_in_results") else pictures
         others = [part for part in others if part not in pictures]
         kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
         text = {"type": "input_text", "text": result.text}
-        output = [text, *(_image(image, form) for image in pictures)] if pictures else result.text
+        output = [text, *(_image(image, target) for image in pictures)] if pictures else result.text
         call_id = sendable_id(result.call_id, strict=False)
         items.append({"type": kind, "call_id": call_id, "output": output})
-    return [*items, *user_items(tuple(others), form)]
+    return [*items, *user_items(tuple(others), target)]
 
 
-def reply_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
+def reply_items(message: Message, target: Target, custom: set[str]) -> list[Mapping[str, Any]]:
     """A reply, as it came or in the plain form. Thinking at its end goes: nothing came of it, and
     the API refuses it without the item that follows."""
     custom.difference_update(call.id for call in calls_of(message))
-    if message.origin != form.origin or not is_intact(message, form):
+    if message.origin != target.origin or not is_intact(message, target):
         return plain_items(message)
     custom.update(call.id for call in calls_of(message) if _type_of(call) == CUSTOM_CALL)
     items = [own for part in message.parts if (own := getattr(part, "own", None))]
@@ -190,9 +179,10 @@ def reply_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapp
     return items
 
 
-def is_intact(message: Message, form: WireForm) -> bool:
+def is_intact(message: Message, target: Target) -> bool:
     """Whether every part of a reply has the form in which it came and may be sent back in it."""
-    if message.moved and form.drops_moved and any(isinstance(p, Thinking) for p in message.parts):
+    has_thinking = any(isinstance(part, Thinking) for part in message.parts)
+    if message.moved and has_thinking and target.omits("bound_thinking"):
         return False
     for part in message.parts:
         own = getattr(part, "own", None)
@@ -230,17 +220,17 @@ def plain_items(message: Message) -> list[Mapping[str, Any]]:
     return items or ([{**plain, "content": text}] if text else [])
 
 
-def _contents(parts: list[Part], form: WireForm) -> Iterator[dict[str, Any]]:
+def _contents(parts: list[Part], target: Target) -> Iterator[dict[str, Any]]:
     """Pictures, and texts joined where one follows another."""
     for is_picture, group in groupby(parts, lambda part: isinstance(part, Image)):
         if is_picture:
-            yield from (_image(part, form) for part in group if isinstance(part, Image))
+            yield from (_image(part, target) for part in group if isinstance(part, Image))
         elif text := "\n\n".join(p.text for p in group if isinstance(p, Text) and p.text):
             yield _text(text)
 
 
-def _image(image: Image, form: WireForm) -> dict[str, Any]:
-    data, note = form.image_data(image)
+def _image(image: Image, target: Target) -> dict[str, Any]:
+    data, note = target.image_data(image)
     if data is None:
         return _text(note)
     url = f"data:{image.media_type};base64,{data}"
@@ -444,9 +434,9 @@ def _remainder(whole: str, part: DraftPart) -> str:
     return whole.removeprefix(part.text) if whole.startswith(part.text) else ""
 
 
-def _reply_reader(
+def _event_reader(
     draft: Draft, endpoint: Endpoint, target: Target, request: Request
-) -> ReplyReader:
+) -> EventReader:
     def finish() -> None:
         # llama.cpp (7e4c0a9) calls an answer completed that its limit cut: half an answer must not
         # pass for a whole one, nor half a call run.
@@ -454,18 +444,17 @@ def _reply_reader(
         if not target.is_official and draft.stop == "completed" and used >= _limit(request):
             draft.note_stop("max_output_tokens")
 
-    return ReplyReader(partial(read_event, draft=draft, endpoint=endpoint), finish)
+    return partial(read_event, draft=draft, endpoint=endpoint), finish
 
 
 RESPONSES = Format(
     api="responses",
     path="/responses",
     schema_form=lambda dialect: ANY_FORM,
-    form_of=form_of,
-    message_encoder=lambda form: partial(message_bytes, form=form, custom=set()),
+    message_encoder=lambda target: partial(message_bytes, target=target, custom=set()),
     encode_request=encode_request,
     tool_object=_tool_object,
-    reply_reader=_reply_reader,
+    event_reader=_event_reader,
     if_missing='Where only Chat Completions is spoken, set `providers.{name}.api` to "chat" in the '
     "config; else check the base URL, which mostly ends in /v1.",
 )

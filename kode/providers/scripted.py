@@ -38,8 +38,8 @@ from kode.events import Emit
 from kode.messages import Message, Text, ToolResult, calls_of
 from kode.provider import Request
 from kode.providers.draft import Draft
-from kode.providers.encoding import used_ids
 from kode.providers.errors import Endpoint, from_status
+from kode.providers.request import used_ids
 from kode.registry import ProviderSettings
 
 PIECES = 6

@@ -18,6 +18,7 @@ nonsense, costs nothing: the table of `models` is used.
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import ipaddress
 import json
@@ -28,7 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import quote
 
 from kode.broken_json import object_of
@@ -46,6 +47,9 @@ from kode.providers.draft import list_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
 from kode.registry import COMPATIBLE, ProviderRow, host_of, provider_row
+
+if TYPE_CHECKING:
+    import ssl
 
 PATIENCE_S = 1.0
 """How long a first request waits for what a server far away says."""
@@ -240,6 +244,20 @@ async def ask_facts(
     return {}
 
 
+@functools.cache
+def tls_context(is_encrypted: bool) -> "ssl.SSLContext":
+    """The trusted certificates, read once: per client they would take most of a conversation's
+    memory, and reading blocks the event loop. For an address without encryption, of which reading
+    would be a tenth of the way to the first answer, none is trusted, wherever it redirects to."""
+    import ssl
+
+    import httpx2
+
+    if is_encrypted:
+        return httpx2.create_ssl_context()
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
 async def _fetch(
     row: ProviderRow,
     url: str,
@@ -250,8 +268,6 @@ async def _fetch(
     """The status and the body of an answer, truncated if it is too long. Asks with the key, and
     follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
-
-    from kode.providers.clients import tls_context
 
     headers, data = {**row.headers, **headers}, b""
     if key and (key != LOCAL_KEY or row.key_header):

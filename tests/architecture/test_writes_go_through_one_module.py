@@ -37,7 +37,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "extensions/mcp_server.py": {"remove_caches": HOME},
     "memory/embed.py": {"open_disposable": HOME},
     "memory/pending.py": {"take": HOME},
-    "providers/stream.py": dict.fromkeys(("__aenter__", "_touch_deadline", "soften"), NO_FILE),
+    "providers/stream.py": dict.fromkeys(("__aenter__", "events", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
     "sandbox/layer.py": dict.fromkeys("_merge _walk carry make_layer".split(), PRIVATE),
     "sandbox/masks.py": {"make_mask": PRIVATE},

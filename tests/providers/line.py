@@ -12,7 +12,9 @@ from kode.images import keep
 from kode.messages import Image, Message, ToolResult, calls_of, user_message
 from kode.provider import Provider, Request, ToolSpec
 from kode.providers import open_provider
-from kode.registry import ProviderSettings, provider_row
+from kode.providers.models import info_of
+from kode.providers.request import Target
+from kode.registry import ProviderRow, ProviderSettings, provider_row
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.pictures import pdf, png
 from tests.scripted_server import ScriptedServer
@@ -86,12 +88,15 @@ class Line:
 
 def settings_of(name: str, model: str, **given: Any) -> ProviderSettings:
     """The settings of a row's provider, of whose model nothing is known but its name."""
-    from kode.providers.models import info_of
-
     row = provider_row(name)
     assert row is not None
     limits = {"idle_timeout_s": 5.0, "total_timeout_s": 30.0}
     return ProviderSettings(row=row, model=model, info=info_of(model), **{**limits, **given})
+
+
+def target_of(row: ProviderRow, model: str = "m", api: str = "chat") -> Target:
+    """A row's model at its server, of which nothing is known but its name."""
+    return Target(api=api, row=row, model=model, info=info_of(model), is_official=False)
 
 
 def results_of(message: Message, text: str = "hi") -> Message:

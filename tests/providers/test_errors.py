@@ -32,10 +32,10 @@ from kode.providers.errors import (
     retry_after_s,
     translate_errors,
 )
-from kode.providers.request import Omissions, repair_request
+from kode.providers.request import repair_request
 from kode.registry import provider_row
 from tests.providers.conftest import Connect
-from tests.providers.line import Line, Object, attached, open_at, recorded, results_of
+from tests.providers.line import Line, Object, attached, open_at, recorded, results_of, target_of
 from tests.scripted_server import ScriptedServer
 from tests.tables import for_each
 
@@ -276,7 +276,7 @@ def test_a_refusal_of_chat_has_kind_and_setting(case: Object) -> None:
     refused = error_of(case["status"], case["body"], **endpoint)
     assert isinstance(refused, RefusedError)
 
-    repair = repair_request(refused, Request(system="", messages=[]), Omissions(), "chat")
+    repair = repair_request(refused, Request(system="", messages=[]), target_of(row, model))
 
     assert type(refused).__name__ == case.get("kind", "RefusedError")
     assert (*(repair[0].parts if repair else ()), "")[0] == case.get("left_out", "")

@@ -17,7 +17,7 @@ from kode.messages import (
     text_of,
     user_message,
 )
-from kode.providers.encoding import encode_json
+from kode.providers.request import encode_json
 from tests.effort import share
 from tests.providers.conftest import Connect
 from tests.providers.line import Line, Object, from_disk, kinds_in, results_of

@@ -15,7 +15,6 @@ from kode.errors import ThinkingRefused
 from kode.events import Event, Notice, ThinkingDelta
 from kode.messages import Message, ServerItem, Text, Thinking, calls_of, text_of
 from kode.provider import Provider, Request
-from kode.providers.models import info_of
 from kode.registry import PROVIDERS
 from tests.providers.line import READ, from_disk, kinds_in, open_at, results_of
 from tests.providers.test_chat_dialects import FOREIGN
@@ -176,19 +175,17 @@ async def test_an_older_model_only_continues_thinking_amid_calls(thought: bool) 
     assert ("Let me see." in json.dumps(bodies(server)[1]["messages"])) is thought
 
 
-@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-4-6"])
-async def test_news_is_a_system_message_where_models_allow(model: str) -> None:
+async def test_news_goes_with_the_words_of_the_person() -> None:
     news = Text(text="Memory has changed.", source="news")
     script = [{"thinking": "Hm.", "text": "Hello."}, {"text": "I see."}, {"text": "Bye."}]
-    async with talking(model, script) as (talk, server):
+    async with talking("claude-opus-4-8", script) as (talk, server):
         await talk.say(Text(text="Folder: /x", source="opening"), "Hello")
         await talk.say(news, "Go on")
         await talk.say("Bye")
 
     body = bodies(server)[2]
-    later = ["system"] if info_of(model).later_system else []
     roles = [turn["role"] for turn in body["messages"]]
-    assert roles == ["user", "assistant", "user", *later, "assistant", "user"]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
     assert json.dumps(body).count("Memory has changed.") == 1
     usages = [request.usage for request in server.requests]
     read = [usage["cache_read_input_tokens"] for usage in usages]
@@ -197,21 +194,16 @@ async def test_news_is_a_system_message_where_models_allow(model: str) -> None:
 
 
 async def test_a_refused_setting_stays_out_with_one_notice() -> None:
-    facts = {"later_system": True, "efforts": ("low", "high", "xhigh")}
+    facts = {"efforts": ("low", "high", "xhigh")}
     script = [{"text": "One."}, {"text": "Two."}]
     async with talking("claude-opus-4-6", script, facts=facts, faulty=True) as (talk, server):
-        talk.messages = [
-            Message(role="user", parts=(Text(text="Hello"),)),
-            Message(role="assistant", parts=(Text(text="Hi."),), stop="end"),
-        ]
-        await talk.say(Text(text="News.", source="news"), "Go on")
+        await talk.say("Go on")
         await talk.say("More")
 
     notices = [event.text for event in talk.events if isinstance(event, Notice)]
-    assert (len(server.refusals), len(notices)) == (2, 2)
+    assert (len(server.refusals), len(notices)) == (1, 1)
     assert any("`effort`" in text for text in notices)
     assert "output_config" not in bodies(server)[-1]
-    assert "system" not in [turn["role"] for turn in bodies(server)[-1]["messages"]]
 
 
 async def test_a_paused_search_goes_on_with_what_it_had() -> None:

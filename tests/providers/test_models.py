@@ -95,10 +95,10 @@ def test_open_weights_have_their_own_windows(model: str, prefix: str) -> None:
         ("anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", {"retires_on": ""}),
         # The settings that a model takes.
         ("claude-opus-5-5", "", {"thinking": ("adaptive",), "takes_temperature": False,
-                                 "efforts": EFFORTS[2:], "later_system": True}),
+                                 "efforts": EFFORTS[2:]}),
         ("claude-sonnet-4-6", "", {"thinking": ("adaptive", "enabled", "disabled"),
                                    "efforts": ("low", "medium", "high", "max"),
-                                   "later_system": False}),
+                                   }),
         (HAIKU, "", {"thinking": ("enabled", "disabled"), "efforts": (), "sees_pdf": True}),
         ("gpt-6.1-sol", "", {"apis": ("responses",), "cache_marks": True,
                              "takes_temperature": False}),

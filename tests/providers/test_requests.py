@@ -278,17 +278,6 @@ async def test_a_schema_that_claude_cannot_answer_by_is_refused(connect: Connect
         await connect("anthropic", NEW).sent(answer_schema={"properties": {"a": {}}})
 
 
-async def test_a_header_asks_the_vendor_for_interleaved_thinking(connect: Connect) -> None:
-    mine = connect("anthropic", BEFORE, official=True, headers={"Anthropic-Beta": "mine"})
-    for line, betas in (
-        (mine, "mine,interleaved-thinking-2025-05-14"),
-        (connect("anthropic", BEFORE), None),
-        (connect("anthropic", NEW, official=True), None),
-    ):
-        await line.sent()
-        assert line.server.requests[-1].headers.get("anthropic-beta") == betas
-
-
 async def test_a_base_url_may_end_in_v1_or_not(connect: Connect) -> None:
     line = connect("anthropic")
     for url in (line.server.openai_url, line.server.root_url + "/"):
@@ -375,8 +364,6 @@ async def test_marks_for_the_cache_stand_where_a_prefix_ends(
 @for_each(
     ("messages", "last"),
     [
-        ((user_message("a"), OWN, Message(role="user", parts=(NEWS, Text(text="on")))),
-         [("user", ["text"]), ("system", ["text"])]),
         ((*STEPS, Message(role="user", parts=(NEWS,))),
          [("assistant", ["tool_use"]), ("user", ["tool_result", "text"])]),
         ((user_message("a"), OWN, Message(role="user", parts=(NEWS,))),

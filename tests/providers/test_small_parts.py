@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 
 from kode.events import TextDelta, ThinkingDelta
 from kode.messages import Message, Text, user_message
-from kode.providers.chat import message_bytes
-from kode.providers.encoding import FEW, EncodedMessages, WireForm
+from kode.providers.chat import form_of, message_bytes
 from kode.providers.errors import Endpoint
-from kode.providers.request import CONTEXT_REPLY, split_context_message
+from kode.providers.request import (
+    CONTEXT_REPLY,
+    FEW,
+    EncodedMessages,
+    split_context_message,
+)
 from kode.providers.stream import Decoder
+from kode.registry import ProviderRow
 from tests.providers.conftest import Connect
+from tests.providers.line import target_of
 from tests.providers.test_identity import shared_line
 from tests.providers.test_replies import chat, chunk, outline
 from tests.tables import for_each
@@ -97,7 +103,7 @@ async def test_written_thoughts_are_found_wherever_pieces_end(
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────
 
-encode = partial(message_bytes, form=WireForm())
+encode = partial(message_bytes, form=form_of(target_of(ProviderRow(name="x"))))
 STEPS = st.lists(
     st.sampled_from(["append", "append", "silent", "replace", "shorten", "another"]), max_size=40
 )
@@ -160,12 +166,12 @@ QUESTION = Text(text="Which port?")
 @for_each(
     ("messages", "sent"),
     [
-        # User messages in a row become one; memory before the first stays one of its own.
+        # User messages in a row become one.
         ([user_message("a"), user_message("b"), Message(role="assistant", parts=(QUESTION,)),
           user_message("c"), Message(role="assistant", parts=()), user_message("d")],
          [("user", "a\n\nb"), ("assistant", "Which port?"), ("user", "c\n\nd")]),
         ([INDEX, Message(role="user", parts=(EPISODE, Text(text="a"))), user_message("b")],
-         [("user", "Available memory: ..."), ("user", "an episode\n\na\n\nb")]),
+         [("user", "Available memory: ...\n\nan episode\n\na\n\nb")]),
         # Words stand alone behind memory that was recorded for a small model.
         ([Message(role="user", parts=(FACTS,)), Message(role="user", parts=(PLACE, QUESTION))],
          [("user", "facts\n\n# Where you are"), ("assistant", CONTEXT_REPLY.parts[0].text),

@@ -18,7 +18,7 @@ from kode.memory.notes.tools import visible_notes
 from kode.memory.statement import Rank, Statement
 from kode.memory.system import Memory, make_system
 from kode.messages import user_message
-from kode.providers.encoding import encode_json
+from kode.providers.request import encode_json
 from tests.memory.sessions import Sessions, call
 from tests.memory.test_digest import did
 
