@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,6 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Settings
-    from kode.sandbox.named import Named
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
     from kode.tools.processes import ProgramRun
@@ -233,7 +232,7 @@ def make_agent(
             return None
         return sandbox.private_tmp()
 
-    place = replace(place, private_tmp=private_tmp, named=lambda: _open_named(place.project)())
+    place = replace(place, private_tmp=private_tmp, named=partial(_find_named, place.project))
     undo = replace(
         _open_undo(config, place, session, start),
         roots=place.roots,
@@ -322,10 +321,11 @@ def _open_undo(config: Config, place: Workplace, session: Session, start: "Start
         return undo_of_session(config, place.home, session.id)
     from kode.sandbox import shared
 
-    places = shared.places(place.home)
-    if (own := shared.open_store(places)) is None:
-        raise StorageError(f"No folder for undo data: make {places[0]} or {places[1]} writable.")
-    return _undo_in(config, own.folder, close=own.close)
+    try:
+        store = shared.open_store(shared.places(place.home))
+    except OSError as error:
+        raise StorageError(f"No folder for undo data: {error}.") from None
+    return _undo_in(config, store.folder, close=store.close)
 
 
 def undo_of_session(config: Config, home: Path, session_id: str) -> Undo:
@@ -339,11 +339,10 @@ def _undo_in(config: Config, folder: Path, **more: Any) -> Undo:
     return replace(open_undo(folder, max_file_bytes=file, max_bytes=session), **more)
 
 
-@lru_cache(maxsize=8)
-def _open_named(project: Path) -> "Named":
-    from kode.sandbox.named import Named
+def _find_named(project: Path) -> frozenset[str]:
+    from kode.sandbox.named import find_named
 
-    return Named(project)
+    return find_named(project)
 
 
 def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:

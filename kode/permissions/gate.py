@@ -193,10 +193,8 @@ class Gate:
 
     def _decide_changes(self, tool: Tool, changes: Sequence[FileChange]) -> Decided:
         """Deleting a folder is one act: what is in one that has to stay, stays."""
-        named = self._path_rules.named()  # looked up once, not for each of thousands
-        where = replace(self._path_rules, named=lambda: named)
         edit = replace(tool, name="edit", effect="edit")
-        call = replace(self._call(Action(call_id="", tool=edit, arguments={})), where=where)
+        call = self._call(Action(call_id="", tool=edit, arguments={}))
         # To delete brings in nothing that could run. But a command that moves packages would lose
         # them if it became real without the rest.
         installs = any(it.kind == "dependency" and it.change != "deleted" for it in changes)
@@ -253,7 +251,8 @@ class Gate:
             tool=tool,
             arguments=action.arguments,
             place=self.place,
-            where=self._path_rules,
+            # Looked up once, not for each of thousands of paths.
+            where=replace(self._path_rules, named=functools.cache(self._path_rules.named)),
             taint=self.tainted(),
             is_shown=self.sandbox.shows if self.sandbox is not None else lambda path: False,
             sandbox=self.sandbox.kind() if tool.effect == "run" and self.sandbox else "none",

@@ -4,7 +4,7 @@
     attempt.py    one command in it: how it starts, what was blocked, what it changed
     reach.py      what a command may reach, for bubblewrap and Landlock; `seatbelt.py` for macOS
     layer.py      the throw-away copy of the folders of work, and what of it becomes real
-    limits.py     Landlock and seccomp: what the kernel enforces, set by `launcher.py`
+    kernel.py     Landlock and seccomp: what the kernel enforces, set by `launcher.py`, and reports
     trial.py      finds out what the machine has, and proves it to a person
 
 `kode.permissions` decides whether a command runs in it, and what becomes of its changes.

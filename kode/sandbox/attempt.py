@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING
 
 from kode import beneath
 from kode.paths import real_path
+from kode.sandbox import kernel, reach, seatbelt
 from kode.sandbox import layer as layers
-from kode.sandbox import limits, reach, seatbelt
 from kode.sandbox.layer import Layer
 from kode.sandbox.masks import make_mask
-from kode.sandbox.monitor import SyscallMonitor
 from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
 from kode.sandbox.shared import remove_tree
 from kode.tool import Blocked, FileChange
@@ -68,6 +67,8 @@ class Attempt:
     kind: Kind
     reach: Reach
     """What it reaches, before the files with keys are hidden."""
+    masked: Sequence[Path]
+    """The files and folders with keys."""
     layers: Sequence[Layer]
     records_opens: bool = False
     counts_home: bool = False
@@ -79,15 +80,18 @@ class Attempt:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
     started_ns: int = 0
-    _monitor: SyscallMonitor | None = None
+    _monitor: kernel.SyscallMonitor | None = None
     _files: list[int] = field(default_factory=list)  # descriptors of what is carried to it
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
-        fails to, calls `settle`. Raises: OSError."""
+        fails to, calls `settle`. Raises: OSError, where a working folder has become a link too."""
         self.started_ns = time.time_ns()
         try:
+            for folder in map(str, self.sandbox.folders):
+                if real_path(folder) != folder:  # what it leads to would be shown
+                    raise OSError(f"{folder} has become a link")
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
             self.settle()
@@ -135,15 +139,14 @@ class Attempt:
 
     def list_opened(self) -> Opens | None:
         """What it has opened so far; None if that is not recorded."""
-        monitor = self._monitor
-        if monitor is None or not self.records_opens or not monitor.listens:
+        if self._monitor is None or not self._monitor.opened:
             return None
-        paths, place = tuple(monitor.opened), self.sandbox.place
-        trees = [*map(str, reach.work_folders(place, with_git=False))]
+        paths, scripts = tuple(self._monitor.opened), self._monitor.scripts
+        trees = [*map(str, reach.work_folders(self.sandbox.place, with_git=False))]
         project = tuple(path for path in paths if below_any(path, trees))
         return Opens(
             project=project,
-            scripts=tuple(path for path in project if path in monitor.scripts),
+            scripts=tuple(path for path in project if path in scripts),
             elsewhere=tuple(path for path in paths if not below_any(path, trees)),
         )
 
@@ -170,24 +173,19 @@ class Attempt:
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
+
+        def is_hidden(path: str) -> bool:
+            return reach.access(self.reach, path) in ("empty", "hidden")
+
         skipped: dict[str, str] = {}
         for layer in self.layers:
-            wanted = layer.pick(changes)
-            skipped |= layers.apply(layer, wanted, self.started_ns, self._is_hidden)
+            skipped |= layers.apply(layer, layer.pick(changes), self.started_ns, is_hidden)
         return skipped
-
-    def _is_hidden(self, path: str) -> bool:
-        return reach.access(self.reach, path) in ("empty", "hidden")
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
         """Keeps what it wrote for the session's next commands. Never raises."""
-        carried = self.sandbox.carried
         for layer in self.layers:
-            if inside := layer.pick(changes):
-                with contextlib.suppress(OSError):
-                    if layer.root not in carried:
-                        carried[layer.root] = layers.make_layer(self.sandbox.store(), layer.root)
-                    layers.carry(carried[layer.root], layer, inside)
+            layers.carry(layer, layer.pick(changes))
 
     def refresh(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now."""
@@ -200,33 +198,33 @@ class Attempt:
 
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
-        sandbox, alone = self.sandbox, self.kind == "landlock"
+        sandbox, alone, cwd = self.sandbox, self.kind == "landlock", self.sandbox.place.cwd
         loopback = sandbox.loopback() if self.reach.network == "loopback" else None
-        masked, folder = sandbox.find_masked(), sandbox.store()
-        store = str(folder)
-        masks = {} if alone else {path: make_mask(folder, path) for path in masked}
+        store = sandbox.store()
+        masks = {} if alone else {path: make_mask(store, path) for path in self.masked}
         # What the entry of a server names is no text from outside.
         granted = tuple(map(str, sandbox.grants.read)) if sandbox.has_layers else ()
-        self._monitor = SyscallMonitor(self.reach, self.counts_home, self.records_opens, granted)
-        orders = limits.launch(
-            reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
-            internet=self.reach.network == "all" or not alone,
+        self._monitor = kernel.SyscallMonitor(
+            self.reach, self.counts_home, self.records_opens, granted
+        )
+        orders = kernel.launch(
+            self.reach.hide(self.masked) if alone else self.reach,
             alone=alone,
             report_to=self._monitor.descriptor,
             opens=self.records_opens or bool(granted),
-            environment=[*self._environment(masked).items()],
+            environment=[*self._environment().items()],
             layers=[layer.mount() for layer in self.layers],
-            masks=[(str(path), mask.replace(store, STAGE)) for path, mask in masks.items()],
-            cwd=str(sandbox.place.cwd),
+            masks=[(str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items()],
+            cwd=str(cwd),
         )
-        words: tuple[str, ...] = (real_path(sys.executable), *limits.BOOT, self._carry(orders))
+        words: tuple[str, ...] = (real_path(sys.executable), *kernel.BOOT, self._carry(orders))
         if not alone:
             mounts = reach.to_bubblewrap(
                 # Over layers, the launcher hides the files with keys.
                 self.reach if self.layers else self.reach.hide(masks),
-                sandbox.place.cwd,
+                cwd,
                 masks=masks,
-                store=store if self.layers else "",
+                store=str(store) if self.layers else "",
                 lowers={layer.root: f"{STAGE}/{layer.holder.name}/lower" for layer in self.layers},
             )
             carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
@@ -236,17 +234,16 @@ class Attempt:
         return words if loopback is None else (*loopback.enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        masked = self.sandbox.find_masked()
-        variables = self._environment(masked).items()
+        variables = self._environment().items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
-        return (*seatbelt.command(self.reach.hide(masked)), seatbelt.ENV, *unset, *changed)
+        return (*seatbelt.command(self.reach.hide(self.masked)), seatbelt.ENV, *unset, *changed)
 
-    def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
+    def _environment(self) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
         inside = self.sandbox.temporary_inside(self.kind)
         cache = str(self.sandbox.grants.cache or f"{inside}/.cache")
-        variables = {**_VARIABLES, **(_TRUST_SIZES if masked else {})}
+        variables = {**_VARIABLES, **(_TRUST_SIZES if self.masked else {})}
         variables |= {"TMPDIR": inside, "XDG_CACHE_HOME": cache}
         if self.records_opens:  # byte code beside a source would be one more file to approve
             variables["PYTHONPYCACHEPREFIX"] = cache
@@ -269,15 +266,10 @@ def refresh_file(view: int, root: Path, path: Path) -> None:
     what cannot be shown stays as the command has it."""
     *folders, name = path.relative_to(root).parts
     with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        real = opened.enter_context(beneath.open_folder(path.parent))
         open_below = beneath.open_below(view, folders, make=beneath.usual_mode)
-        folder = opened.enter_context(open_below)
-        try:
-            real = opened.enter_context(beneath.open_folder(root / Path(*folders)))
-            status = os.lstat(name, dir_fd=real)
-        except (FileNotFoundError, NotADirectoryError, beneath.LinkInTheWay):
-            os.unlink(name, dir_fd=folder)
-            return
-        if stat.S_ISLNK(status.st_mode):
-            beneath.link_in(os.readlink(name, dir_fd=real), folder, name)
-        elif stat.S_ISREG(status.st_mode):
-            beneath.copy_in(real, name, folder, name, stat.S_IMODE(status.st_mode) & 0o777)
+        copy = opened.enter_context(open_below)
+        if status := beneath.status(real, name):
+            beneath.copy_in(real, name, copy, name, stat.S_IMODE(status.st_mode) & 0o777)
+        else:
+            os.unlink(name, dir_fd=copy)

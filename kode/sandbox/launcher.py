@@ -1,7 +1,7 @@
 """The last step into the sandbox: limits its own process, then becomes the command.
 
 It runs in a separate Python, inside bubblewrap or alone, and starts with every command. So it is
-small, arrives compiled together with its orders (see `limits.launch`), and imports only built-in
+small, arrives compiled together with its orders (see `kernel.launch`), and imports only built-in
 modules and the core of `ctypes`, whose other half takes 3 ms to import. Landlock limits files,
 seccomp system calls; both survive `exec` and cannot be lifted.
 """
@@ -49,7 +49,7 @@ def landlock_version() -> int:
 
 
 def enter(orders: dict[str, "Any"]) -> None:
-    """Limits this process permanently. `orders` comes from `limits.launch`. Raises: OSError."""
+    """Limits this process permanently. `orders` comes from `kernel.launch`. Raises: OSError."""
     if orders["layers"]:
         _mount_layers(orders)
     copies = [posix.open(it, posix.O_PATH | posix.O_CLOEXEC) for _, it, _ in orders["layers"]]

@@ -321,12 +321,12 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
 # raises: what cannot be moved is rebuilt.
 
 
-def carry(carried: Layer, layer: Layer, listed: Iterable[FileChange]) -> None:
-    """Moves new and changed files of one layer to the carried one."""
+def carry(layer: Layer, listed: Iterable[FileChange]) -> None:
+    """Moves new and changed files to what is carried."""
     for change in listed:
-        target = carried.version(change.path)
-        with contextlib.suppress(OSError):
-            if change.change != "deleted":
+        if layer.below is not None and change.change != "deleted":
+            target = layer.below.version(change.path)
+            with contextlib.suppress(OSError):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 _merge(layer.version(change.path), target)
 

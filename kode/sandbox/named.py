@@ -37,36 +37,29 @@ _RUN_BY_INSTALLING = (
     "preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare",
 )  # fmt: skip
 
-Stamp = tuple[int, int] | None  # when a file changed (ns), and its size; None for a missing one
+
+def find_named(root: Path) -> frozenset[str]:
+    """Absolute paths of files and folders in `root` that settings name. Takes some milliseconds.
+    Never raises."""
+    search = _Search(root)
+    search.add_texts(search.read_git_settings())
+    search.add_texts(*(f"{root}/{name}" for name in places.names("names_programs")))
+    search.take_scripts(_RUN_BY_INSTALLING)
+    for path in search.texts:  # which grows meanwhile
+        search.take_words(_COMMENT.sub("", _read(path)), os.path.dirname(path))
+    return frozenset(search.paths)
 
 
 @dataclass
-class Named:
-    """Absolute paths of files and folders in `root` that settings name; they are read again when
-    one of the files that they are from has changed. Never raises."""
-
+class _Search:
     root: Path
-    _paths: set[str] = field(default_factory=set)
-    _stamps: dict[str, Stamp] = field(default_factory=dict)
-    """Of each file that the result depends on, from before it was read."""
-    _texts: list[str] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    texts: list[str] = field(default_factory=list)
     """The files to read for names, and those that have been read."""
 
-    def __call__(self) -> frozenset[str]:
-        if not self._stamps or any(_stamp(path) != it for path, it in self._stamps.items()):
-            self._stamps, self._paths, self._texts = {}, set(), []
-            hooks = self._read_git_settings()
-            self._add_texts(hooks, *(f"{self.root}/{it}" for it in places.names("names_programs")))
-            self._take_scripts(_RUN_BY_INSTALLING)
-            for path in self._texts:  # which grows meanwhile
-                self._take_words(_COMMENT.sub("", self._read(path)), os.path.dirname(path))
-        return frozenset(self._paths)
-
-    def _read_git_settings(self) -> str:
+    def read_git_settings(self) -> str:
         """Takes in what git's settings name; returns the folder of its hooks."""
-        folder, shared = settings_folders(str(self.root))
-        hooks = f"{shared}/hooks"
-        self._watch(f"{shared}/config", f"{folder}/config.worktree")
+        hooks = f"{settings_folders(str(self.root))[1]}/hooks"
         if not os.path.lexists(self.root / ".git"):
             return hooks
         try:
@@ -80,61 +73,46 @@ class Named:
             if not origin.startswith("file:") or value in ("true", "false") or value.isdigit():
                 continue
             source = os.path.normpath(self.root / origin.removeprefix("file:"))
-            self._watch(source)
             folders = [os.path.dirname(source)] if name.endswith(".path") else []
             for word in _words(value):
                 is_path = "/" in word or name == "core.hookspath" or bool(folders)
                 for path in self._inside(word, *folders):
                     if is_path or _is_program(path):
-                        self._paths.add(path)
-                        self._watch(path)
+                        self.paths.add(path)
                         hooks = path if name == "core.hookspath" else hooks
         return hooks
 
-    def _watch(self, *files: str) -> None:
-        self._stamps |= {path: _stamp(path) for path in files}
-
-    def _read(self, path: str) -> str:
-        """The beginning of a regular file; "" for anything else."""
-        self._watch(path)
-        with contextlib.suppress(OSError, ValueError):
-            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(path, flags), "rb") as file:
-                return file.read(MAX_TEXT_BYTES).decode(errors="replace")
-        return ""
-
-    def _add_texts(self, *paths: str) -> None:
+    def add_texts(self, *paths: str) -> None:
         """Files, or those in a folder and its folders; not the samples that git does not run."""
         for top in map(Path, paths):
             inside = [*top.glob("*"), *top.glob("*/*")] if top.is_dir() else [top]
-            self._watch(str(top), *(str(path) for path in inside if path.is_dir()))
             files = (path for path in sorted(inside) if not path.is_dir())
             new = [str(path) for path in files if path.suffix != ".sample"]
-            new = [path for path in new if path not in self._texts]
-            self._texts += new[: MAX_TEXTS - len(self._texts)]
+            new = [path for path in new if path not in self.texts]
+            self.texts += new[: MAX_TEXTS - len(self.texts)]
 
-    def _take_words(self, text: str, folder: str) -> None:
+    def take_words(self, text: str, folder: str) -> None:
         """Takes in the files that a text names, and adds those that say in turn what they run."""
         words = {path for word in _words(text) for path in self._inside(word, folder)}
-        for path in filter(_is_program, words - self._paths):
-            self._paths.add(path)
-            if path.endswith(".sh") or _SHELL.match(self._read(path)):
-                self._add_texts(path)
+        for path in filter(_is_program, words - self.paths):
+            self.paths.add(path)
+            if path.endswith(".sh") or _SHELL.match(_read(path)):
+                self.add_texts(path)
         for program, names in _OBEYED.items():
-            for path in map(str, map(self.root.joinpath, names if program.search(text) else ())):
-                if os.path.isfile(path) and path not in self._paths:
-                    self._paths.add(path)
+            for path in (f"{self.root}/{name}" for name in names if program.search(text)):
+                if os.path.isfile(path) and path not in self.paths:
+                    self.paths.add(path)
                     if os.path.basename(path) == _MANIFEST:
-                        self._take_scripts()
+                        self.take_scripts()
                     else:
-                        self._add_texts(path)
+                        self.add_texts(path)
 
-    def _take_scripts(self, only: Iterable[str] = ()) -> None:
+    def take_scripts(self, only: Iterable[str] = ()) -> None:
         """Takes in what the scripts of a manifest name."""
         with contextlib.suppress(ValueError, AttributeError, RecursionError):
-            scripts = json.loads(self._read(str(self.root / _MANIFEST))).get("scripts", {})
+            scripts = json.loads(_read(f"{self.root}/{_MANIFEST}")).get("scripts", {})
             for name in only or scripts:
-                self._take_words(str(scripts.get(name, "")), str(self.root))
+                self.take_words(str(scripts.get(name, "")), str(self.root))
 
     def _inside(self, word: str, *folders: str) -> Iterator[str]:
         """The paths in the project that a word may mean, from its root or from a folder; its root
@@ -142,9 +120,7 @@ class Named:
         root, word = str(self.root), str(expand(word))
         if os.path.isabs(word) and not below(os.path.normpath(word), root):
             word = word.lstrip("/")
-        paths = dict.fromkeys(
-            os.path.normpath(os.path.join(base, word)) for base in (root, *folders)
-        )
+        paths = {os.path.normpath(os.path.join(base, word)) for base in (root, *folders)}
         yield from (path for path in paths if path != root and below(path, root))
 
 
@@ -158,8 +134,10 @@ def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if "://" not in word and len(word) < 300]
 
 
-def _stamp(path: str) -> Stamp:
+def _read(path: str) -> str:
+    """The beginning of a regular file; "" for anything else."""
     with contextlib.suppress(OSError, ValueError):
-        status = os.stat(path)
-        return status.st_mtime_ns, status.st_size
-    return None
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(path, flags), "rb") as file:
+            return file.read(MAX_TEXT_BYTES).decode(errors="replace")
+    return ""

@@ -124,7 +124,7 @@ class Reach:
     places: tuple[Place, ...]
     """The last one that a path lies in decides about it. Real paths, which may not exist."""
     temporary: str
-    """The private folder for temporary files: writable, whatever `places` say."""
+    """The private folder for temporary files, which bubblewrap shows as `/tmp`."""
     network: Network
     listed: tuple[Path, ...] = ()
     """Folders whose names may be read, though not all of their files."""
@@ -182,11 +182,10 @@ def work_folders(place: Workplace, *, with_git: bool) -> tuple[Path, ...]:
 
 def own_homes() -> tuple[Path, ...]:
     """The user's homes: the one of the environment, and the one of the system."""
-    homes = [paths.user_home() or paths.NO_HOME]
+    homes = {_real(paths.user_home() or paths.NO_HOME): None}
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
-        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    real = dict.fromkeys(map(_real, homes))
-    return tuple(home for home in real if home != Path("/") and home.is_dir())
+        homes[_real(Path(pwd.getpwuid(os.getuid()).pw_dir))] = None
+    return tuple(home for home in homes if home != Path("/") and home.is_dir())
 
 
 def tool_chains() -> tuple[Path, ...]:
@@ -214,12 +213,12 @@ def find_siblings(place: Workplace) -> tuple[Path, ...]:
     manifest itself."""
     homes, folders = own_homes(), [place.project, place.cwd]
     for folder in folders:  # which grows meanwhile
-        for name in _MANIFESTS:
-            words = _ELSEWHERE.findall(_read(folder / name))
-            for target in (_real(folder / word) for word in words):
-                is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
-                if is_package and target not in folders and _is_for_all(target, homes):
-                    folders.append(target)
+        texts = (_read(folder / name) for name in _MANIFESTS)
+        words = (word for text in texts for word in _ELSEWHERE.findall(text))
+        for target in (_real(folder / word) for word in words):
+            is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
+            if is_package and target not in folders and _is_for_all(target, homes):
+                folders.append(target)
     return tuple(folders[2:])
 
 
@@ -271,7 +270,7 @@ def make_reach(
         ("hidden", place.protected),
         ("readable", (*outputs, *(path for path in patterns if not path.is_symlink()))),
         ("writable", [grants.cache] if grants.cache else ()),
-        ("writable", [Path(temporary)] if alone else ()),
+        ("writable", () if kind in BUBBLEWRAP else [Path(temporary)]),
     ]
     places = tuple([Place(path, each) for each, those in listed for path in those])
     listed_folders = tuple(path.parent for path in place.readable)

@@ -175,9 +175,9 @@ class Sandbox:
             return "" if os.access(SEATBELT, os.X_OK) else f"{SEATBELT} is missing"
         if kind in BUBBLEWRAP:
             return "" if find_program("bwrap") else "bubblewrap is not installed"
-        from kode.sandbox import launcher, limits
+        from kode.sandbox import kernel, launcher
 
-        is_new = launcher.landlock_version() >= limits.SUFFICES_ALONE
+        is_new = launcher.landlock_version() >= kernel.SUFFICES_ALONE
         return "" if is_new else "this kernel's is too old (Linux 6.12 is needed)"
 
     def unavailable_reason(self) -> str:
@@ -198,20 +198,23 @@ class Sandbox:
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
         counts_home: whether what it writes in the empty home, and loses, counts as blocked.
         """
-        from kode.sandbox import masks
         from kode.sandbox.attempt import Attempt
         from kode.sandbox.layer import make_layer
+        from kode.sandbox.masks import settle_indexes
 
-        kind = kind or self.support().kind
-        # Before it counts as somebody else's change.
-        masks.settle_indexes(self.find_masked(), self.place.git)
-        carried = {} if records_opens else self.carried
-        roots = self.folders if kind == "layered" else ()
+        kind, masked, layers = kind or self.support().kind, self.find_masked(), []
+        settle_indexes(masked, self.place.git)  # before it counts as somebody else's change
+        for root in self.folders if kind == "layered" else ():
+            if root not in self.carried:
+                self.carried[root] = make_layer(self.store(), root)
+            below = None if records_opens else self.carried[root]
+            layers.append(make_layer(self.store(), root, below, self.place.git))
         return Attempt(
             sandbox=self,
             kind=kind,
             reach=self.reach(kind),
-            layers=[make_layer(self.store(), it, carried.get(it), self.place.git) for it in roots],
+            masked=masked,
+            layers=layers,
             records_opens=records_opens,
             counts_home=counts_home,
         )
@@ -280,10 +283,9 @@ class Sandbox:
         with self._lock:
             if self._store is None:
                 candidates = places(self.place.home)
-                outside = [p for p in candidates if not any(map(p.is_relative_to, self.folders))]
-                self._store = open_store(outside)
-                if self._store is None:
-                    raise OSError(f"make one of {', '.join(map(str, outside))} writable")
+                self._store = open_store(
+                    path for path in candidates if not any(map(path.is_relative_to, self.folders))
+                )
                 atexit.register(self._store.close)
             return self._store.folder
 

@@ -90,19 +90,19 @@ def profile(reach: Reach) -> tuple[str, dict[str, str]]:
         pairs = ((kind, names.setdefault(p, f"P{len(names)}")) for p in paths for kind in kinds)
         return " ".join(f'({kind} (param "{name}"))' for kind, name in pairs)
 
-    rules, temporary = [_BASE], Path(reach.temporary)
+    rules, writable = [_BASE], reach.of("writable")
     for place in reach.places:
         each = _RULES.get(place.access, (f"deny {_READ} file-write*",))
         rules += [f"({rule} {filters([place.path], 'literal', 'subpath')})" for rule in each]
-    rules += [_DEVICES, f"({_RULES['writable'][0]} {filters([temporary], 'literal', 'subpath')})"]
     # Programs look up the folders above what is shown; the names in them stay hidden.
-    shown, writable = (*reach.of("readable", "writable"), temporary), reach.of("writable")
+    shown = reach.of("readable", "writable")
     above = dict.fromkeys(parent for path in shown for parent in path.parents)
+    rules.append(_DEVICES)
     rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
     # Moved away, what is in a writable folder, but not writable, would have another path.
     fixed = reach.of("readable", "empty", "private", "hidden")
     held = {p for path in fixed for p in path.parents if any(p.is_relative_to(w) for w in writable)}
-    rules.append(f"(deny file-write-unlink {filters((temporary, *writable, *held), 'literal')})")
+    rules.append(f"(deny file-write-unlink {filters((*writable, *held), 'literal')})")
     for path in writable:
         inside = filters([path], "subpath")
         rules += [

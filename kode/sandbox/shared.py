@@ -3,7 +3,6 @@ so that a server that one runs can be asked by the next."""
 
 import contextlib
 import fcntl
-import json
 import os
 import secrets
 import shutil
@@ -38,41 +37,40 @@ def places(home: Path) -> list[Path]:
     return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
-def open_store(parents: Iterable[Path]) -> Store | None:
-    """Opens a store below the first writable of `parents`; None if there is none. Removes leftovers
-    of killed processes."""
+def open_store(parents: Iterable[Path]) -> Store:
+    """Opens a store below the first writable of `parents`. Raises: OSError if there is none."""
+    tried = []
     for parent in parents:
+        tried.append(str(parent))
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _remove_abandoned(parent)
             # Until the new folder is locked, nobody may take it for an abandoned one.
-            with beneath.closing(_lock(parent, fcntl.LOCK_EX)):
+            with beneath.closing(_lock_private(parent)):
                 folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                 folder.mkdir(mode=0o700)
                 return Store(folder=folder, lock=_lock(folder))
-    return None
+    raise OSError(f"make one of {', '.join(tried)} writable, for you alone")
 
 
 def remove_abandoned(parents: Iterable[Path]) -> None:
     """Removes the stores of killed processes below `parents`. Never raises."""
     for parent in parents:
-        with contextlib.suppress(OSError):
-            _remove_abandoned(parent)
+        abandoned: list[Store] = []
+        with contextlib.suppress(OSError), beneath.closing(_lock_private(parent)):
+            for folder in parent.glob(f"{_PREFIX}*"):
+                with contextlib.suppress(OSError):
+                    abandoned.append(Store(folder=folder, lock=_lock(folder)))
+        for store in abandoned:
+            store.close()
 
 
-def _remove_abandoned(parent: Path) -> None:
-    """Raises: OSError, also where others can write: in a temporary folder, the name may be
-    taken."""
+def _lock_private(parent: Path) -> int:
+    """Locks a folder of stores. Raises: OSError, also where others can write: in a temporary
+    folder, the name may be taken."""
     status = os.lstat(parent)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(parent)
-    abandoned: list[Store] = []
-    with beneath.closing(_lock(parent, fcntl.LOCK_EX)):
-        for folder in parent.glob(f"{_PREFIX}*"):
-            with contextlib.suppress(OSError):
-                abandoned.append(Store(folder=folder, lock=_lock(folder)))
-    for store in abandoned:
-        store.close()
+    return _lock(parent, fcntl.LOCK_EX)
 
 
 def _lock(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
@@ -152,32 +150,24 @@ def make_loopback() -> Loopback | None:
                 timeout=TIMEOUT_S,
                 check=True,
             )
-        except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+        except (OSError, ValueError, subprocess.SubprocessError):
             return None
         opened.pop_all()
         return Loopback(enter=enter, descriptors=(user, net))
 
 
 def _open_network(bubblewrap: str) -> int:
-    """A descriptor of a new network with its loopback up. Raises: OSError, ValueError, KeyError."""
-    # Not a pipe: bubblewrap writes to it before it lets its child go on, and ended by SIGPIPE, as
-    # where kode was just killed, it would leave that child waiting for ever.
-    with open(os.memfd_create("bubblewrap"), "rb") as status:
-        argv = [bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(status.fileno())]
-        with subprocess.Popen(
-            # It ends when its input does, so with kode at the latest.
-            [*argv, "--", "/bin/sh", "-c", "echo; read end"],
-            env={"PATH": SYSTEM_PATH},
-            pass_fds=(status.fileno(),),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        ) as process:
-            assert process.stdout is not None
-            if not process.stdout.readline():  # it has started, so its network is complete
-                raise OSError("no network namespace")
-            line = os.pread(status.fileno(), 4096, 0).partition(b"\n")[0]
-            path = f"/proc/{json.loads(line)['child-pid']}/ns/net"
-            net = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            process.kill()
-            return net
+    """A descriptor of a new network with its loopback up. Raises: OSError, ValueError."""
+    with subprocess.Popen(
+        # It ends when its input does, so with kode at the latest.
+        [bubblewrap, *_WHOLE, "--unshare-net", "--", "/bin/sh", "-c", "echo $$; read end"],
+        env={"PATH": SYSTEM_PATH},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())  # it has started, so its network is complete
+        net = os.open(f"/proc/{child}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        process.kill()
+        return net

@@ -1,4 +1,4 @@
-"""The self-tests of the sandbox: acts of `probe` that must succeed in it, or must fail.
+"""The self-tests of the sandbox: acts that must succeed in it, or must fail.
 
 `find_support` tries this machine's kinds of sandbox with the session's own folders, the best first.
 `prove`, for `kode doctor --sandbox`, does the same in a folder made for it, one promise a line.
@@ -12,14 +12,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
-from kode.sandbox import limits
 from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, own_homes
 from kode.workplace import NOWHERE
 
@@ -38,10 +37,56 @@ _NAMES: Mapping[Kind, str] = {
     "landlock": "Landlock",
     "seatbelt": "Seatbelt",
 }
-_RUN_PROBE = (
-    "import marshal,sys\n"
-    "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](o)"
-)
+
+# An interpreter in the sandbox gets the code of these acts alone, so each imports what it needs.
+
+
+def _read(path: str) -> bool:
+    """Whether a folder has names, or a file can be opened."""
+    import os
+
+    if os.path.isdir(path):
+        return bool(os.listdir(path))
+    os.close(os.open(path, os.O_RDONLY))
+    return True
+
+
+def _write(path: str) -> None:
+    """Opens a file for writing, or makes one in a folder and removes it."""
+    import os
+
+    if not os.path.isdir(path):
+        return os.close(os.open(path, os.O_WRONLY))
+    path = f"{path}/.kode-sandbox-test-{os.getpid()}"
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.unlink(path)
+
+
+def _make_socket(family: int) -> None:
+    import socket
+
+    socket.socket(family).close()
+
+
+def _connect(address: tuple[str, int]) -> None:
+    import socket
+
+    socket.create_connection(address, 2).close()
+
+
+def _reach_process(pid: int) -> None:
+    import os
+
+    os.kill(pid, 0)
+
+
+_RUN_ACTS = """
+import json, marshal, sys, types
+def succeeds(code, argument):
+    try: return types.FunctionType(code, {})(argument) is not False
+    except OSError: return False
+print(json.dumps([succeeds(*act) for act in marshal.loads(bytes.fromhex(sys.argv[1]))]))
+"""
 
 
 class Support(NamedTuple):
@@ -55,18 +100,17 @@ class Support(NamedTuple):
 class Trial(NamedTuple):
     fault: str
     """What is wrong with the sandbox otherwise, to complete "it ..."."""
-    act: tuple[Any, ...]
-    """The name of a function of `probe`, and its arguments."""
+    act: Callable[[Any], object]
+    argument: object
     should_succeed: bool = False
 
 
 def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
     """What the trials find wrong. Raises: OSError, KeyError, ValueError, SubprocessError."""
-    acts = [trial.act for trial in trials]
-    probe = marshal.dumps((limits.code_of("probe"), acts)).hex()
+    acts = marshal.dumps([(trial.act.__code__, trial.argument) for trial in trials]).hex()
     attempt = sandbox.begin(kind=kind)
     try:
-        attempt.wrap((real_path(sys.executable), "-I", "-S", "-c", _RUN_PROBE, probe))
+        attempt.wrap((real_path(sys.executable), "-I", "-S", "-c", _RUN_ACTS, acts))
         done = subprocess.run(
             attempt.argv,
             pass_fds=attempt.descriptors,
@@ -138,7 +182,7 @@ def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
 def _list_trials(sandbox: "Sandbox", kind: Kind, opened: contextlib.ExitStack) -> list[Trial]:
     """What a command must be able to do, and what not, in the session's own folders."""
     place, grants, homes, folders = sandbox.place, sandbox.grants, own_homes(), sandbox.folders
-    cwd, inside = str(place.cwd), sandbox.temporary_inside(kind)
+    cwd, temporary = str(place.cwd), sandbox.temporary_inside(kind)
     hidden = [place.home / name for name in ("config.json", "history", "memory/history.jsonl")]
     hidden += [folder / "history.jsonl" for folder in place.protected[1:]]
     for home in homes:
@@ -148,28 +192,24 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, opened: contextlib.ExitStack) -
     fixed = [path for path in fixed if not any(path.is_relative_to(f) for f in folders)]
     fixed += [*hidden, Path(real_path("/tmp"))] if kind == "seatbelt" else []
     trials = [
-        Trial(f"cannot write {inside}", ("write", inside), True),
-        *(Trial(f"reads {path}", ("read", str(path))) for path in hidden),
-        *(Trial(f"writes {path}", ("write", str(path))) for path in fixed),
+        Trial(f"cannot write {temporary}", _write, temporary, True),
+        *(Trial(f"reads {path}", _read, str(path)) for path in hidden),
+        *(Trial(f"writes {path}", _write, str(path)) for path in fixed),
     ]
     if not (grants.project or kind == "layered"):
-        trials.append(Trial(f"writes {cwd}", ("write", cwd)))
+        trials.append(Trial(f"writes {cwd}", _write, cwd))
     elif os.access(cwd, os.W_OK):
-        trials.append(Trial(f"cannot write {cwd}", ("write", cwd), True))
+        trials.append(Trial(f"cannot write {cwd}", _write, cwd, True))
     if grants.project and kind != "landlock":
-        trials.append(Trial("writes git's settings", ("write", f"{cwd}/.git/config")))
+        trials.append(Trial("writes git's settings", _write, f"{cwd}/.git/config"))
     if kind not in BUBBLEWRAP:  # in which other processes have other numbers
-        trials.append(Trial("sees other processes", ("reach_process", os.getpid())))
+        trials.append(Trial("sees other processes", _reach_process, os.getpid()))
     if kind != "seatbelt":
-        environment, unix = f"/proc/{os.getpid()}/environ", int(socket.AF_UNIX)
-        trials.append(Trial("sees other processes", ("read", environment)))
-        trials.append(Trial("makes unix sockets", ("make_socket", unix)))
+        trials.append(Trial("sees other processes", _read, f"/proc/{os.getpid()}/environ"))
+        trials.append(Trial("makes unix sockets", _make_socket, int(socket.AF_UNIX)))
     if not grants.network:
-        act: tuple[Any, ...] = ("find_network",)
-        if kind == "seatbelt":  # which lets sockets be made, and forbids to connect them
-            listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-            act = ("connect", listener.getsockname())
-        trials.append(Trial("has a network", act))
+        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        trials.append(Trial("has a network", _connect, listener.getsockname()))
     return trials
 
 

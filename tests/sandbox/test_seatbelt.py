@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +101,12 @@ SERVICES = (
 @for_each(
     ("grants", "operation", "paths", "allowed"),
     [
-        ("", "write", "~/.kode/sandbox/tmp/x", True),
+        ("", "write", "~/tmp/x", True),
         ("", "write", "/ /tmp/x /private/tmp/x ~/x ~/work/x ~/work/sub/.env /etc/hosts", False),
         ("project", "write", "~/work/x ~/" + RECORDS.replace(" ", " ~/"), True),
         ("project", "write", "~/work/sub/.env", False),
         ("", READ, "~/work ~/work/a/b ~/work/sub/other ~/.local/bin/tool", True),
-        ("", READ, "/usr/bin/env ~/.kode/sandbox/tmp/x", True),
+        ("", READ, "/usr/bin/env ~/tmp/x", True),
         ("", READ, "~/.ssh/id ~/.kode/config.json ~/.kode ~/notes ~/Library/Keychains/x ~", False),
         *((grants, READ, "~/work/sub/.env", False) for grants in ("", "project")),
         ("project", READ, "~/work/sub/other", True),
@@ -140,12 +140,13 @@ SERVICES = (
 def test_a_profile_allows_what_is_listed_and_nothing_else(
     home: Path, grants: str, operation: str, paths: str, allowed: bool
 ) -> None:
-    reach = replace(opened(home, grants).reach("seatbelt"), temporary=f"{home}/.kode/sandbox/tmp")
+    sandbox = opened(home, grants)
+    reach, tmp = sandbox.reach("seatbelt"), sandbox.temporary_folder()
     text, parameters = seatbelt.profile(reach.hide([home / "work/sub/.env"]))
     made = Rules(parsed(text), parameters)
     assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
     for path in paths.split():
-        path = path.replace("~", str(home), 1)
+        path = path.replace("~/tmp", tmp, 1).replace("~", str(home), 1)
         assert made.allows(operation, path) is allowed, path
 
 
