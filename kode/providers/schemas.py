@@ -92,6 +92,7 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
         raise UnfitSchemaError("its arguments are no object")
     fitting = _Fitting(schema, form)
     flat = {**fitting.flatten(schema), "type": "object"}
+    flat.pop("nullable", None)
     for name in list(flat["properties"]):
         if not re.fullmatch(form.property_names, name, re.DOTALL):
             if name in flat["required"]:

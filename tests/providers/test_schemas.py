@@ -3,7 +3,7 @@
 import itertools
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
@@ -65,6 +65,7 @@ def schemas_in(schema: Schema) -> list[Schema]:
     raw=st.dictionaries(KEYWORDS, ANYTHING, max_size=6),
     form=st.sampled_from((ANY_FORM, ANTHROPIC_FORM, GOOGLE_FORM)),
 )
+@example(raw={"nullable": True}, form=ANY_FORM)
 def test_every_schema_becomes_one_that_its_vendor_takes(raw: Schema, form: SchemaForm) -> None:
     try:
         fitted = fit_schema(raw, form)
