@@ -392,14 +392,13 @@ def rendered(request: Recorded, reply: Reply) -> tuple[dict[str, Any], Iterator[
     them."""
     from tests.strict_server import chat_stream, message_stream, response_stream
     from tests.strict_server.cache import Cost
-    from tests.strict_server.memory import Memory
     from tests.strict_server.messages import Checked
     from tests.strict_server.models import Model
-    from tests.strict_server.replies import KNOWN, parts_of
+    from tests.strict_server.replies import KEYS, Memory, parts_of
 
     usage, wire = usage_of(request, reply), reply.get("wire", {})
     cost = Cost(usage["input_tokens"], usage["cached_tokens"], usage["cache_write_tokens"])
-    given = {name: value for name, value in reply.items() if name in KNOWN}
+    given = {name: value for name, value in reply.items() if name in KEYS}
     if wire.get("text_bytes") or wire.get("endless"):
         given["text"] = LATER
     if "ids" in wire:

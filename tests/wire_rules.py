@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.strict_server import chat, messages
-from tests.strict_server.faults import Refused
-from tests.strict_server.memory import Memory
 from tests.strict_server.models import Model
+from tests.strict_server.refusals import Refused
+from tests.strict_server.replies import Memory
 
 Body = dict[str, Any]
 

@@ -8,18 +8,12 @@ nothing of kode. Its connections and scripts are those of `tests.scripted_server
         ...                                  # a client with base_url=server.url and any key
     assert server.refusals == [] and server.soft_faults == []
 
-Vendors
--------
-anthropic   POST /v1/messages; GET /v1/models, /v1/models/ID
-openai      POST /v1/responses, /v1/chat/completions; GET /v1/models
-gemini, deepseek, moonshot, openrouter, mistral, groq, cerebras, zai, minimax, qwen, or any other
-            POST [any prefix]/chat/completions; GET /v1/models
-`models={name: {field: value}}` changes what `models.Model` says of a model, or adds one
-(`{"like": "claude-opus-5-5", "window": 20_000}`).
+Vendors: `anthropic` (POST /v1/messages), `openai` (/v1/responses, /v1/chat/completions), gemini,
+deepseek, moonshot, openrouter, mistral, groq, cerebras, zai, minimax, qwen, or any other
+([any prefix]/chat/completions). `models={name: {field: value}}` changes what `models.Model` says.
 
-A reply
--------
-As of the scripted server, and a request for which the script has nothing left is refused. Besides:
+A reply is as of the scripted server, and a request for which the script has nothing left is
+refused. Besides:
 
     thinking           left out where the request has thinking off
     redacted           hidden thinking
@@ -33,16 +27,14 @@ As of the scripted server, and a request for which the script has nothing left i
                        lost or changed on their way back they are in `soft_faults`
     stop               also "pause_turn" and what a vendor calls it
 
-What a test looks at
---------------------
+What a test looks at:
+
     server.requests    in order: `.path`, `.json`, `.headers`, `.refusal` (the words, or None),
                        `.usage` (as reported, in the vendor's names), `.reply` (whole)
     server.refusals    what was refused, as "path: words". An `error` of the script is none
     server.soft_faults what the vendor takes and is worse for: a field that came back changed or
                        lost (`phase`, `extra`, `reasoning_details`, arguments), reasoning sent to
                        another model, more cache breakpoints than are written
-    server.billed      {"new", "cached", "written", "output"} tokens over its life
-    server.prompts.forget()   as when the cache has run out
 """
 
 from tests.strict_server.server import Asked, StrictServer

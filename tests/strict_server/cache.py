@@ -79,11 +79,6 @@ class Cache:
             known.add(name)
         return Cost(len(text) // 4, cached if cached >= 1024 else 0)
 
-    def forget(self) -> None:
-        """As when nobody has asked for a while."""
-        self.marked.clear()
-        self.steps.clear()
-
 
 def _cumulative(pieces: Sequence[Piece]) -> tuple[list[str], list[int]]:
     running = hashlib.sha256()

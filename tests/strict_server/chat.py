@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.strict_server import shapes
 from tests.strict_server.cache import Cache, Cost, Piece
-from tests.strict_server.faults import Refused, refuse
-from tests.strict_server.memory import Key, Memory
 from tests.strict_server.models import Model
+from tests.strict_server.refusals import Refused, refuse, shape_fault
+from tests.strict_server.replies import Key, Memory, compact, unseal
 from tests.strict_server.responses import (
     check_effort,
     check_length,
@@ -27,7 +26,6 @@ from tests.strict_server.responses import (
     refuse_shape,
     unsupported,
 )
-from tests.strict_server.seals import compact, unseal
 
 Body = dict[str, Any]
 Message = dict[str, Any]
@@ -58,9 +56,7 @@ THINKS_ON = ("deepseek", "moonshot", "zai", "minimax", "qwen")
 NO_DEVELOPER = ("deepseek", "mistral", "moonshot")
 MISSING_SIGNATURE = (
     "Function call is missing a thought_signature in functionCall parts. This is required for "
-    "tools to work correctly, and missing thought_signature may lead to degraded model "
-    "performance. Additional data, function call `default_api:{name}` , position {at}. Please "
-    "refer to https://ai.google.dev/gemini-api/docs/thought-signatures for more details."
+    "tools to work correctly. Additional data, function call `default_api:{name}` , position {at}."
 )
 UNSIGNED = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """What Google's notes name for calls that another model made."""
@@ -74,7 +70,7 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
     if vendor == "openai":
         refuse_shape("chat", plain)
         _openai(body, model)
-    elif wrong := shapes.fault("chat", plain | {"reasoning_effort": None}, closed=False):
+    elif wrong := shape_fault("chat", plain | {"reasoning_effort": None}, closed=False):
         where = ".".join(str(part) for part in wrong["path"])
         raise Refused(f"{where}: {wrong['msg']}", param=where)
     for at, tool in enumerate(body.get("tools") or ()):
@@ -94,8 +90,7 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
     words = f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
     refuse(vendor == "openrouter" and marks > 4, words)
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
-    words = f"This model's maximum context length is {model.window} tokens. However, your messages "
-    words += f"resulted in {total} tokens. Please reduce the length of the messages."
+    words = f"This model's maximum context length is {model.window} tokens, not {total}."
     refuse(total > model.window, words, param="messages", code="context_length_exceeded")
     options = body.get("prompt_cache_options") or {}
     if vendor == "openai" and (options or marks) and not model.breakpoints:
@@ -199,14 +194,14 @@ def _openai(body: Body, model: Model) -> None:
     check_effort(effort, "reasoning_effort", model)
     functions = [tool for tool in body.get("tools") or () if tool["type"] == "function"]
     counts = effort if model.chat_tools == "given" else effort or model.default_effort
-    words = f"Function tools with reasoning_effort are not supported for {model.name} in "
-    words += "/v1/chat/completions. To use function tools, use /v1/responses or set "
-    words += "reasoning_effort to 'none'."
+    words = (
+        "Function tools with reasoning_effort are not supported in /v1/chat/completions. To use "
+    )
+    words += "function tools, use /v1/responses or set reasoning_effort to 'none'."
     thinks = functions and model.chat_tools != "any" and counts not in (None, "none")
     refuse(thinks, words, param="reasoning_effort")
     for name in ("temperature", "top_p"):
-        words = f"Unsupported value: '{name}' does not support {body.get(name)} with this model. "
-        words += "Only the default (1) value is supported."
+        words = f"Unsupported value: '{name}'. Only the default (1) value is supported."
         is_odd = body.get(name) not in (None, 1) and not model.sampling
         refuse(is_odd, words, param=name, code="unsupported_value")
     if body.get("max_tokens") is not None and model.reasons:
@@ -235,8 +230,7 @@ def _roles(body: Body, vendor: str) -> None:
     before = ""
     for at, message in enumerate(body["messages"]):
         role, content = message["role"], message.get("content")
-        words = f"messages[{at}].role: unknown variant `developer`, expected one of `system`, "
-        words += "`user`, `assistant`, `tool`"
+        words = f"messages[{at}].role: unknown variant `developer`, expected one of `system`, ..."
         refuse(role == "developer" and vendor in NO_DEVELOPER, words, status=422)
         is_late = vendor == "mistral" and before == "tool" and role == "user"
         words = "Unexpected role 'user' after role 'tool'"
@@ -244,8 +238,7 @@ def _roles(body: Body, vendor: str) -> None:
         before = role
         words = f"Invalid value for 'messages[{at}].content': expected a string, got null."
         if vendor == "moonshot":
-            words = f"Invalid request: the message at position {at} with role 'assistant' must not "
-            words += "be empty"
+            words = f"the message at position {at} with role 'assistant' must not be empty"
         empty = role == "assistant" and content in (None, "", []) and not message.get("tool_calls")
         refuse(empty, words, param=f"messages.[{at}].content")
         for part in content if isinstance(content, list) and vendor == "deepseek" else ():
@@ -257,8 +250,7 @@ def _pairs(messages: list[Message], vendor: str) -> None:
     waiting: list[str] = []
     for at, message in enumerate([*messages, {"role": "end"}]):
         if message["role"] == "tool":
-            words = "Invalid parameter: messages with role 'tool' must be a response to a "
-            words += "preceeding message with 'tool_calls'."
+            words = "'tool' must be a response to a preceeding message with 'tool_calls'."
             is_odd = message["tool_call_id"] not in waiting
             refuse(is_odd, words, param=f"messages.[{at}].role")
             waiting.remove(message["tool_call_id"])
@@ -274,16 +266,13 @@ def _pairs(messages: list[Message], vendor: str) -> None:
 
 def _unanswered(waiting: list[str], at: int, vendor: str) -> Refused:
     if vendor == "gemini":
-        words = "Please ensure that the number of function response parts is equal to the number of"
-        return Refused(f"{words} function call parts of the function call turn.")
+        words = "The number of function response parts is not equal to that of function call parts."
+        return Refused(words)
     if vendor == "mistral":
         words = "Not the same number of function calls and responses"
         return Refused(words, kind="invalid_request_message_order", code="3230")
-    words = (
-        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
-    )
-    words += "each 'tool_call_id'. The following tool_call_ids did not have response messages: "
-    return Refused(words + ", ".join(waiting), param=f"messages.[{at}].role")
+    words = "The following tool_call_ids did not have response messages: " + ", ".join(waiting)
+    return Refused(words, param=f"messages.[{at}].role")
 
 
 def _signatures(messages: list[Message]) -> None:

@@ -6,10 +6,18 @@ from typing import Any
 from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
 from tests.strict_server.chat import Body, Message, keep, signs_calls, thinks
-from tests.strict_server.memory import Memory
 from tests.strict_server.models import Model
-from tests.strict_server.replies import Part, Reply, new_id, parts_of, stop_of, tokens_of
-from tests.strict_server.seals import seal
+from tests.strict_server.replies import (
+    THOUGHTS,
+    Memory,
+    Part,
+    Reply,
+    new_id,
+    parts_of,
+    seal,
+    stop_of,
+    tokens_of,
+)
 
 STOPS = {"end": "stop", "refusal": "content_filter", "failed": "error", "pause_turn": "stop"}
 REASONING = {"openrouter": "reasoning", "groq": "reasoning", "cerebras": "reasoning"}
@@ -27,10 +35,9 @@ def make(
 ) -> dict[str, Any]:
     """The whole completion. Its message is kept, to know it again."""
     parts = parts_of(reply)
-    hidden = ("thinking", "redacted")
     effort = body.get("reasoning_effort") or model.default_effort
     on = thinks(body, vendor, model) or (vendor == "openai" and model.reasons and effort != "none")
-    parts = [part for part in parts if on or part.kind not in hidden]
+    parts = [part for part in parts if on or part.kind not in THOUGHTS]
     stop = stop_of(reply, parts)
     text = "".join(part.text for part in parts if part.kind == "text")
     calls = [part for part in parts if part.kind == "call"]
@@ -39,7 +46,7 @@ def make(
         refused = text if stop == "refusal" else None
         message |= {"refusal": refused, "content": None if refused else message["content"]}
         message["annotations"] = []
-    thought = vendor != "scripted" or any(part.kind in hidden for part in parts)
+    thought = vendor != "scripted" or any(part.kind in THOUGHTS for part in parts)
     message |= _reasoning(parts, vendor, model) if on and thought and vendor not in HIDDEN else {}
     if calls:
         signs = signs_calls(vendor, model)
@@ -99,9 +106,7 @@ def _usage(parts: list[Part], cost: Cost, vendor: str, model: Model) -> dict[str
         "completion_tokens": said,
         "total_tokens": cost.total + said,
         "prompt_tokens_details": {"cached_tokens": cost.cached},
-        "completion_tokens_details": {
-            "reasoning_tokens": tokens_of(parts, ("thinking", "redacted"))
-        },
+        "completion_tokens_details": {"reasoning_tokens": tokens_of(parts, THOUGHTS)},
     }
     if model.breakpoints or vendor == "openrouter":
         usage["prompt_tokens_details"]["cache_write_tokens"] = cost.written

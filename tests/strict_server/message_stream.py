@@ -1,23 +1,26 @@
 """Replies of the Messages API, whole and as events."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
-from tests.strict_server.memory import Memory
-from tests.strict_server.messages import Block, Body, Checked, bound_to, key_of, outline
+from tests.strict_server.messages import THINKING, Block, Body, Checked, bound_to, key_of, outline
 from tests.strict_server.models import Model
 from tests.strict_server.replies import (
+    THOUGHTS,
+    Memory,
     Part,
     Reply,
-    arguments_of,
+    compact,
+    digest,
     new_id,
     parts_of,
+    seal,
     stop_of,
     tokens_of,
 )
-from tests.strict_server.seals import compact, digest, seal
 
 STOPS = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
 STARTED: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "citations": []}
@@ -28,27 +31,24 @@ def make(
     body: Body, reply: Reply, checked: Checked, model: Model, memory: Memory, cost: Cost
 ) -> dict[str, Any]:
     """The whole message. What it holds is kept, to know it again."""
-    parts = [p for p in parts_of(reply) if checked.thinks or p.kind not in ("thinking", "redacted")]
+    parts = [p for p in parts_of(reply) if checked.thinks or p.kind not in THOUGHTS]
     manual = body.get("thinking", {}).get("type") == "enabled"
-    if manual and not any(p.kind in ("thinking", "redacted") for p in parts):
+    if manual and not any(p.kind in THOUGHTS for p in parts):
         parts = [Part("thinking", "Let me see."), *parts]  # with a budget it always thinks
     if body["max_tokens"] == 0:
         parts = []
-    plain = [block for part in parts for block in _blocks(part, checked.shows)]
-    extras = [part.extra for part in parts for _ in _blocks(part, True)]
+    made = [(part, block) for part in parts for block in _blocks(part, checked.shows)]
+    plain = [block for _, block in made]
     blocks: list[Block] = []
-    for at, block in enumerate(plain):
-        plain[at] = sealed = _sealed(block, at, plain, model)
-        if model.binds and sealed["type"] in ("thinking", "redacted_thinking"):
-            plain[at] = sealed = _sealed(
-                block, at, plain, model, bound_to(body, checked.turns, blocks)
-            )
-        blocks.append(sealed | extras[at])
-        memory.keep(key_of(sealed), blocks[at], sealed)
+    for at, (part, block) in enumerate(made):
+        if block["type"] in THINKING:
+            prefix = bound_to(body, checked.turns, blocks) if model.binds else ""
+            plain[at] = block = _sealed(block, at, plain, model, prefix)
+        blocks.append(block | part.extra)
+        memory.keep(key_of(block), blocks[at], block)
     stop = stop_of(reply, parts)
     if stop == "pause_turn":
         memory.paused.update(key_of(block) for block in blocks)
-    thought = tokens_of(parts, ("thinking", "redacted"))
     searches = sum(part.kind == "search" for part in parts)
     usage = {
         "input_tokens": cost.new,
@@ -59,13 +59,13 @@ def make(
             "ephemeral_1h_input_tokens": cost.long,
         },
         "output_tokens": tokens_of(parts) + 1 if body["max_tokens"] else 0,
-        "output_tokens_details": {"thinking_tokens": thought},
+        "output_tokens_details": {"thinking_tokens": tokens_of(parts, THOUGHTS)},
         "service_tier": "standard",
     }
     if searches:
         usage["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
     details = {"type": "refusal", "category": None, "explanation": None}
-    message = {
+    return {
         "id": new_id("msg_"),
         "type": "message",
         "role": "assistant",
@@ -77,9 +77,6 @@ def make(
         "usage": usage,
         **reply.get("extra", {}),
     }
-    if checked.transformations is not None:
-        message["input_transformations"] = checked.transformations
-    return message
 
 
 def _blocks(part: Part, shows: bool) -> list[Block]:
@@ -93,7 +90,7 @@ def _blocks(part: Part, shows: bool) -> list[Block]:
         return [{"type": "text", "text": part.text}]
     if part.kind == "call":
         name = new_id("toolu_", 30) if part.id is None else part.id
-        return [{"type": "tool_use", "id": name, "name": part.name, "input": arguments_of(part)}]
+        return [{"type": "tool_use", "id": name, "name": part.name, "input": _arguments(part)}]
     name = new_id("srvtoolu_", 33)
     asked = {"type": "server_tool_use", "id": name, "name": "web_search"}
     found = [
@@ -110,10 +107,17 @@ def _blocks(part: Part, shows: bool) -> list[Block]:
     return [asked | {"input": {"query": part.text}}, result]
 
 
-def _sealed(block: Block, at: int, reply: list[Block], model: Model, prefix: str = "") -> Block:
+def _arguments(part: Part) -> Any:
+    """The arguments as an object; none where the script's text is no JSON object."""
+    try:
+        given = json.loads(part.text or "{}")
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+def _sealed(block: Block, at: int, reply: list[Block], model: Model, prefix: str) -> Block:
     """A thinking block signed for its model, its place in the reply and what is before it."""
-    if block["type"] not in ("thinking", "redacted_thinking"):
-        return block
     said = {
         "kind": block["type"],
         "model": model.name,

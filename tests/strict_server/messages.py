@@ -6,43 +6,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.strict_server import shapes
 from tests.strict_server.cache import Piece
-from tests.strict_server.faults import Refused, refuse
-from tests.strict_server.memory import Key, Memory
 from tests.strict_server.models import Model
-from tests.strict_server.seals import compact, digest, unseal
+from tests.strict_server.refusals import Refused, refuse, schema_fault, shape_fault
+from tests.strict_server.replies import Key, Memory, compact, digest, unseal
 
 Body = dict[str, Any]
 Block = dict[str, Any]
 
-BINDING_BETA = "thinking-binding-controls-2026-08-01"
 THINKING = ("thinking", "redacted_thinking")
 SAMPLING = ("temperature", "top_p", "top_k")
 """Known to older models only, and no longer to the SDK's types."""
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
-UNMODIFIED = (
-    "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. "
-    "These blocks must remain as they were in the original response."
-)
+UNMODIFIED = "`thinking` blocks in the latest assistant message cannot be modified."
 THINKING_FIRST = (
     "Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` is enabled, "
-    "a final `assistant` message must start with a thinking block (preceeding the lastmost set of "
-    "`tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous "
-    "turns. To avoid this requirement, disable `thinking`."
+    "a final `assistant` message must start with a thinking block."
 )
-NO_RESULT = (
-    "`tool_use` ids were found without `tool_result` blocks immediately after: {ids}. Each "
-    "`tool_use` block must have a corresponding `tool_result` block in the next message."
-)
-NO_USE = (
-    "unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` block must "
-    "have a corresponding `tool_use` block in the previous message."
-)
+NO_RESULT = "`tool_use` ids were found without `tool_result` blocks immediately after: {ids}."
+NO_USE = "unexpected `tool_use_id` found in `tool_result` blocks: {id}."
 BOUND = (
     "Invalid `thinking` block. The block is bound to a different conversation: the system prompt, "
-    "the tools or the messages before it are not those it was created with. Remove the block, or "
-    'set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+    "the tools or the messages before it are not those it was created with."
 )
 
 
@@ -65,16 +50,14 @@ class Checked:
     shows: bool
     """Whether thinking blocks hold text."""
     pieces: list[Piece]
-    transformations: list[dict[str, str]] | None = None
 
 
 def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) -> Checked:
     """Raises `Refused` for the first thing that the vendor would refuse."""
-    betas = [b.strip() for b in headers.get("anthropic-beta", "").split(",") if b.strip()]
-    _shape("beta messages" if betas else "messages", body, memory)
+    _shape("beta messages" if headers.get("anthropic-beta") else "messages", body, memory)
     thinking = body.get("thinking", {})
-    is_bound = "block_binding" in thinking and BINDING_BETA not in betas
-    refuse(is_bound, f"thinking.{thinking.get('type')}.block_binding: {EXTRA}")
+    words = f"thinking.{thinking.get('type')}.block_binding: Extra inputs are not permitted"
+    refuse("block_binding" in thinking, words)
     _parameters(body, model)
     _tools(body)
     turns = turns_of(body)
@@ -83,19 +66,15 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
     _roles(turns, model, memory)
     _pairs(turns)
     thinks = _thinks(body, model)
-    transformations = _thinking(body, turns, model, thinks)
+    _thinking(body, turns, model, thinks)
     pieces = pieces_of(body, turns)
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
     refuse(total > model.window, f"prompt is too long: {total} tokens > {model.window} maximum")
-    display = thinking.get("display")
-    shows = display == "summarized" or (display is None and not model.omits)
-    reported = transformations if BINDING_BETA in betas else None
-    return Checked(turns, thinks, shows, pieces, reported)
+    shows = thinking.get("display", "omitted" if model.omits else "summarized") == "summarized"
+    return Checked(turns, thinks, shows, pieces)
 
 
 # ── shape ────────────────────────────────────────────────────────────────────────────────────
-
-EXTRA = "Extra inputs are not permitted"
 
 
 def _shape(kind: str, body: Body, memory: Memory) -> None:
@@ -105,20 +84,17 @@ def _shape(kind: str, body: Body, memory: Memory) -> None:
         plain["messages"] = [
             _known(message, at, memory) for at, message in enumerate(plain["messages"])
         ]
-    if wrong := shapes.fault(kind, plain):
+    if wrong := shape_fault(kind, plain):
         raise Refused(f"{'.'.join(map(str, wrong['path']))}: {wrong['msg']}")
 
 
 def _known(message: Any, at: int, memory: Memory) -> Any:
-    if not isinstance(message, dict) or message.get("role") != "assistant":
-        return message
-    blocks = texts_of(message.get("content"))
-    if not isinstance(blocks, list):
+    blocks = texts_of(message.get("content")) if isinstance(message, dict) else None
+    is_own = isinstance(blocks, list) and message.get("role") == "assistant"
+    if not is_own or not all(isinstance(block, dict) for block in blocks):
         return message
     known = []
     for number, block in enumerate(blocks):
-        if not isinstance(block, dict):
-            return message
         given = {k: v for k, v in block.items() if k != "cache_control" and v is not None}
         plain = memory.known(key_of(given), given, f"messages.{at}.content.{number}")
         known.append(plain | {k: v for k, v in block.items() if k == "cache_control" or v is None})
@@ -224,9 +200,8 @@ def _tools(body: Body) -> None:
         # From reports of 2026 in the issues of many agents.
         words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
         refuse(schema.keys() & {"anyOf", "oneOf", "allOf"}, f"{path}: {words}")
-        words = "JSON schema is invalid. It must match JSON Schema draft 2020-12 "
-        words += "(https://json-schema.org/draft/2020-12)."
-        refuse(shapes.schema_fault(compact(schema)), f"{path}: {words}")
+        words = "JSON schema is invalid. It must match JSON Schema draft 2020-12."
+        refuse(schema_fault(compact(schema)), f"{path}: {words}")
         for name in schema.get("properties", {}):
             words = "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
             is_odd = not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)
@@ -245,9 +220,8 @@ def _marks(body: Body, turns: list[Turn]) -> None:
     short = False
     for path, mark in marks:
         words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
-        words += " Note that blocks are processed in the following order: `tools`, `system`, "
         is_late = mark.get("ttl", "5m") == "1h" and short
-        refuse(is_late, f"{path}.cache_control.ttl: {words}`messages`.")
+        refuse(is_late, f"{path}.cache_control.ttl: {words}")
         short = short or mark.get("ttl", "5m") == "5m"
     for path, block in marked:
         is_blank = block.get("type") == "text" and not block["text"].strip()
@@ -300,9 +274,8 @@ def _roles(turns: list[Turn], model: Model, memory: Memory) -> None:
     _system_turns(turns, model)
     last = turns[-1]
     paused = any(key_of(block) in memory.paused for block in last.blocks)
-    words = "This model does not support assistant message prefill. The conversation must end with "
     is_begun = last.role == "assistant" and not model.prefill and not paused
-    refuse(is_begun, f"{words}a user message.")
+    refuse(is_begun, "This model does not support assistant message prefill.")
 
 
 def _system_turns(turns: list[Turn], model: Model) -> None:
@@ -312,8 +285,7 @@ def _system_turns(turns: list[Turn], model: Model) -> None:
         if turn.role != "system":
             continue
         where = f"messages.{turn.at}: a system message must"
-        words = 'Unexpected role "system". The Messages API accepts a top-level `system` parameter,'
-        words = f'messages: {words} not "system" as an input message role.'
+        words = 'messages: Unexpected role "system". The Messages API accepts a top-level `system`.'
         refuse(not model.mid_system, words)
         server_tool = before.role == "assistant" and before.blocks[-1]["type"].endswith("_result")
         follows = before.role == "user" or server_tool
@@ -369,8 +341,8 @@ def _merged(turns: list[Turn]) -> list[tuple[str, list[tuple[int, int, Block]]]]
 # ── thinking ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list[dict[str, str]]:
-    """Refuses what was tampered with; returns what was dropped, which the turns remember too."""
+def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> None:
+    """Refuses what was tampered with; the turns remember what was dropped."""
     last = max((at for at, turn in enumerate(turns) if turn.role == "assistant"), default=-1)
     first = last  # neighbours of one role are one message
     while first > 0 and turns[first - 1].role == "assistant":
@@ -382,38 +354,49 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> list
         is_missing = asked and turns[-1].role != "assistant" and found not in THINKING
         words = THINKING_FIRST.format(found=found)
         refuse(is_missing, f"messages.{latest[0].at}.content.0.type: {words}")
-    behaviour = body.get("thinking", {}).get("block_binding") or {}
-    may_drop = behaviour.get("prefix_mismatch_behavior") == "drop_block"
-    dropped = []
-    running = _running(body)
-    role = ""
-    failing = False  # the rest of a turn's thinking goes with a block that failed
+    before = Beginning(body)
     for turn in turns:
-        failing = failing and turn.role == "assistant" == role
         for at, block in enumerate(turn.blocks):
             where = f"messages.{turn.at}.content.{at}"
             if block["type"] in THINKING:
                 said = _said(block, where, turn in latest and thinks)
-                reason = ""
                 if said["model"] != model.name:
-                    reason = "model_binding_mismatch"
-                elif model.binds and (
-                    failing or said["prefix"] != _after(running, role, turn.role)
-                ):
-                    reason = "prefix_binding_mismatch"
-                    failing = True
-                    refuse(not may_drop, f"{where}: {BOUND}")
-                elif turn in latest and thinks:
-                    _whole(turn, at, said)
-                if reason:
                     turn.dropped.add(at)
-                    dropped.append({"type": "thinking_dropped", "path": where, "reason": reason})
                     continue
-            if turn.role != role:
-                running.update(turn.role.encode())
-                role = turn.role
-            running.update(compact(bare(block)).encode())
-    return dropped
+                is_moved = model.binds and said["prefix"] != before.digest_for(turn.role)
+                refuse(is_moved, f"{where}: {BOUND}")
+                if turn in latest and thinks:
+                    _whole(turn, at, said)
+            before.add(turn.role, block)
+
+
+class Beginning:
+    """The tools, the system prompt and the blocks so far, to which thinking is bound."""
+
+    def __init__(self, body: Body) -> None:
+        self.running, self.role = hashlib.sha256(), ""
+        for part in (body.get("tools", []), texts_of(body.get("system", []))):
+            self.running.update(compact([bare(one) for one in part]).encode())
+
+    def add(self, role: str, block: Block) -> None:
+        self.running.update((role * (role != self.role) + compact(bare(block))).encode())
+        self.role = role
+
+    def digest_for(self, role: str) -> str:
+        """The digest of what is before a block of a role."""
+        after = self.running.copy()
+        after.update((role * (role != self.role)).encode())
+        return after.hexdigest()[:16]
+
+
+def bound_to(body: Body, turns: list[Turn], reply: list[Block]) -> str:
+    """What the block after those of a reply is bound to."""
+    before = Beginning(body)
+    for turn in [*turns, Turn("assistant", -1, reply)]:
+        for at, block in enumerate(turn.blocks):
+            if at not in turn.dropped:
+                before.add(turn.role, block)
+    return before.digest_for("assistant")
 
 
 def _said(block: Block, where: str, latest: bool) -> dict[str, Any]:
@@ -444,36 +427,6 @@ def outline(block: Block) -> Any:
     return [kind, block.get("text", block.get("id", block.get("tool_use_id")))]
 
 
-def _running(body: Body) -> Any:
-    running = hashlib.sha256()
-    for part in (body.get("tools", []), texts_of(body.get("system", []))):
-        running.update(compact([bare(one) for one in part]).encode())
-    return running
-
-
-def _after(running: Any, role: str, next_role: str) -> str:
-    """The digest of what is before a block of a role."""
-    copy = running.copy()
-    if role != next_role:
-        copy.update(next_role.encode())
-    return str(copy.hexdigest()[:16])
-
-
-def bound_to(body: Body, turns: list[Turn], reply: list[Block]) -> str:
-    """What the block after those of a reply is bound to."""
-    running = _running(body)
-    role = ""
-    for turn in [*turns, Turn("assistant", -1, reply)]:
-        for at, block in enumerate(turn.blocks):
-            if at in turn.dropped:
-                continue
-            if turn.role != role:
-                running.update(turn.role.encode())
-                role = turn.role
-            running.update(compact(bare(block)).encode())
-    return _after(running, role, "assistant")
-
-
 def bare(block: Any) -> Any:
     """A block without its cache marks and nulls, its own keys in one order (what it holds keeps
     its)."""
@@ -493,11 +446,7 @@ def pieces_of(body: Body, turns: list[Turn]) -> list[Piece]:
     other messages of the same ones, as the vendor's notes say."""
     blocks = (*body.get("tools", ()), *texts_of(body.get("system", [])))
     pieces = [_piece(compact(bare(block)), block) for block in blocks]
-    thinking = {
-        key: value
-        for key, value in body.get("thinking", {}).items()
-        if key not in ("display", "block_binding")
-    }
+    thinking = {key: value for key, value in body.get("thinking", {}).items() if key != "display"}
     seed = compact([thinking, body.get("tool_choice")])
     role = ""
     for turn in turns:

@@ -1,18 +1,23 @@
-"""A scripted reply in its parts, which every format is made of."""
+"""What the server says: a scripted reply in its parts, which every format is made of; the seals by
+which it knows its own words again, in another process too; and what it has said so far, to compare
+with what comes back."""
 
+import base64
 import hashlib
+import hmac
 import itertools
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.scripted_server import arguments_text
 
 Reply = dict[str, Any]
+Key = tuple[Any, ...]
 
-KNOWN = frozenset(
-    "text thinking redacted calls parts extra stop match model delay_s error wire".split()
-)
+KEYS = frozenset("text thinking redacted calls parts extra stop match model delay_s wire".split())
+THOUGHTS = ("thinking", "redacted")
 COUNTER = itertools.count(1)
 """Over all servers of a process, so that no two ids are the same."""
 
@@ -33,35 +38,23 @@ class Part:
 
 def parts_of(reply: Reply) -> list[Part]:
     """In order: thinking, redacted thinking, text, calls; or as `parts` says."""
-    unknown = set(reply) - KNOWN
-    if unknown:
-        raise ValueError(f"a reply has {sorted(unknown)}, which this server does not know")
-    extra = reply.get("extra", {})
+    if unknown := sorted(set(reply) - KEYS):
+        raise ValueError(f"a reply has {unknown}, which this server does not know")
     given = list(reply.get("parts", ()))
-    given += [{name: reply[name]} for name in ("thinking", "redacted", "text") if reply.get(name)]
+    given += [{name: reply[name]} for name in (*THOUGHTS, "text") if reply.get(name)]
     given += [{"call": call} for call in reply.get("calls", ())]
-    return [_part(part, extra) for part in given]
+    return [_part(part, reply.get("extra", {}) | part.get("extra", {})) for part in given]
 
 
 def _part(given: Reply, extra: Reply) -> Part:
-    added = extra | given.get("extra", {})
-    if "thinking" in given:
-        omitted = bool(given.get("omitted", False))
-        return Part("thinking", given["thinking"], omitted=omitted, extra=added)
-    if "redacted" in given:
-        return Part("redacted", given["redacted"], extra=added)
-    if "text" in given:
-        return Part("text", given["text"], extra=added)
-    if "call" in given:
-        call = given["call"]
-        name, text = call["name"], arguments_text(call)
-        added = added | call.get("extra", {})
-        return Part("call", text, name, id=call.get("id"), extra=added)
-    if "search" in given:
-        search = given["search"]
+    if call := given.get("call"):
+        extra = extra | call.get("extra", {})
+        return Part("call", arguments_text(call), call["name"], call.get("id"), extra=extra)
+    if search := given.get("search"):
         results = tuple(search.get("results", ()))
-        return Part("search", search["query"], results=results, extra=added)
-    raise ValueError(f"a part is one of thinking, redacted, text, call, search: {given}")
+        return Part("search", search["query"], results=results, extra=extra)
+    (kind,) = {"thinking", "redacted", "text"} & given.keys()
+    return Part(kind, given[kind], omitted=bool(given.get("omitted")), extra=extra)
 
 
 def stop_of(reply: Reply, parts: list[Part]) -> str:
@@ -80,10 +73,67 @@ def new_id(prefix: str, length: int = 24) -> str:
     return prefix + hashlib.sha256(b"%d" % next(COUNTER)).hexdigest()[:length]
 
 
-def arguments_of(part: Part) -> Any:
-    """The arguments as an object; none where the script's text is no JSON object."""
+# ── seals ────────────────────────────────────────────────────────────────────────────────────
+
+SECRET = b"strict server"
+
+
+def compact(value: Any) -> str:
+    """JSON in one form, with the order of keys as it came: vendors read a prefix as text."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def digest(*values: Any) -> str:
+    return hashlib.sha256(compact(values).encode()).hexdigest()[:16]
+
+
+def seal(prefix: str = "", /, **said: Any) -> str:
+    """Opaque text that holds what was said and cannot be made up."""
+    data = compact(said).encode()
+    return prefix + base64.b64encode(hmac.digest(SECRET, data, "sha256")[:12] + data).decode()
+
+
+def unseal(text: Any, prefix: str = "", /) -> dict[str, Any] | None:
+    """What a seal says; None for text that is none."""
     try:
-        given = json.loads(part.text or "{}")
-    except ValueError:
-        return {}
-    return given if isinstance(given, dict) else {}
+        whole = base64.b64decode(text.removeprefix(prefix), validate=True)
+    except (ValueError, AttributeError):
+        return None
+    mac, data = whole[:12], whole[12:]
+    is_own = mac == hmac.digest(SECRET, data, "sha256")[:12] and text.startswith(prefix)
+    return json.loads(data) if is_own else None
+
+
+# ── what was said ────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Memory:
+    """Grows with every reply."""
+
+    sent: dict[Key, list[tuple[Reply, Reply]]] = field(default_factory=lambda: defaultdict(list))
+    """By what tells a block or item from others: as it was sent, and without the fields that the
+    script added."""
+    needs: dict[str, str] = field(default_factory=dict)
+    """Id of a Responses item → the id of the reasoning that it may not be without."""
+    paused: set[Key] = field(default_factory=set)
+    """Blocks of replies that ended with `pause_turn`."""
+    soft_faults: list[str] = field(default_factory=list)
+    """What a vendor takes, and is worse for: see the package."""
+
+    def keep(self, key: Key, whole: Reply, plain: Reply) -> None:
+        self.sent[key].append((whole, plain))
+
+    def known(self, key: Key, given: Reply, where: str) -> Reply:
+        """What to check in place of what came back: its plain form where it came back unchanged.
+        A change is noted."""
+        said = self.sent.get(key)
+        if not said:
+            return given
+        for whole, plain in said:
+            if whole == given:
+                return plain
+        whole = said[-1][0]
+        changed = [n for n in {**whole, **given} if whole.get(n, ...) != given.get(n, ...)]
+        self.soft_faults.append(f"{where}: {sorted(changed)} changed, lost or added")
+        return given

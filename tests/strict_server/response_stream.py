@@ -6,11 +6,19 @@ from typing import Any
 
 from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
-from tests.strict_server.memory import Memory
 from tests.strict_server.models import Model
-from tests.strict_server.replies import Part, Reply, new_id, parts_of, stop_of, tokens_of
+from tests.strict_server.replies import (
+    THOUGHTS,
+    Memory,
+    Part,
+    Reply,
+    new_id,
+    parts_of,
+    seal,
+    stop_of,
+    tokens_of,
+)
 from tests.strict_server.responses import SEALED, Body, Item, keep
-from tests.strict_server.seals import seal
 
 INCOMPLETE = {"length": "max_output_tokens"}
 
@@ -20,7 +28,7 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
     reasoning = body.get("reasoning") or {}
     effort = reasoning.get("effort") or model.default_effort
     thinks = model.reasons and effort != "none"
-    parts = [p for p in parts_of(reply) if thinks or p.kind not in ("thinking", "redacted")]
+    parts = [p for p in parts_of(reply) if thinks or p.kind not in THOUGHTS]
     stop = stop_of(reply, parts)
     items = _items(body, parts, stop, model)
     thought = ""
@@ -38,7 +46,7 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
         "input_tokens": cost.total,
         "input_tokens_details": details,
         "output_tokens": said,
-        "output_tokens_details": {"reasoning_tokens": tokens_of(parts, ("thinking", "redacted"))},
+        "output_tokens_details": {"reasoning_tokens": tokens_of(parts, THOUGHTS)},
         "total_tokens": cost.total + said,
     }
     status = "incomplete" if stop in INCOMPLETE else "completed"
@@ -68,7 +76,7 @@ def _items(body: Body, parts: list[Part], stop: str, model: Model) -> list[Item]
     for at, part in enumerate(parts):
         last = at == len(parts) - 1
         status = "incomplete" if last and stop in INCOMPLETE else "completed"
-        if part.kind in ("thinking", "redacted"):
+        if part.kind in THOUGHTS:
             shown = summary and part.kind == "thinking" and part.text and not part.omitted
             items.append(_reasoning(part, bool(shown), bool(sealed), model))
         elif part.kind == "call" and part.name in custom:
@@ -158,7 +166,8 @@ def _item_events(item: Item, at: int) -> Iterator[Event]:
             yield from _text_events("reasoning_summary", here, part)
     elif kind == "message":
         for number, part in enumerate(item["content"]):
-            yield from _content_events({**place, "content_index": number}, part)
+            here = {**place, "content_index": number}
+            yield from _text_events("content", here, part)
     elif kind == "function_call":
         for piece in pieces(item["arguments"]):
             yield "response.function_call_arguments.delta", {**place, **_delta(piece)}
@@ -192,24 +201,15 @@ def _delta(piece: str) -> dict[str, str]:
     return {"delta": piece, "obfuscation": "x" * (16 - len(piece) % 16)}
 
 
-def _text_events(name: str, place: dict[str, Any], part: dict[str, Any]) -> Iterator[Event]:
-    yield f"response.{name}_part.added", {**place, "part": {**part, "text": ""}}
-    for piece in pieces(part["text"]):
-        yield f"response.{name}_text.delta", {**place, **_delta(piece)}
-    yield f"response.{name}_text.done", {**place, "text": part["text"]}
-    yield f"response.{name}_part.done", {**place, "part": part}
-
-
-def _content_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[Event]:
-    name = "text" if part["type"] == "output_text" else "refusal"
-    empty = {**part, name: ""} | ({"annotations": []} if name == "text" else {})
-    word = "output_text" if name == "text" else "refusal"
-    more: dict[str, Any] = {"logprobs": []} if name == "text" else {}
-    yield "response.content_part.added", {**place, "part": empty}
+def _text_events(kind: str, place: dict[str, Any], part: dict[str, Any]) -> Iterator[Event]:
+    name = "refusal" if part["type"] == "refusal" else "text"
+    word = f"{kind}_text" if kind != "content" else {"text": "output_text"}.get(name, name)
+    empty = {**part, name: ""} | ({"annotations": []} if "annotations" in part else {})
+    yield f"response.{kind}_part.added", {**place, "part": empty}
     for piece in pieces(part[name]):
-        yield f"response.{word}.delta", {**place, **_delta(piece), **more}
+        yield f"response.{word}.delta", {**place, **_delta(piece)}
     for number, cited in enumerate(part.get("annotations", ())):
         found = {**place, "annotation_index": number, "annotation": cited}
         yield "response.output_text.annotation.added", found
-    yield f"response.{word}.done", {**place, name: part[name], **more}
-    yield "response.content_part.done", {**place, "part": part}
+    yield f"response.{word}.done", {**place, name: part[name]}
+    yield f"response.{kind}_part.done", {**place, "part": part}

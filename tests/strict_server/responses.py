@@ -5,12 +5,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.strict_server import shapes
 from tests.strict_server.cache import Cache, Cost, Piece
-from tests.strict_server.faults import Refused, refuse
-from tests.strict_server.memory import Key, Memory
 from tests.strict_server.models import Model
-from tests.strict_server.seals import compact, unseal
+from tests.strict_server.refusals import Refused, refuse, schema_fault, shape_fault
+from tests.strict_server.replies import Key, Memory, compact, unseal
 
 Body = dict[str, Any]
 Item = dict[str, Any]
@@ -23,14 +21,7 @@ SEALED = "gAAAAA"
 OUTPUTS = {"function_call": "function", "custom_tool_call": "custom tool"}
 SAID = ("message", "function_call", "custom_tool_call", "web_search_call")
 """Items that may follow reasoning."""
-NOT_STORED = (
-    "Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try "
-    "again with `store` set to true, or remove this item from your input."
-)
-UNVERIFIED = (
-    "The encrypted content for item {id} could not be verified. Reason: Encrypted content could "
-    "not be decrypted or parsed."
-)
+NOT_STORED = "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
 
 
 def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[Piece]]:
@@ -64,9 +55,9 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     if (options or any(piece.mark for piece in pieces)) and not model.breakpoints:
         raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
     marked = marks_that_count(options or {}, pieces, model, memory)
-    words = "Your input exceeds the context window of this model. Please adjust your input and try "
+    words = "Your input exceeds the context window of this model."
     is_long = sum(len(piece.text.encode()) for piece in pieces) // 4 > model.window
-    refuse(is_long, f"{words}again.", param="input", code="context_length_exceeded")
+    refuse(is_long, words, param="input", code="context_length_exceeded")
     return pieces, marked
 
 
@@ -107,7 +98,7 @@ def unsupported(name: str) -> Refused:
 
 
 def refuse_shape(kind: str, body: Body) -> None:
-    wrong = shapes.fault(kind, body)
+    wrong = shape_fault(kind, body)
     if wrong is None:
         return
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in wrong["path"]).lstrip(".")
@@ -117,7 +108,7 @@ def refuse_shape(kind: str, body: Body) -> None:
     elif wrong["type"] == "missing":
         words, code = f"Missing required parameter: '{path}'.", "missing_required_parameter"
     elif wrong["type"] == "literal_error":
-        values = wrong["expected"].replace(" or ", ", and ")
+        values = wrong.get("ctx", {}).get("expected", "").replace(" or ", ", and ")
         words = f"Invalid value: '{wrong['input']}'. Supported values are: {values}."
         code = "invalid_value"
     raise Refused(words, param=path, code=code)
@@ -128,41 +119,34 @@ def check_effort(effort: str | None, param: str, model: Model) -> None:
         return
     if not model.efforts:
         raise unsupported(param)
-    names = [f"'{name}'" for name in model.efforts]
-    values = ", ".join(names[:-1]) + (", and " if names[:-1] else "") + names[-1]
     words = f"'{effort}' is not supported with the '{model.name}' model."
     if param == "reasoning_effort":
         words = f"'{param}' does not support '{effort}' with this model."
+    values = ", ".join(f"'{name}'" for name in model.efforts)
     words = f"Unsupported value: {words} Supported values are: {values}."
     raise Refused(words, param=param, code="unsupported_value")
 
 
 def check_limits(body: Body, name: str, model: Model) -> None:
-    limit = body.get(name)
-    if limit is None:
-        return
+    limit = body.get(name) or 16
     words = (
         f"Invalid '{name}': integer below minimum value. Expected a value >= 16, but got {limit}"
     )
     is_small = limit < 16 and name == "max_output_tokens"
     refuse(is_small, f"{words} instead.", param=name, code="integer_below_min_value")
     words = f"max_tokens is too large: {limit}. This model supports at most {model.max_output} "
-    words += f"completion tokens, whereas you provided {limit}."
+    words += "completion tokens."
     refuse(limit > model.max_output, words, param=name, code="invalid_value")
 
 
 def check_length(text: str, param: str, most: int) -> None:
-    words = (
-        f"Invalid '{param}': string too long. Expected a string with maximum length {most}, but "
-    )
-    words += f"got a string with length {len(text)} instead."
+    words = f"Invalid '{param}': string too long. Expected a string with maximum length {most}."
     refuse(len(text) > most, words, param=param, code="string_above_max_length")
 
 
 def check_tool(function: Body, where: str) -> None:
     """A function: flat, as Responses has it."""
-    words = f"Invalid '{where}.name': string does not match pattern. Expected a string that "
-    words += "matches the pattern '^[a-zA-Z0-9_-]+$'."
+    words = f"Invalid '{where}.name': string does not match pattern '^[a-zA-Z0-9_-]+$'."
     is_odd = not NAME.fullmatch(function["name"])
     refuse(is_odd, words, param=f"{where}.name", code="invalid_value")
     schema, named = function.get("parameters"), f"function '{function['name']}'"
@@ -170,12 +154,11 @@ def check_tool(function: Body, where: str) -> None:
         return
     code, param = "invalid_function_parameters", f"{where}.parameters"
     kind, alternatives = schema.get("type"), {"oneOf", "anyOf", "allOf", "enum", "not"}
-    wrong = shapes.schema_fault(compact(schema)) or missing_contents(schema)
+    wrong = schema_fault(compact(schema)) or missing_contents(schema)
     if kind != "object":
         wrong = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'"
     elif schema.keys() & alternatives:
-        wrong = "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' "
-        wrong += "at the top level"
+        wrong = "schema must not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
     refuse(wrong, f"Invalid schema for {named}: {wrong}.", param=param, code=code)
     if function.get("strict"):
         check_schema(schema, named, param, code)
@@ -206,9 +189,9 @@ def check_schema(schema: Any, name: str, param: str, code: str) -> None:
         tail = "'additionalProperties' is required to be supplied and to be false."
         is_open = schema.get("additionalProperties") is not False
         refuse(is_open, f"{words} {tail}", param=param, code=code)
-        tail = "'required' is required to be supplied and to be an array including every key in "
+        tail = "'required' is required to be an array including every key in properties."
         missing = set(schema.get("properties", {})) - set(schema.get("required", ()))
-        refuse(missing, f"{words} {tail}properties.", param=param, code=code)
+        refuse(missing, f"{words} {tail}", param=param, code=code)
     for inner in schema.values():
         check_schema(inner, name, param, code)
 
@@ -284,7 +267,7 @@ def _sealed(item: Item, model: Model, memory: Memory) -> None:
     refuse(not text, NOT_STORED.format(id=item["id"]), status=404, param="input")
     said = unseal(text, SEALED)
     if said is None or said.get("at") != "done" or said["id"] != item["id"]:
-        words = UNVERIFIED.format(id=item["id"])
+        words = f"The encrypted content for item {item['id']} could not be verified."
         raise Refused(words, param="input", code="invalid_encrypted_content")
     if said["model"] != model.name:
         memory.soft_faults.append(f"{item['id']} is {said['model']}'s, sent to {model.name}")

@@ -23,10 +23,9 @@ from tests.strict_server import (
     response_stream,
     responses,
 )
-from tests.strict_server.cache import Cache, Cost
-from tests.strict_server.faults import Refused, Scripted, envelope, refuse, request_id
-from tests.strict_server.memory import Memory
-from tests.strict_server.replies import parts_of
+from tests.strict_server.cache import Cache
+from tests.strict_server.refusals import Refused, Scripted, envelope, refuse, request_id
+from tests.strict_server.replies import Memory, parts_of
 
 
 @dataclass
@@ -59,8 +58,6 @@ class StrictServer(ScriptedServer):
         """In order, as `path: words`."""
         self.memory = Memory()
         self.prompts = Cache()
-        self.billed = {"new": 0, "cached": 0, "written": 0, "output": 0}
-        """Tokens over the server's life."""
 
     @property
     def url(self) -> str:  # type: ignore[override]
@@ -89,11 +86,6 @@ class StrictServer(ScriptedServer):
             )
         return reply
 
-    def bill(self, cost: Cost, output: int) -> None:
-        parts = {"new": cost.new, "cached": cost.cached, "written": cost.written, "output": output}
-        for name, tokens in parts.items():
-            self.billed[name] += tokens
-
 
 class StrictConnection(Connection):
     """Answers as the vendor would."""
@@ -104,11 +96,11 @@ class StrictConnection(Connection):
         assert isinstance(request, Asked)
         try:
             self._authorize(request)
-            if request.method == "GET":
-                self._send(200, listed(self.server, request), request)
+            if request.method == "GET":  # none of its models has facts to tell
+                self._send(200, {"object": "list", "data": []}, request)
                 return
             body = json.loads(request.body.decode("utf-8"))
-            reply, request.reply, frames = answer_to(self.server, request, body)
+            reply, frames = answer_to(self.server, request, body)
         except Refused as refused:
             self._refuse(request, refused)
         except Exception as error:  # a bug here, or in a script function, must not hang the test
@@ -144,39 +136,33 @@ class StrictConnection(Connection):
         self.transport.write(whole_response(status, json.dumps(body), "application/json", headers))
 
 
-def answer_to(
-    server: StrictServer, request: Asked, body: Any
-) -> tuple[Reply, dict[str, Any], Iterator[bytes]]:
-    """The reply, its whole form and its stream."""
+def answer_to(server: StrictServer, request: Asked, body: Any) -> tuple[Reply, Iterator[bytes]]:
+    """The script's reply and the stream of what it became, which the request keeps whole."""
     refuse(not isinstance(body, dict), "Input should be an object")
-    path = request.path
+    memory, prompts, vendor = server.memory, server.prompts, server.vendor
     model = find_model(server, str(body.get("model", "")))
-    if path.endswith("/messages"):
-        checked = messages.check(body, request.headers, model, server.memory)
+    if request.path.endswith("/messages"):
+        checked = messages.check(body, request.headers, model, memory)
         reply = server.next_reply_to(request)
-        cost = server.prompts.by_marks(model.name, checked.pieces, model.cache_min)
-        whole = message_stream.make(body, reply, checked, model, server.memory, cost)
+        cost = prompts.by_marks(model.name, checked.pieces, model.cache_min)
+        whole = message_stream.make(body, reply, checked, model, memory, cost)
         frames = message_stream.events(whole, parts_of(reply))
-        output = whole["usage"]["output_tokens"]
-    elif path.endswith("/responses"):
-        pieces, marks = responses.check(body, model, server.memory)
+    elif request.path.endswith("/responses"):
+        pieces, marks = responses.check(body, model, memory)
         reply = server.next_reply_to(request)
-        cost = responses.cost_of(body, pieces, marks, model, server.prompts)
-        whole = response_stream.make(body, reply, model, server.memory, cost)
+        cost = responses.cost_of(body, pieces, marks, model, prompts)
+        whole = response_stream.make(body, reply, model, memory, cost)
         frames = response_stream.events(whole)
-        output = whole["usage"]["output_tokens"]
-    elif path.endswith("/chat/completions"):
-        pieces = chat.check(body, server.vendor, model, server.memory)
+    elif request.path.endswith("/chat/completions"):
+        pieces = chat.check(body, vendor, model, memory)
         reply = server.next_reply_to(request)
-        cost = chat.cost_of(body, server.vendor, pieces, model, server.prompts)
-        whole = chat_stream.make(body, reply, server.vendor, model, server.memory, cost)
-        frames = chat_stream.events(body, whole, server.vendor)
-        output = whole["usage"]["completion_tokens"]
+        cost = chat.cost_of(body, vendor, pieces, model, prompts)
+        whole = chat_stream.make(body, reply, vendor, model, memory, cost)
+        frames = chat_stream.events(body, whole, vendor)
     else:
-        raise Refused(f"Unknown path {path}", status=404, kind="not_found_error")
-    server.bill(cost, output)
-    request.usage = whole["usage"]
-    return reply, whole, frames
+        raise Refused(f"Unknown path {request.path}", status=404, kind="not_found_error")
+    request.reply, request.usage = whole, whole["usage"]
+    return reply, frames
 
 
 def find_model(server: StrictServer, name: str) -> models.Model:
@@ -187,13 +173,3 @@ def find_model(server: StrictServer, name: str) -> models.Model:
         raise Refused(f"model: {name}", status=404, kind="not_found_error")
     words = f"The model `{name}` does not exist or you do not have access to it."
     raise Refused(words, status=404, code="model_not_found")
-
-
-def listed(server: StrictServer, request: Asked) -> dict[str, Any]:
-    """GET of the models, or of one."""
-    before, _, name = request.path.partition("/models/")
-    if not name and not before.endswith("/models"):
-        raise Refused(f"Unknown path {request.path}", status=404, kind="not_found_error")
-    found = [find_model(server, name)] if name else models.listed(server.vendor, server.models)
-    data = [models.info_of(model) for model in found]
-    return data[0] if name else {"object": "list", "data": data, "has_more": False}
