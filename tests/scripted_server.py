@@ -28,6 +28,7 @@ one with `model` only for that model, which then has an order of its own.
       hang_up            true: the connection is closed instead of an answer
       status, headers    of the response
       body               sent as it is instead of an answer; content_type (default text/html)
+      whole              true: the answer in one piece, though a stream was asked for
       frames             the stream's data: a list of objects (or raw text), instead of the reply's
       stall_before_s     pause before the status line
       stall_after, stall_s   after that many chunks of the stream, a pause
@@ -331,7 +332,7 @@ class Connection(asyncio.Protocol):
         if wire.get("hang_up"):
             self.transport.abort()
             return
-        if "error" in reply or "body" in wire or not wants_stream(request):
+        if "error" in reply or "body" in wire or not wants_stream(request, reply):
             self.transport.write(plain_response(request, reply))
             return
         headers = {"content-type": "text/event-stream", **wire.get("headers", {})}
@@ -361,14 +362,16 @@ def plain_response(request: Recorded, reply: Reply) -> bytes:
         kind = wire.get("content_type", "text/html")
         status, extra = wire.get("status", 200), wire.get("headers", {})
         return whole_response(status, wire["body"], kind, extra)
-    if not wants_stream(request):
+    if not wants_stream(request, reply):
         return whole_response(200, json.dumps(rendered(request, reply)[0]), "application/json")
     data = b"".join(chunks(request, reply))
     return whole_response(200, data, "text/event-stream")
 
 
-def wants_stream(request: Recorded) -> bool:
+def wants_stream(request: Recorded, reply: Reply) -> bool:
     """Found without parsing: inside a JSON string the quotes would be escaped."""
+    if reply.get("wire", {}).get("whole"):
+        return False
     return b'"stream":true' in request.body or b'"stream": true' in request.body
 
 

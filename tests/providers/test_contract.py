@@ -17,10 +17,9 @@ from kode.errors import (
     ContextOverflow,
     ProviderError,
     RefusedError,
-    Setting,
     TransientError,
 )
-from kode.events import Notice, TextDelta
+from kode.events import Notice
 from kode.images import keep
 from kode.messages import Message, Text, ToolCall, calls_of, text_of, user_message
 from kode.provider import Request
@@ -127,34 +126,6 @@ async def test_a_faulty_answer_is_an_error_that_shows_no_secret(
 
 
 @each
-async def test_text_before_a_fault_is_shown(connect: Connect, name: str) -> None:
-    line = connect(name)
-
-    await fault_of(line, {"text": TEXT, "wire": {"drop_after": "one two"}})
-
-    assert "".join(line.shown(TextDelta))
-    assert TEXT.startswith("".join(line.shown(TextDelta)))
-
-
-@each
-async def test_an_error_has_its_setting_and_the_servers_pause(connect: Connect, name: str) -> None:
-    line, row = connect(name), provider_row(name)
-    down = open_provider(name, "m", base_url="http://127.0.0.1:9/v1", api_key="k")
-    assert row is not None
-
-    wrong = await fault_of(line, {"error": {"status": 401}})
-    later = await fault_of(line, {"error": {"status": 503, "retry_after_s": 4}})
-    with pytest.raises(TransientError, match=r"http://127\.0\.0\.1:9") as gone:
-        await down.reply(HELLO, print)
-
-    assert wrong.setting == Setting(f"providers.{name}.api_key", row.key_variable)
-    assert (later.status, later.retry_after_s) == (503, 4.0)
-    assert gone.value.setting is not None
-    assert gone.value.setting.key == f"providers.{name}.base_url"
-    await down.aclose()
-
-
-@each
 @pytest.mark.parametrize("wire", [{"stall_before_s": 60}, {"stall_after": 2, "stall_s": 60}])
 @pytest.mark.slow
 async def test_a_stall_ends_at_the_idle_limit(
@@ -203,6 +174,9 @@ async def test_odd_replies_are_whole_messages_over_one_connection(
         assert (text_of(message), message.stop) == ("Hi", "end")
         assert (message.usage is None) == ("no_usage" in wire)
     assert line.server.open_connections == 1
+    whole = await line.reply({"text": "Hi", "calls": [{"name": "todo"}], "wire": {"whole": True}})
+    assert (text_of(whole), [call.name for call in calls_of(whole)]) == ("Hi", ["todo"])
+    assert whole.usage is not None
     for wire in ({"linger_s": 3600}, {"linger_s": 3600, "no_done": True}):
         async with asyncio.timeout(30):
             assert text_of(await line.reply({"text": "Hi", "wire": wire})) == "Hi"
@@ -255,29 +229,6 @@ async def test_a_url_that_is_none_is_refused(name: str, url: str) -> None:
     with pytest.raises((RefusedError, TransientError)):
         await provider.reply(HELLO, print)
     await provider.aclose()
-
-
-WHOLE = {
-    "azure": '{"object":"response","status":"completed","output":[{"type":"message","content":'
-    '[{"type":"output_text","text":"Hi"}]},{"type":"function_call","call_id":"a",'
-    '"name":"todo","arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}',
-    "openai": '{"choices":[{"message":{"role":"assistant","content":"Hi","tool_calls":'
-    '[{"id":"a","function":{"name":"todo","arguments":"{}"}}]},"finish_reason":"tool_calls"}],'
-    '"usage":{"prompt_tokens":3,"completion_tokens":2}}',
-    "anthropic": '{"type":"message","content":[{"type":"text","text":"Hi"},{"type":"tool_use",'
-    '"id":"a","name":"todo","input":{}}],"stop_reason":"tool_use",'
-    '"usage":{"input_tokens":3,"output_tokens":2}}',
-}
-
-
-@each
-async def test_a_server_that_does_not_stream_is_understood(connect: Connect, name: str) -> None:
-    message = await connect(name).reply(body(WHOLE[name], "application/json"))
-
-    assert (text_of(message), message.stop) == ("Hi", "tool_calls")
-    assert [(c.id, c.name, c.arguments) for c in calls_of(message)] == [("a", "todo", "{}")]
-    assert message.usage is not None
-    assert message.usage.input_tokens == 3
 
 
 TRACES: dict[str, Any] = {
@@ -360,32 +311,11 @@ async def test_calls_that_servers_choke_on_go_out_repaired(
     sent = await connect(name).sent(user_message("go"), reply, results_of(reply))
 
     text = json.dumps(sent)
-    made, result = {
-        "azure": lambda: [item["call_id"] for item in sent["input"][1:]],
-        "openai": lambda: [
-            sent["messages"][1]["tool_calls"][0]["id"],
-            sent["messages"][2]["tool_call_id"],
-        ],
-        "anthropic": lambda: [
-            sent["messages"][1]["content"][0]["id"],
-            sent["messages"][2]["content"][0]["tool_use_id"],
-        ],
-    }[name]()
+    (made,) = {*re.findall(r'"(?:call_id|tool_call_id|tool_use_id|id)": "([^"]*)"', text)}
     assert '"functions_read_file"' in text
     assert ('"input": {}' if name == "anthropic" else '"arguments": "{}"') in text
-    assert made == result
     assert len(made) <= 64
     assert made.replace("_", "").replace("-", "").isalnum() or name == "azure"
-
-
-def picture_of(name: str, data: str) -> dict[str, Any]:
-    url = f"data:image/png;base64,{data}"
-    source = {"type": "base64", "media_type": "image/png", "data": data}
-    return {
-        "azure": {"type": "input_image", "image_url": url, "detail": "auto"},
-        "openai": {"type": "image_url", "image_url": {"url": url}},
-        "anthropic": {"type": "image", "source": source},
-    }[name]
 
 
 async def content_sent(line: Line, *parts: Any) -> list[Any]:
@@ -393,6 +323,18 @@ async def content_sent(line: Line, *parts: Any) -> list[Any]:
     sent = await line.sent(Message(role="user", parts=parts), conversation="")
     turn = (sent.get("messages") or sent["input"])[0]
     return [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
+
+
+DATA = base64.b64encode(png()).decode()
+URL = f"data:image/png;base64,{DATA}"
+PICTURES = {
+    "azure": {"type": "input_image", "image_url": URL, "detail": "auto"},
+    "openai": {"type": "image_url", "image_url": {"url": URL}},
+    "anthropic": {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": DATA},
+    },
+}
 
 
 @each
@@ -412,7 +354,7 @@ async def test_a_picture_goes_to_a_model_that_can_see(
     if sees is False:
         assert "this model cannot see images" in shown["text"]
     else:
-        assert shown == picture_of(name, base64.b64encode(png()).decode())
+        assert shown == PICTURES[name]
 
 
 @pytest.mark.parametrize(
@@ -467,21 +409,16 @@ async def test_a_model_that_cannot_see_answers_without_the_picture(
 
 
 SHOWN = {
-    "azure": "function_call_output input_text {0} message {0}",
-    "openai": "{0} {0} text",
-    "anthropic": "tool_result text {0} base64 {0} base64",
-}
-WORDS = {
-    ("azure", "png"): "input_image",
-    ("azure", "pdf"): "input_file",
-    ("openai", "png"): "image_url",
-    ("openai", "pdf"): "text",
-    ("anthropic", "png"): "image",
-    ("anthropic", "pdf"): "document",
+    ("azure", "png"): "function_call_output input_text input_image message input_image",
+    ("azure", "pdf"): "function_call_output input_text input_file message input_file",
+    ("openai", "png"): "image_url image_url text",
+    ("openai", "pdf"): "text text text",
+    ("anthropic", "png"): "tool_result text image base64 image base64",
+    ("anthropic", "pdf"): "tool_result text document base64 document base64",
 }
 
 
-@pytest.mark.parametrize(("name", "kind"), WORDS)
+@pytest.mark.parametrize(("name", "kind"), SHOWN)
 async def test_pictures_of_a_call_are_in_its_result_or_follow(
     connect: Connect, name: str, kind: str, tmp_path: Path
 ) -> None:
@@ -494,4 +431,4 @@ async def test_pictures_of_a_call_are_in_its_result_or_follow(
 
     later = json.dumps((sent.get("messages") or sent["input"])[2:])
     types = re.findall(r'"type": "(\w+)"', later.replace('"type": "ephemeral"', ""))
-    assert " ".join(types) == SHOWN[name].format(WORDS[name, kind])
+    assert " ".join(types) == SHOWN[name, kind]

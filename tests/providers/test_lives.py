@@ -3,7 +3,6 @@ came goes back unchanged, and only what is new is billed."""
 
 import contextlib
 import itertools
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pytest
 
 from kode.errors import ThinkingRefused
 from kode.events import Event, Notice, ThinkingDelta
-from kode.messages import Message, ServerItem, Text, Thinking, calls_of, text_of
+from kode.messages import Message, ServerItem, Text, calls_of, text_of
 from kode.provider import Provider, Request
 from kode.registry import PROVIDERS
 from tests.providers.line import READ, from_disk, kinds_in, open_at, results_of
@@ -158,39 +157,6 @@ async def test_thinking_of_a_changed_past_is_left_out() -> None:
 
     assert len(server.refusals) == 1
     assert "thinking" not in str(kinds(bodies(server)[-1]))
-
-
-@pytest.mark.parametrize("thought", [False, True])
-async def test_an_older_model_only_continues_thinking_amid_calls(thought: bool) -> None:
-    script = [reading("a.py", thinking="Let me see."), {"text": "Done."}]
-    async with talking("claude-haiku-4-5", script) as (talk, server):
-        talk.messages = [Message(role="user", parts=(Text(text="Read it."),))]
-        asked = await talk.ask()
-        kept = tuple(part for part in asked.parts if thought or not isinstance(part, Thinking))
-        talk.messages[-1] = replace(talk.messages[-1], parts=kept, moved=True)
-        talk.messages.append(results_of(asked))
-        await talk.ask()
-
-    assert ("thinking" in bodies(server)[1]) is thought
-    assert ("Let me see." in json.dumps(bodies(server)[1]["messages"])) is thought
-
-
-async def test_news_goes_with_the_words_of_the_person() -> None:
-    news = Text(text="Memory has changed.", source="news")
-    script = [{"thinking": "Hm.", "text": "Hello."}, {"text": "I see."}, {"text": "Bye."}]
-    async with talking("claude-opus-4-8", script) as (talk, server):
-        await talk.say(Text(text="Folder: /x", source="opening"), "Hello")
-        await talk.say(news, "Go on")
-        await talk.say("Bye")
-
-    body = bodies(server)[2]
-    roles = [turn["role"] for turn in body["messages"]]
-    assert roles == ["user", "assistant", "user", "assistant", "user"]
-    assert json.dumps(body).count("Memory has changed.") == 1
-    usages = [request.usage for request in server.requests]
-    read = [usage["cache_read_input_tokens"] for usage in usages]
-    written = [usage["cache_creation_input_tokens"] for usage in usages]
-    assert read[1:] == [written[0], read[1] + written[1]]
 
 
 async def test_a_refused_setting_stays_out_with_one_notice() -> None:
