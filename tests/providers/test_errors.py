@@ -121,11 +121,9 @@ def test_every_rule_has_a_recorded_case() -> None:
         (400, "Your credit balance is too low to access the API.", RefusedError),
         (400, "API key not valid. Please pass a valid API key.", AuthenticationError),
         (400, "max_tokens is too large: 100000. It supports at most 16384 tokens", RefusedError),
-        (404, 'model "qwen9" not found, try pulling it first', RefusedError),
         (404, "File Not Found", RefusedError),
-        *((status, "x", TransientError) for status in (408, 409, 425, 500)),
-        (502, "<html><title>502 Bad Gateway</title></html>", TransientError),
-        *((status, "x", RefusedError) for status in (301, 418)),
+        (425, "x", TransientError),
+        (418, "x", RefusedError),
         # Inside a stream the object says the status.
         (None, {"type": "error", "error": {"type": "overloaded_error"}}, TransientError),
         (None, {"error": {"code": 401, "message": "no"}}, AuthenticationError),
@@ -144,10 +142,8 @@ def test_statuses_and_words_decide_the_kind_of_error(
 @for_each(
     "body",
     [
-        {"error": {"message": "went wrong"}},
         {"error": "went wrong"},
         {"message": "went wrong"},
-        {"detail": "went wrong"},
         {"detail": [{"msg": "went wrong"}]},
         [{"error": {"message": "went wrong"}}],
         {"error": {"error": 1, "msg": "went wrong"}},
@@ -243,23 +239,19 @@ def test_keys_are_never_shown_and_long_answers_are_one_line() -> None:
     assert not {*long} & {"\n", "\x1b"}
 
 
-@for_each(
-    ("model", "named"), [("gpt-5-codex", "gpt-5.6-sol"), ("claude-sonnet-4-5", "claude-sonnet-5-5")]
-)
-def test_a_retired_model_is_refused_naming_its_successor(model: str, named: str) -> None:
-    error = error_of(404, {"error": {"code": "model_not_found"}}, model=model)
+def test_a_retired_model_is_refused_naming_its_successor() -> None:
+    error = error_of(404, {"error": {"code": "model_not_found"}}, model="gpt-5-codex")
 
     assert isinstance(error, RefusedError)
-    for word in (model, named, "--model"):
-        assert word in str(error)
+    assert [
+        word for word in ("gpt-5-codex", "gpt-5.6-sol", "--model") if word not in str(error)
+    ] == []
 
 
-@for_each(("message", "is_loading"), [("Loading model", True), ("overloaded", False)])
-def test_only_a_server_that_says_so_is_loading(message: str, is_loading: bool) -> None:
-    error = error_of(503, message)
+def test_only_a_server_that_says_so_is_loading() -> None:
+    loading = [error_of(503, words).loading for words in ("Loading model", "overloaded")]  # type: ignore[attr-defined]
 
-    assert isinstance(error, TransientError)
-    assert error.loading == is_loading
+    assert loading == [True, False]
 
 
 # ── requests repaired ────────────────────────────────────────────────────────────────────────

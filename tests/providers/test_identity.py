@@ -121,10 +121,8 @@ KINDS = (
     "response.reasoning_summary_part.added content_block_start content_block_delta ping"
 ).split()
 JUNK = VALUES | st.lists(st.dictionaries(st.sampled_from(("type", "text", "thinking")), VALUES))
-GOOD = {
-    "anthropic": lambda: block_frames([{"type": "text", "text": "x"}]),
-    "azure": lambda: response_stream.events({"status": "completed", "output": [SPOKEN_ITEM]}),
-}
+SAID_X = [{"type": "output_text", "text": "x"}]
+X_ITEM = {"type": "message", "id": "msg_1", "role": "assistant", "content": SAID_X}
 
 
 @shared_line
@@ -136,20 +134,17 @@ GOOD = {
 async def test_no_shape_of_an_event_breaks_a_reply(
     reuse: Connect, odd: list[Object], kind: str, name: str
 ) -> None:
+    good: Object = {
+        "azure": response_stream.events({"status": "completed", "output": [X_ITEM]}),
+        "anthropic": block_frames([{"type": "text", "text": "x"}]),
+    }
+    frames = [{**fields, "type": kind} if name in good else chunk(**fields) for fields in odd]
     line = reuse(name)
-    frames = [chunk(**delta) for delta in odd]
-    if name in GOOD:
-        frames = [{**delta, "type": kind} for delta in odd]
-    message = await line.play(
-        *frames, *(GOOD[name]() if name in GOOD else chat(chunk(content="x")))
-    )
+
+    message = await line.play(*frames, *good.get(name, chat(chunk(content="x"))))
 
     await line.sent(user_message("go"), from_disk(message), results_of(message))
     assert text_of(message).endswith("x")
-
-
-SPOKEN_ITEM = {"type": "message", "id": "msg_1", "role": "assistant"}
-SPOKEN_ITEM |= {"content": [{"type": "output_text", "text": "x"}]}
 
 
 # ── Messages ─────────────────────────────────────────────────────────────────────────────────

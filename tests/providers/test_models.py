@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Usage
-from kode.provider import EFFORTS, ModelInfo
+from kode.provider import EFFORTS
 from kode.providers import open_provider
 from kode.providers.models import (
     UNKNOWN,
@@ -24,33 +24,8 @@ from kode.providers.models import (
 from kode.registry import PROVIDERS
 from tests.tables import for_each
 
-PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
 TODAY = date(2026, 11, 24)
 SONNET, HAIKU = "claude-sonnet-5-5", "claude-haiku-4-5"
-
-
-def prices_of(info: ModelInfo) -> tuple[float | None, ...]:
-    return tuple(getattr(info, name) for name in PRICES)
-
-
-@for_each(
-    ("provider", "model", "window", "output", "prices"),
-    [
-        ("anthropic", SONNET, 1_000_000, 128_000, (2.0, 10.0, 0.1, 2.5)),
-        ("anthropic", HAIKU, 200_000, 64_000, (1.0, 5.0, 0.1, 1.25)),
-        ("openai", "gpt-6.1-sol", 922_000, 128_000, (2.0, 10.0, 0.1, 2.5)),
-        ("gemini", "gemini-3.8-flash", 1_048_576, 65_536, (0.75, 3.75, 0.075, None)),
-        ("groq", "openai/gpt-oss-120b", 131_072, 65_536, (0.15, 0.6, 0.075, None)),
-        ("moonshot", "kimi-k3", 1_048_576, 128_000, (3.0, 15.0, 0.3, 3.0)),
-    ],
-)
-def test_a_vendors_model_has_the_figures_of_the_source(
-    provider: str, model: str, window: int, output: int, prices: tuple[float | None, ...]
-) -> None:
-    info = info_of(model, provider=provider)
-
-    figures = (info.context_window, info.max_output_tokens, prices_of(info), info.known)
-    assert figures == (window, output, prices, True)
 
 
 @for_each(
@@ -62,16 +37,7 @@ def test_a_vendors_model_has_the_figures_of_the_source(
         ("us.anthropic.claude-haiku-4-5-20251001-v1:0", HAIKU),
         ("Claude-Sonnet-5-5", SONNET),
         ("openrouter/openai/gpt-6.1-sol:nitro", "gpt-6.1-sol"),
-    ],
-)
-def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> None:
-    assert info_of(model) == info_of(same)
-    assert info_of(model).known
-
-
-@for_each(
-    ("model", "prefix"),
-    [
+        # Open weights, whose names begin so.
         ("openrouter/qwen/Qwen3-Coder:free", "qwen3-coder"),
         ("qwen2.5-coder:7b", "qwen2.5-coder"),
         ("/models/llama-3.1-8b-instruct.Q4_K_M.gguf", "llama-3.1"),
@@ -79,13 +45,19 @@ def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> 
         ("gpt-oss:20b", "gpt-oss"),
     ],
 )
-def test_open_weights_have_their_own_windows(model: str, prefix: str) -> None:
-    assert info_of(model) == open_weights()[prefix]
+def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> None:
+    weights = open_weights().get(same)
+
+    assert info_of(model) == (weights or info_of(same))
+    assert info_of(model).known or weights
 
 
 @for_each(
     ("model", "provider", "fields"),
     [
+        (SONNET, "anthropic", {"context_window": 1_000_000, "max_output_tokens": 128_000,
+                               "input_price": 2.0, "output_price": 10.0, "cached_price": 0.1,
+                               "cache_write_price": 2.5, "known": True}),
         # Open weights have a price and a date only at a known vendor.
         ("kimi-k3", "", {"input_price": None}),
         ("kimi-k3", "moonshot", {"input_price": 3.0}),
@@ -96,16 +68,10 @@ def test_open_weights_have_their_own_windows(model: str, prefix: str) -> None:
         # The settings that a model takes.
         ("claude-opus-5-5", "", {"thinking": ("adaptive",), "takes_temperature": False,
                                  "efforts": EFFORTS[2:]}),
-        ("claude-sonnet-4-6", "", {"thinking": ("adaptive", "enabled", "disabled"),
-                                   "efforts": ("low", "medium", "high", "max"),
-                                   }),
         (HAIKU, "", {"thinking": ("enabled", "disabled"), "efforts": (), "sees_pdf": True}),
         ("gpt-6.1-sol", "", {"apis": ("responses",), "cache_marks": True,
                              "takes_temperature": False}),
-        ("gpt-5", "", {"apis": ("responses", "chat"),
-                       "efforts": ("minimal", "low", "medium", "high")}),
-        ("gpt-4.1", "", {"efforts": (), "takes_temperature": True}),
-        ("gpt-5-pro", "", {"apis": ("responses",), "efforts": ("high",)}),
+        ("gpt-4.1", "", {"efforts": (), "takes_temperature": True, "apis": ("responses", "chat")}),
         # Which models see.
         *((model, "", {"sees_images": sees}) for model, sees in {
             SONNET: True, "gpt-5-mini-2025-08-07": True, "qwen2.5-vl:7b": True,
@@ -142,23 +108,17 @@ def test_every_model_of_a_vendor_makes_sense() -> None:
 def test_models_are_offered_newest_first_and_without_the_retired() -> None:
     names = names_of("anthropic", TODAY)
 
-    assert names.index(SONNET) < names.index("claude-sonnet-5")
-    assert "gpt-5-codex" not in names_of("openai", TODAY)
-    assert "claude-sonnet-4-5" in names
+    assert names.index(SONNET) < names.index("claude-sonnet-5") < names.index("claude-sonnet-4-5")
     assert "claude-sonnet-4-5" not in names_of("anthropic", date(2026, 11, 30))
-    assert names_of("nobody", TODAY) == []
 
 
 @for_each(
     ("model", "newest"),
     [
         ("claude-sonnet-6", SONNET),
-        ("anthropic/claude-haiku-6.5", "claude-haiku-5-5"),
         ("gpt-6.3-sol", "gpt-6.1-sol"),
-        ("gpt-7-luna", "gpt-6-luna"),
         ("gpt-5.6-sol-fast", "gpt-5.6-sol"),
         ("gemini-3.7-pro", "gemini-3.1-pro-preview"),
-        ("grok-5", "grok-4.7"),
     ],
 )
 def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: str) -> None:
@@ -166,10 +126,10 @@ def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: s
 
     for field in ("context_window", "max_output_tokens", "efforts", "thinking", "sees_images"):
         assert getattr(info, field) == getattr(row, field), field
-    assert (prices_of(info), info.known, info.retires_on) == ((None,) * 4, False, "")
+    assert (info.input_price, info.known, info.retires_on) == (None, False, "")
 
 
-@for_each("model", ["o35", "llamafile", "my-own-model", "", "glm-4-9b", "kimi-k1", "gpt-neo-2.7b"])
+@for_each("model", ["o35", "my-own-model", "", "glm-4-9b", "gpt-neo-2.7b"])
 def test_an_unknown_family_gets_a_cautious_window_and_no_price(model: str) -> None:
     assert info_of(model) == UNKNOWN
     assert cost_usd(info_of(model), Usage(input_tokens=1000)) is None

@@ -11,6 +11,7 @@ from kode.messages import Message, ToolResult, calls_of, text_of, user_message
 from kode.provider import Request
 from kode.providers import open_provider
 from kode.providers.scripted import load_script
+from tests.tables import for_each
 
 
 def asking(text: str) -> Request:
@@ -36,18 +37,6 @@ async def test_a_match_answers_out_of_order_as_often_as_asked(tmp_path: Path) ->
     assert answers == ["first", "facts", "facts", "second"]
 
 
-async def test_a_match_is_not_tried_on_tool_results(tmp_path: Path) -> None:
-    provider = open_provider(
-        "scripted", script=write(tmp_path, [{"match": "x", "text": "no"}, {"text": "yes"}])
-    )
-    result = ToolResult(call_id="1", name="t", text="x")
-    request = Request(
-        system="", messages=[user_message("x"), Message(role="tool", parts=(result,))]
-    )
-
-    assert await said(provider, request) == "yes"
-
-
 async def test_replies_after_a_match_stay_in_its_conversation(tmp_path: Path) -> None:
     then = [{"calls": [{"name": "todo"}]}, {"text": "reported"}]
     matching = {"match": "^Look", "calls": [{"name": "todo"}], "then": then}
@@ -67,16 +56,7 @@ async def test_replies_after_a_match_stay_in_its_conversation(tmp_path: Path) ->
     assert await said(provider, second) == "reported"
 
 
-def test_json_lines_are_read_too(tmp_path: Path) -> None:
-    path = tmp_path / "script.jsonl"
-    path.write_text('{"text": "one"}\n\n{"text": "two", "calls": [{"name": "todo"}]}\n')
-
-    replies = load_script(path)
-
-    assert [(reply.text, len(reply.calls)) for reply in replies] == [("one", 0), ("two", 1)]
-
-
-@pytest.mark.parametrize(
+@for_each(
     ("text", "named"),
     [
         ('{"text": "a"}\n{"text": }\n', "not JSON|cannot be read"),

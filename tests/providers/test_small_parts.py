@@ -14,12 +14,7 @@ from kode.events import TextDelta, ThinkingDelta
 from kode.messages import Message, Text, user_message
 from kode.providers.chat import form_of, message_bytes
 from kode.providers.errors import Endpoint
-from kode.providers.request import (
-    CONTEXT_REPLY,
-    FEW,
-    EncodedMessages,
-    split_context_message,
-)
+from kode.providers.request import CONTEXT_REPLY, FEW, EncodedMessages
 from kode.providers.stream import Decoder
 from kode.registry import ProviderRow
 from tests.providers.conftest import Connect
@@ -137,25 +132,6 @@ def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str], joins: b
     walk(steps, check)
 
 
-def test_a_message_is_encoded_once_while_its_list_grows() -> None:
-    seen: list[Message] = []
-
-    def note(message: Message) -> bytes:
-        seen.append(message)
-        return encode(message)
-
-    messages = [Message(role="assistant", parts=(Text(text=str(n)),)) for n in range(FEW)]
-    for joins in (True, False):
-        encoded = EncodedMessages(note, joins_users=joins)
-        encoded.of(messages)
-        seen.clear()
-        for number in range(5):
-            encoded.of([user_message("a question beside")])
-            messages.append(Message(role="assistant", parts=(Text(text=f"more {number}"),)))
-            encoded.of(messages)
-        assert (seen.count(messages[0]), len(seen)) == (0, 10)
-
-
 INDEX = Message(role="user", parts=(Text(text="Available memory: ...", source="memory"),))
 EPISODE = Text(text="an episode", source="memory")
 FACTS = Text(text="facts", source="memory", section_name="recall")
@@ -186,27 +162,3 @@ async def test_neighbours_and_context_stand_as_weak_models_take_them(
     body = await connect("openai").sent(*messages)
 
     assert [(message["role"], message["content"]) for message in body["messages"]] == sent
-
-
-SOURCES = st.sampled_from(["", "opening", "memory", "note"])
-CONVERSATIONS = st.lists(
-    st.builds(
-        lambda role, parts: Message(
-            role=role,
-            parts=tuple(Text(text=f"{n}", source=s, section_name=name) for n, s, name in parts),
-        ),
-        st.sampled_from(["user", "assistant"]),
-        st.lists(st.tuples(st.integers(), SOURCES, st.sampled_from(["", "recall"]))),
-    )
-)
-
-
-@given(CONVERSATIONS)
-def test_setting_context_apart_loses_nothing_and_keeps_the_order(messages: list[Message]) -> None:
-    found = [one for one in split_context_message(messages) if one is not CONTEXT_REPLY]
-    plain = [m for m in messages if not any(getattr(p, "section_name", "") for p in m.parts)]
-
-    said = [one for one in messages if one.role == "assistant"]
-    assert [one for one in found if one.role == "assistant"] == said
-    assert [p for one in found for p in one.parts] == [p for one in messages for p in one.parts]
-    assert all(a is b for a, b in zip(split_context_message(plain), plain, strict=True))
