@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import DATA, rows
-from kode.permissions.shell import judge
+from kode.permissions.shell.judge import judge
 from tests.workplaces import ground
 
 PROJECT = Path("/home/user/project")

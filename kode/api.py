@@ -27,7 +27,7 @@ from kode.function_tool import plain_tool
 from kode.memory.contract import Injection, MemorySystem, NullMemory, Turn
 from kode.messages import Text
 from kode.paths import home
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.permissions.question import Answer, Ask, Question
 from kode.providers import warm_up
 from kode.session.index import find

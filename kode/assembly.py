@@ -30,7 +30,7 @@ from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.process_end import write_report
 from kode.programs import one_deeper
@@ -248,7 +248,6 @@ def make_agent(
         tainted=lambda: bool(session.tainted_by),
         sandbox=sandbox,
         sandbox_forced=forced,
-        sandbox_network=config.sandbox.network,
         emit=emit,
     )
     marks = Provenance(

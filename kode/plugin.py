@@ -44,7 +44,7 @@ HOMES = {
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
     "kode.paths": "expand_path=expand kode_home=home path_hash project_root real_path session_file",
-    "kode.permissions.modes": "PermissionMode",
+    "kode.permissions.names": "PermissionMode",
     "kode.permissions.question": "Answer Question visible",
     "kode.process_end": "cancelled_by_signals describe_fault",
     "kode.provider": "Request ToolSpec",
@@ -145,7 +145,7 @@ if TYPE_CHECKING:
     from kode.paths import project_root as project_root
     from kode.paths import real_path as real_path
     from kode.paths import session_file as session_file
-    from kode.permissions.modes import PermissionMode as PermissionMode
+    from kode.permissions.names import PermissionMode as PermissionMode
     from kode.permissions.question import Answer as Answer
     from kode.permissions.question import Question as Question
     from kode.permissions.question import visible as visible

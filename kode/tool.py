@@ -12,7 +12,8 @@ from kode.provider import ToolSpec
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.permissions.shell import CheckPart, Line
+    from kode.permissions.shell.judge import Line
+    from kode.permissions.shell.parse import CheckPart
     from kode.sandbox.sandbox import WrapCommand
     from kode.tools.background import BackgroundCommands
 

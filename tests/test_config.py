@@ -19,7 +19,7 @@ from kode.config.choice import (
 from kode.config.load import ALLOWED_IN_PROJECT, Faults, Loaded, load_config, project_file
 from kode.config.model import Config, display_value, flat
 from kode.errors import ConfigError, Setting, UserError
-from kode.permissions.modes import MODE_CALLED
+from kode.permissions.names import MODE_CALLED
 from kode.registry import PROVIDERS
 from tests.tables import for_each
 

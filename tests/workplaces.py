@@ -6,7 +6,7 @@ from typing import Any
 
 from kode.permissions import places
 from kode.permissions.decide import Call
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import SandboxKind
 from kode.tool import Tool

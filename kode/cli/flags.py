@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kode import paths
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
-from kode.permissions.modes import MODE_CALLED, MODE_MEANS
-from kode.permissions.tool_names import rules_of
+from kode.permissions.names import MODE_CALLED, MODE_MEANS, rules_of
 from kode.provider import EFFORTS
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ def _number(
 
 
 def _mode(text: str) -> str:
-    from kode.permissions.modes import MODE_CALLED, MODE_MEANS
+    from kode.permissions.names import MODE_CALLED, MODE_MEANS
 
     if text not in MODE_CALLED:
         raise argparse.ArgumentTypeError(f"{text!r} is not a mode: {', '.join(MODE_MEANS)}")

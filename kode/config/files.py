@@ -21,7 +21,7 @@ import jiter
 from kode import durable, paths
 from kode.errors import ConfigError, Setting
 from kode.paths import real_path
-from kode.permissions.tool_names import own_rule
+from kode.permissions.names import own_rule
 
 MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
 FILES = (".claude/settings.local.json", ".claude/settings.json")

@@ -34,7 +34,7 @@ from kode.config.model import Config, Part, flat, must_be
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.messages import shorten
-from kode.permissions.modes import MODE_CALLED
+from kode.permissions.names import MODE_CALLED
 from kode.registry import COMPATIBLE
 
 Keys = tuple[str, ...]

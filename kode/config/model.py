@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from kode import paths
 from kode.credentials import redact
 from kode.paths import real_path
-from kode.permissions.modes import MODE_CALLED, PermissionMode
+from kode.permissions.names import MODE_CALLED, PermissionMode
 from kode.provider import Effort
 from kode.registry import systems
 

@@ -43,7 +43,7 @@ from kode.extensions.session import Extensions
 from kode.memory.contract import InjectReason, MemorySystem
 from kode.messages import Image, Text, ToolCall, Usage, text_of
 from kode.permissions.gate import Gate
-from kode.permissions.modes import MODE_CALLED, MODE_MEANS
+from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.places import path_rules
 from kode.permissions.question import Ask
 from kode.permissions.rules import Rule
@@ -300,7 +300,7 @@ class Conversation:
         """Attaches a command that the person ran, with its output, to the next turn; outside text
         under the same rules as for a command of the model."""
         from kode.permissions.decide import find_outside_source
-        from kode.permissions.shell import judge
+        from kode.permissions.shell.judge import judge
 
         where = path_rules(self.place)
         line = judge(command, where)

@@ -30,7 +30,7 @@ from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.messages import Image, Text, ToolCall, plural, text_of
 from kode.paths import real_path
 from kode.permissions.decide import limited_to
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template
 from kode.providers.provider import HttpProvider

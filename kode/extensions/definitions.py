@@ -32,9 +32,8 @@ from kode.extensions.trust import FOREIGN, Item, folder_content
 from kode.function_tool import tool
 from kode.messages import first_of, shorten
 from kode.paths import real_path
-from kode.permissions.modes import MODE_CALLED, PermissionMode
+from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
 from kode.permissions.rules import parse
-from kode.permissions.tool_names import rules_of, tools_of
 from kode.provider import EFFORTS, Effort
 from kode.tool import Tool, ToolContext, ToolOutput
 

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kode.permissions.tool_names import TOOLS
+from kode.permissions.names import TOOLS
 from kode.tool import Tool
 from kode.tools.builtin import index_tools
 

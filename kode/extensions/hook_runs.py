@@ -30,9 +30,8 @@ from kode.events import Notice
 from kode.extensions.hooks import Event, Hook
 from kode.extensions.trust import FOREIGN
 from kode.messages import first_of
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import TOOLS, PermissionMode
 from kode.permissions.question import Answer, Ask, Question
-from kode.permissions.tool_names import TOOLS
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, Tool, ToolOutput
 from kode.tools.processes import ProgramRun
@@ -420,7 +419,7 @@ class Hooks:
             answer = await self.at("PermissionRequest", fields, names)
             if answer.outcome == "deny":
                 return Answer(choice="no", message=answer.reason)
-            if answer.outcome == "allow" and question.may_always:
+            if answer.outcome == "allow" and question.rules:
                 return Answer(choice="once")
             task = asyncio.ensure_future(self._notify(question.title))  # nobody waits for it
             self._beside.add(task)

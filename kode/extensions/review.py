@@ -117,7 +117,6 @@ async def ask_approval(
         preview=visible("\n\n".join(describe(item, approvals, lines=most) for item in items)),
         reason=f"{reason} {LASTS}",
         kind="trust",
-        may_always=False,
         until_changed=True,
         takes_words=False,
     )

@@ -44,7 +44,7 @@ def id_of(rule: str) -> str:
     return hashlib.sha256(rule.encode()).hexdigest()[:4]
 
 
-def load(home: Path, project: Path) -> tuple[tuple[StandingRule, ...], str]:
+def load(home: Path, project: Path) -> tuple[Approvals, str]:
     """The approvals of a project, and a sentence about a problem with the file, if any.
 
     A damaged file is set aside, and saved approvals are ignored. Never raises.
@@ -88,22 +88,17 @@ def add_rules(
 def change_named(
     approvals: Approvals, *, remove: str = "", restore: str = "", source: AnswerSource = "project"
 ) -> Approvals:
-    """The approvals after those that have this id or rule were removed, or restored. Raises:
+    """The approvals after the one that has this id or rule was removed, or else restored. Raises:
     ConfigError where there is none."""
-    rules = [_find(approvals, restore, removed=True).rule] if restore else []
-    gone = _find(approvals, remove, removed=False) if remove else None
-    left = tuple(replace(it, removed=True) if it == gone else it for it in approvals)
-    return add_rules(left, rules, source)
-
-
-def _find(approvals: Approvals, name: str, *, removed: bool) -> StandingRule:
-    among = [approval for approval in approvals if approval.removed is removed]
-    for approval in among:
-        if name in (approval.id, str(approval.rule)):
-            return approval
-    state = "was removed" if removed else "counts"
-    names = ", ".join(f"{approval.id} {approval.rule}" for approval in among) or "none"
-    raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {names}.")
+    name, among = remove or restore, [it for it in approvals if it.removed is not bool(remove)]
+    named = next((it for it in among if name in (it.id, str(it.rule))), None)
+    if named is None:
+        state = "counts" if remove else "was removed"
+        names = ", ".join(f"{approval.id} {approval.rule}" for approval in among) or "none"
+        raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {names}.")
+    if restore:
+        return add_rules(approvals, [named.rule], source)
+    return tuple(replace(it, removed=True) if it == named else it for it in approvals)
 
 
 def find_standing(rules: Rules) -> tuple[StandingRule, ...]:

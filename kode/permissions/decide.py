@@ -23,13 +23,13 @@ from kode.git import git_folder_above
 from kode.messages import RefusedBy, shorten
 from kode.permissions import places
 from kode.permissions import rules as grammar
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
 from kode.workplace import Workplace, as_seen, below, locate
 
 if TYPE_CHECKING:
-    from kode.permissions.shell import Line, Part
+    from kode.permissions.shell.judge import Line, Part
     from kode.sandbox.sandbox import SandboxKind
 
 MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
@@ -46,9 +46,6 @@ _INSTEAD = {
     "place": "Use the project or /tmp, which commands have for themselves.",
 }
 """For the model: what needs no yes in the place of what leaves."""
-
-Matches = Callable[[Rule, bool], bool]
-"""Whether a rule is about a call; with True as widely as deny and ask rules are meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +73,35 @@ class Call:
     """Whether commands in it use this machine's network."""
 
     def find_rule(
-        self, among: Iterable[Rule], matches: Matches, *, loosely: bool = False
+        self, among: Iterable[Rule], path: str = "", *, loosely: bool = False
     ) -> Rule | None:
-        """The first rule about this tool that matches."""
+        """The first rule about this call, or about this path of a file tool; of a command, only
+        one about every command. `loosely`: as widely as deny and ask rules are meant."""
         about = (rule for rule in among if grammar.names_tool(rule, self.tool))
-        return next((rule for rule in about if matches(rule, loosely)), None)
+        return next((rule for rule in about if self._matches(rule, path, loosely)), None)
 
-    def matches_path(self, path: str) -> Matches:
-        return lambda rule, loosely: grammar.matches_path(rule, path, self.place, loosely=loosely)
+    def _matches(self, rule: Rule, path: str, loosely: bool) -> bool:
+        match self.tool.effect_on(self.arguments):
+            case "read" | "edit":
+                path = path or path_of(self)
+                return grammar.matches_path(rule, path, self.place, loosely=loosely)
+            case "fetch":
+                return grammar.matches_url(rule, str(self.arguments.get("url")))
+            case "mcp":
+                # As shown to the person: a server may call its tool `delete.all`, the model never
+                # can.
+                shown = self.tool.name.removeprefix("mcp__").replace("__", ":", 1)
+                names = (self.tool.subject_in(self.arguments), *[shown] * loosely)
+                return any(grammar.matches_mcp(rule, name) for name in names)
+            case "run":
+                return not rule.pattern
+        return True
 
 
 def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
-    if denied := call.find_rule(call.rules.deny, _is_bare):
+    bare = [rule for rule in call.rules.deny if not rule.pattern]
+    if denied := call.find_rule(bare):
         return _deny_by(denied)
     match call.tool.effect_on(call.arguments):
         case "read":
@@ -103,7 +116,7 @@ def decide_call(call: Call) -> Decision:
             return _decide_sending(call, effect)
         case "memory" | "memory-read" as effect:
             return _decide_memory(call, writes=effect == "memory")
-    return _by_rule(call, _matcher(call)) or allow("It touches nothing outside the session.")
+    return _by_rule(call) or allow("It touches nothing outside the session.")
 
 
 def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
@@ -122,7 +135,7 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
             rules=Rules(), mode="ask", tool=tool, arguments=arguments, place=place, where=where
         )
         is_run = tool.effect == "run"
-        if tool.effect == "none" or call.find_rule(rules, _is_bare if is_run else _matcher(call)):
+        if tool.effect == "none" or call.find_rule(rules):
             return None
         if is_run and all(_line_rule(call, rules, part) for part in _judge(call).parts):
             return None
@@ -166,50 +179,27 @@ def _deny_in_plan(what: str) -> Decision:
     return deny(f"{text} Describe what you would do instead.", by="mode")
 
 
-def _is_bare(rule: Rule, loosely: bool) -> bool:
-    return not rule.pattern
-
-
-def _matcher(call: Call) -> Matches:
-    """What it takes of a rule to be about a call, but for commands."""
-    match call.tool.effect_on(call.arguments):
-        case "read" | "edit":
-            return call.matches_path(path_of(call))
-        case "fetch":
-            url = str(call.arguments.get("url"))
-            return lambda rule, _: grammar.matches_url(rule, url)
-        case "mcp":
-            target = call.tool.subject_in(call.arguments)
-            # As shown to the person: a server may call its tool `delete.all`, the model never can.
-            name = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
-            return lambda rule, loosely: (
-                grammar.matches_mcp(rule, target) or (loosely and grammar.matches_mcp(rule, name))
-            )
-    return lambda rule, _: True
-
-
-def _by_rule(call: Call, matches: Matches) -> Decision | None:
+def _by_rule(call: Call, path: str = "") -> Decision | None:
     """The decision by the first matching rule of the settings."""
-    if denied := call.find_rule(call.rules.deny, matches, loosely=True):
+    if denied := call.find_rule(call.rules.deny, path, loosely=True):
         return _deny_by(denied)
-    if asking := call.find_rule(call.rules.ask, matches, loosely=True):
+    if asking := call.find_rule(call.rules.ask, path, loosely=True):
         return ask(f"The rule `ask {asking}` says so.")
-    allowing = call.find_rule(call.rules.allow, matches)
+    allowing = call.find_rule(call.rules.allow, path)
     return allow(f"The rule {allowing} allows it.") if allowing else None
 
 
 def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> Decision:
     """What works elsewhere. What a server says about its own tools (read-only, harmless) changes
     nothing here."""
-    matches = _matcher(call)
-    decision = _by_rule(call, matches)
+    decision = _by_rule(call)
     if effect == "mcp" and call.mode == "plan" and not (decision and decision.outcome == "deny"):
         return _deny_in_plan("A tool of an MCP server, which may change anything,")
     if decision is not None:
         return decision
     if call.mode == "full":
         return allow(_MODE_ALLOWS)
-    if call.find_rule(call.rules.approved, matches):
+    if call.find_rule(call.rules.approved):
         return allow(_ALLOWED_BEFORE)
     if effect == "delegate":
         reason = "Starts subagents; they have the same permissions."
@@ -227,7 +217,7 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
 
 
 def _decide_memory(call: Call, *, writes: bool) -> Decision:
-    decision = _by_rule(call, _matcher(call))
+    decision = _by_rule(call)
     if decision is not None and not decision.is_allowed:
         return decision
     if writes and call.mode == "plan":
@@ -242,7 +232,7 @@ def _decide_read(call: Call) -> Decision:
     value = call.arguments.get("glob")
     if call.tool.name != "list_files" and isinstance(value, str) and value:  # a search looks there
         paths.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
-    by_rule = [_by_rule(call, call.matches_path(it)) for it in paths]
+    by_rule = [_by_rule(call, it) for it in paths]
     refusal = next((it for it in by_rule if it is not None and not it.is_allowed), None)
     if decision := refusal or by_rule[0]:
         return decision
@@ -252,7 +242,7 @@ def _decide_read(call: Call) -> Decision:
         return ask(reason, f"--allow '{_file_rule(call, _real(call, secret), 'read')}'")
     if places.find_place(path, call.where) == "root" or places.is_readable(path, call.where):
         return allow("It reads the project.")
-    if call.find_rule(call.rules.approved, call.matches_path(path)):
+    if call.find_rule(call.rules.approved, path):
         return allow(_ALLOWED_BEFORE)
     if call.is_shown(path):
         return allow("Commands in the sandbox may read it.")
@@ -273,7 +263,7 @@ def _decide_edit(call: Call) -> Decision:
     place = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if place == "protected":
         return deny(f"{name} belongs to kode; tools never write there.")
-    by_rule = _by_rule(call, call.matches_path(path))
+    by_rule = _by_rule(call, path)
     if call.mode == "plan" and not (by_rule and by_rule.outcome == "deny"):
         return _deny_in_plan("Editing a file")
     if by_rule is not None:
@@ -294,10 +284,7 @@ def _decide_edit(call: Call) -> Decision:
         return ask(reason, f"--allow '{rule}'", *_make_lasting_rule(folder, rule))
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
-    runs = places.runs_later(path, call.where.git) or (
-        makes_link and places.may_hold_what_runs(path)
-    )
-    if runs or places.is_named(path, call.where, as_link=makes_link):
+    if places.runs_later(path, call.where.git, call.where.named(), as_link=makes_link):
         reason = f"{name} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=is_full)
     if (call.taint or change is not None) and places.steers_agents(path):
@@ -308,7 +295,7 @@ def _decide_edit(call: Call) -> Decision:
         return allow("It writes in the session's own /tmp, as any command may.")
     if is_full or (call.mode == "auto-edit" and place == "root"):
         return allow(_MODE_ALLOWS)
-    if call.find_rule(call.rules.approved, call.matches_path(path)):
+    if call.find_rule(call.rules.approved, path):
         return allow(_ALLOWED_BEFORE)
     if place != "root":
         return ask(f"{name} is outside the working folders.", hint, *_make_lasting_rule(path, rule))
@@ -376,7 +363,7 @@ def find_outside_source(line: "Line", where: places.PathRules, *, private: bool 
 
 
 def _judge(call: Call) -> "Line":
-    from kode.permissions.shell import judge  # half of the gate's code and tables
+    from kode.permissions.shell.judge import judge  # half of the gate's code and tables
 
     command = call.arguments.get("command")
     return judge(command if isinstance(command, str) else "", call.where)
@@ -468,7 +455,9 @@ def _line_rule(
     named = {"read": part.reads, "edit": part.writes} if loosely else {}
     for rule in among:
         paths = named.get(rule.name, ()) if rule.pattern else ()
-        is_about_file = any(call.matches_path(path)(rule, True) for path in paths)
+        is_about_file = any(
+            grammar.matches_path(rule, path, call.place, loosely=True) for path in paths
+        )
         if is_about_file or grammar.matches_argv(rule, part.argv, loosely=loosely):
             return rule
     return None

@@ -22,7 +22,7 @@ from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import StandingRule
 from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny, path_of
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.permissions.question import Ask, Question
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Decision, FileChange, Tool, ToolContext, group_changes
@@ -49,10 +49,8 @@ class GateState:
     denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
     approved: tuple[StandingRule, ...] = ()
     """By answers for the session."""
-    saved: tuple[StandingRule, ...] = ()
-    """By answers for the project."""
-    read_at: tuple[int, ...] | None = None
-    """Which version of their file was read: another kode may give or remove some."""
+    problem: str = ""
+    """What is wrong with the file of answers for the project, once it was said."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while somebody is asked."""
 
@@ -72,8 +70,6 @@ class Gate:
     """Where commands are tried; None: nowhere."""
     sandbox_forced: bool = False
     """Whether they run in it in mode `full` too, and not at all if it is unavailable."""
-    sandbox_network: bool = False
-    """Whether commands in it use this machine's network."""
     emit: Emit = silent
 
     @property
@@ -238,7 +234,7 @@ class Gate:
         return decision
 
     def _call(self, action: Action) -> Call:
-        tool, advice = action.tool, action.advice
+        tool, advice, sandbox = action.tool, action.advice, self.sandbox
         rules, mode = self._rules(), self.mode
         if advice is not None and advice.run_in == "read_only":
             mode, rules = "plan", replace(rules, allow=(), approved=())
@@ -254,10 +250,10 @@ class Gate:
             # Looked up once, not for each of thousands of paths.
             where=replace(self._path_rules, named=functools.cache(self._path_rules.named)),
             taint=self.tainted(),
-            is_shown=self.sandbox.shows if self.sandbox is not None else lambda path: False,
-            sandbox=self.sandbox.kind() if tool.effect == "run" and self.sandbox else "none",
+            is_shown=sandbox.shows if sandbox is not None else lambda path: False,
+            sandbox=sandbox.kind() if sandbox is not None and tool.effect == "run" else "none",
             sandbox_forced=self.sandbox_forced,
-            sandbox_network=self.sandbox_network,
+            sandbox_network=sandbox is not None and sandbox.grants.network,
         )
 
     @functools.cached_property
@@ -272,18 +268,12 @@ class Gate:
         return replace(self.rules, deny=deny, approved=lasting)
 
     def _read_saved(self) -> tuple[StandingRule, ...]:
-        """Read again when the file is another: beside this kode, others give and remove."""
-        try:
-            status = os.stat(paths.permissions_file(self.place.home, self.place.project))
-            version: tuple[int, ...] = (status.st_ino, status.st_mtime_ns, status.st_size)
-        except OSError:
-            version = ()
-        if self.state.read_at != version:
-            self.state.saved, problem = approvals.load(self.place.home, self.place.project)
-            self.state.read_at = version
-            if problem:
-                self.emit(Notice(text=problem))
-        return self.state.saved
+        """The answers for the project as they are now: another kode may give or remove some."""
+        saved, problem = approvals.load(self.place.home, self.place.project)
+        if problem and problem != self.state.problem:
+            self.emit(Notice(text=problem))
+        self.state.problem = problem
+        return saved
 
     async def _ask_person(self, action: Action, decision: Decision, **fields: Any) -> Decision:
         """Asks about a decision, and says what the answer makes of it; `fields` of the question
@@ -299,7 +289,6 @@ class Gate:
             reason=decision.reason,
             kind=f"{tool.effect} {risk}".strip(),
             dangers=consent.dangers,
-            may_always=bool(consent.rules),
             rules=consent.rules,
             narrow=consent.narrow_rules,
             passes_in="auto-edit" if consent.only_mode_asks else None,

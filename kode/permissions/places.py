@@ -181,33 +181,29 @@ def is_made_by_tools(name: str) -> bool:
     return name == ".git" or name in names("filled_by_builds")
 
 
-def runs_later(path: str, git: Sequence[GitFolder] = ()) -> bool:
+def runs_later(
+    path: str,
+    git: Sequence[GitFolder] = (),
+    named: Iterable[str] = (),
+    *,
+    as_link: bool = False,
+) -> bool:
     """Whether another program later runs what is written there, unseen: hooks, rc files, CI
-    workflows, editor tasks. `git` are the known folders of git, see `kode.git.git_record`."""
+    workflows, editor tasks. `git` are the known folders of git, see `kode.git.git_record`; `named`
+    the paths that settings of the project name. `as_link`: or something in it, which a link in its
+    place would replace; that may lead to any folder, which is judged by its name."""
+    programs = [*map(fold_path, named)]
     for spelling in {path, real(path)}:
-        record = git_record(git, spelling)
+        folded, record = fold_path(spelling), git_record(git, spelling)
         # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
-        if record == "runs" or (os.path.basename(fold_path(spelling)) == "head" and not record):
+        if record == "runs" or (os.path.basename(folded) == "head" and not record):
             return True
-        if _is_any(spelling, "runs_later", end=_OR_BELOW):
+        if _is_any(spelling, "runs_later", end=_OR_BELOW) or below_any(folded, programs):
             return True
-    return False
-
-
-def is_named(path: str, where: PathRules, *, as_link: bool = False) -> bool:
-    """Whether a setting of the project names the path, or a folder that it is in, for a program to
-    run. `as_link`: or something in it, which a link in its place would replace."""
-    programs = [*map(fold_path, where.named())]
-    spellings = [fold_path(path), fold_path(real(path))] if programs else []
-    pairs = [(spelling, program) for spelling in spellings for program in programs]
-    return any(below(it, program) or (as_link and below(program, it)) for it, program in pairs)
-
-
-def may_hold_what_runs(path: str) -> bool:
-    """Whether a folder of this name may hold what runs later or steers agents: with a link in its
-    place, that may lie anywhere."""
+        if as_link and any(below(program, folded) for program in programs):
+            return True
     folders = _pattern(("runs_later", "steers_agents"), part="folders")
-    return folders.search(fold_path(path)) is not None
+    return as_link and folders.search(fold_path(path)) is not None
 
 
 def steers_agents(path: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +30,8 @@ class Question:
     """Groups approvals for counting: the risk of a command, else what the tool does."""
     asker: str = ""
     """The subagent that asks; "" for the agent itself."""
-    may_always: bool = False
-    """Whether "session" and "project" are offered."""
     rules: tuple[str, ...] = ()
-    """The rules that "session" and "project" would add."""
+    """The rules that "session" and "project" would add; these are not offered without any."""
     narrow: tuple[str, ...] = ()
     """Those of a narrow answer, where there are narrower ones: for the file in place of its folder,
     the exact command in place of its subcommand."""
@@ -84,15 +82,12 @@ class Answer:
 
 def further_ways(question: Question) -> dict[Answer, str]:
     """The answers that allow more than once, in plain words, the narrowest first."""
-    if not question.may_always:
-        return {}
     lasting: tuple[Literal["session", "project"], ...] = ("session", "project")
     ways = {}
     for answer in (Answer(choice=it, narrow=narrow) for it in lasting for narrow in (True, False)):
         rules = answer.rules_of(question)
-        if not answer.narrow or rules not in ((), question.rules):
-            what = f": {', '.join(rules)}" if rules else ""
-            ways[answer] = f"always in this {answer.choice}{what}"
+        if rules and not (answer.narrow and rules == question.rules):
+            ways[answer] = f"always in this {answer.choice}: {', '.join(rules)}"
     return ways
 
 

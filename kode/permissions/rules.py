@@ -16,7 +16,6 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 from kode import registry
 from kode.errors import ConfigError
@@ -24,21 +23,16 @@ from kode.permissions.places import real
 from kode.tool import Effect, Tool
 from kode.workplace import Workplace, below_any
 
-Kind = Literal["shell", "edit", "read", "fetch", "mcp", "memory", "delegate", "none"]
-
-FAMILIES: tuple[Kind, ...] = ("shell", "edit", "read", "fetch", "mcp", "memory", "delegate")
+FAMILIES = ("shell", "edit", "read", "fetch", "mcp", "memory", "delegate")
 """Names for every tool of a kind; any other name means the tool of that name."""
 
-KIND_OF: Mapping[str, Kind] = {
+KIND_OF: Mapping[str, str] = {
     **{family: family for family in FAMILIES},
     **dict.fromkeys(("write_file", "edit_file"), "edit"),
     **dict.fromkeys(("read_file", "search_files", "list_files"), "read"),
     "fetch_url": "fetch",
 }
 """Rule names that may have a pattern → what they are about."""
-
-LIKE_A_KNOWN_NAME = 0.8
-"""Two names at least this similar (of 1) count as one mistyped for the other."""
 
 ALLOWED = (
     "a tool's name (shell, write_file, ...), edit, read, fetch, mcp, memory or delegate alone; "
@@ -72,8 +66,9 @@ class Rule:
         return f"{self.name}({self.pattern})" if self.pattern else self.name
 
     @property
-    def kind(self) -> Kind:
-        return KIND_OF.get(self.name, "none")
+    def kind(self) -> str:
+        """What a pattern of it is about; "" for a tool that takes none."""
+        return KIND_OF.get(self.name, "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,13 +92,7 @@ def parse(text: str) -> Rule:
         raise ConfigError(f"{text!r} is not a permission rule. Allowed are {ALLOWED}.")
     name, pattern = match.groups()
     if pattern is None:
-        name = _VENDORS_NAMES.get(name, name)
-        if name not in KIND_OF:  # the tools are not known here, but it may be a typo
-            import difflib
-
-            if near := difflib.get_close_matches(name, KIND_OF, 1, LIKE_A_KNOWN_NAME):
-                raise ConfigError(f"{name!r} is not a permission rule. Did you mean `{near[0]}`?")
-        return Rule(name)
+        return Rule(_VENDORS_NAMES.get(name, name))  # the tools are not known here
     kind, pattern = KIND_OF[name], pattern.strip()
     if not pattern:
         raise ConfigError(f"{text!r} has nothing in its parentheses: write `{name}` for all.")

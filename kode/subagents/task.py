@@ -25,7 +25,7 @@ from kode.errors import UserError
 from kode.events import Check, Checked, Denial, Status
 from kode.memory.contract import SnapshotSection
 from kode.permissions import question as permission
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.provider import Effort
 from kode.tool import ToolOutput
 from kode.undo.journal import TurnId

@@ -247,7 +247,6 @@ class FakeConversation:
                 title="Run a command",
                 preview="rm -rf build",
                 reason="it deletes files",
-                may_always=True,
                 rules=("shell(rm:*)",),
             )
         )

@@ -164,7 +164,7 @@ async def test_the_question_that_takes_a_word_is_as_before() -> None:
 
 
 async def test_the_question_of_a_subagent_is_as_before() -> None:
-    text = await asked(asker="agent 2", may_always=False)
+    text = await asked(asker="agent 2", rules=(), narrow=())
 
     assert readable(text) == external_file("screens/question-subagent.txt")
 

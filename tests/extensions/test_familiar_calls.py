@@ -7,7 +7,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.extensions.familiar_calls import arguments, find_called_tool
-from kode.permissions.tool_names import TOOLS
+from kode.permissions.names import TOOLS
 from kode.subagents.tool import delegate_tool
 from kode.tools.builtin import BUILTIN
 from tests.tables import for_each

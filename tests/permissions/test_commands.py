@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.permissions.decide import ask_outside, decide_call
-from kode.permissions.shell import judge
+from kode.permissions.shell.judge import judge
 from kode.tool import Blocked
 from tests.permissions.calls import call, decided
 from tests.permissions.shell.lines import WHERE

@@ -113,7 +113,7 @@ async def test_full_runs_unasked_without_a_person_and_asks_with_one(gates):
 
     assert (await gates.check(gates.gate(mode="full"), "git reset --hard")).is_allowed
     assert not (await gates.check(gates.gate(person, mode="full"), "git reset --hard")).is_allowed
-    assert person.questions[0].may_always is False
+    assert person.questions[0].rules == ()
 
 
 async def test_one_lasting_answer_settles_the_questions_that_wait(gates):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.shell import CheckPart, Line, judge
+from kode.permissions.shell.judge import Line, judge
+from kode.permissions.shell.parse import CheckPart
 from kode.tool import ALLOWED, ToolContext, ToolOutput
 from kode.tools import check_statuses
 from kode.tools.shell import shell

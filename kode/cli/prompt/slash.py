@@ -33,7 +33,7 @@ from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.extensions.found_extensions import NONE, lines_of, rows_of
 from kode.messages import columns, plural
-from kode.permissions.modes import MODE_CALLED, MODE_MEANS
+from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.question import visible
 from kode.plain_text import clean
 from kode.tools.background import BackgroundCommand

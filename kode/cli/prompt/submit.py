@@ -20,7 +20,7 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.errors import UserError
 from kode.events import UNBEGUN
-from kode.permissions.modes import PermissionMode
+from kode.permissions.names import PermissionMode
 from kode.permissions.question import Question, visible
 from kode.tools.output import Capture
 from kode.tools.processes import READ_BYTES, ProcessTree

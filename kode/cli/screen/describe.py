@@ -13,7 +13,7 @@ from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration
 from kode.errors import UserError
 from kode.messages import plural
 from kode.permissions.approvals import StandingRule
-from kode.permissions.tool_names import verbs_of
+from kode.permissions.names import verbs_of
 from kode.plain_text import clean
 
 SUBJECT_COLUMNS = 12  # enough to recognize a path or a task

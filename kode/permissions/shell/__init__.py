@@ -5,8 +5,3 @@ It only saves an attempt or a question. The sandbox keeps a command from doing h
 only a line in the closed grammar runs without asking. `judge.py` judges the commands that
 `parse.py` finds in a text, by what `programs.py` and `programs.toml` say of programs.
 """
-
-from kode.permissions.shell.judge import Line, Part, judge
-from kode.permissions.shell.parse import CheckPart
-
-__all__ = ["CheckPart", "Line", "Part", "judge"]

@@ -15,7 +15,7 @@ from kode.permissions import places
 from kode.permissions.places import PathRules
 from kode.permissions.shell import parse, programs
 from kode.permissions.shell.parse import CheckPart, Command, Item, Redirect, TooLong, Word, Words
-from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, Reading, Risk
+from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, Reading, Risk, Rule
 from kode.workplace import below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
@@ -45,6 +45,10 @@ _LOOPBACK = re.compile(
 """This machine's own, as the host of an address or a word of its own."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
+_UNKNOWN = Rule("runs", "", "unknown", "runs a program that kode does not know")
+_UNCHECKED = Rule(
+    "runs", "", "unknown", "reads and prints, in a line that kode cannot check in full"
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -271,35 +275,29 @@ class _Walk:
 
     def _judge_program(self, part: Part, words: Words, reading: Reading | None) -> Part:
         """A command by the rule for its program, and by the files that it names."""
-        rule = programs.find_rule(words)
-        risk: Risk = "unknown"
-        reason = "runs a program that kode does not know"
+        rule = programs.find_rule(words) or (_UNKNOWN if reading is None else _UNCHECKED)
         if reading is not None:
-            reason = "reads and prints, in a line that kode cannot check in full"
             effect = self._touch([word for word in words if word.text in reading.files], "reads")
         else:
             effect = self._touch_operands(words, rule)
-        undo, leaves = effect.undo, effect.leaves
-        if rule is not None:
-            risk, reason = rule.risk, rule.reason
-            undo = " ".join(filter(None, (rule.undo, undo)))
-            spared = programs.operands_of(words, rule) if rule.spares else []
-            paths = [self._locate(word) for word in spared]
-            if paths and all(path and places.is_rebuildable(path, self.where) for path in paths):
-                risk, reason = "write", "deletes build output"
-            if leaves not in ("kode", "keys") or rule.leaves == "kode":
-                leaves = _stay_on_loopback(rule.leaves, part.text) or leaves
+        risk, reason, leaves = rule.risk, rule.reason, effect.leaves
+        spared = programs.operands_of(words, rule) if rule.spares else []
+        paths = [self._locate(word) for word in spared]
+        if paths and all(path and places.is_rebuildable(path, self.where) for path in paths):
+            risk, reason = "write", "deletes build output"
+        if leaves not in ("kode", "keys") or rule.leaves == "kode":
+            leaves = _stay_on_loopback(rule.leaves, part.text) or leaves
         is_heavier = GRAVITY.index(effect.risk) > GRAVITY.index(risk)
-        if is_heavier or (effect.leaves and not (rule and rule.leaves)):
+        if is_heavier or (effect.leaves and not rule.leaves):
             reason = effect.reason  # what decides, be the program's own risk greater
         risk = effect.risk if is_heavier else risk
+        undo = " ".join(filter(None, (rule.undo, effect.undo)))
         effect = replace(effect, text=part.text, argv=part.argv, undo=undo, leaves=leaves)
         return replace(effect, risk=risk, reason=reason)
 
-    def _touch_operands(self, words: Words, rule: programs.Rule | None) -> Part:
-        kind = rule.operands.removeprefix("text ") if rule else ""
-        operands = programs.operands_of(words, rule)
-        if not kind and (rule is None or rule.risk in ("unknown", "network")):
+    def _touch_operands(self, words: Words, rule: Rule) -> Part:
+        kind, operands = rule.operands.removeprefix("text "), programs.operands_of(words, rule)
+        if not kind and rule.risk in ("unknown", "network"):
             names = [Word(it.text.lstrip("@"), it.kind) for it in operands if it.kind != "open"]
             return self._touch([word for word in names if _PATH.fullmatch(word.text)], "reads")
         return Part() if kind in ("", "none") else self._touch(operands, kind)
@@ -407,7 +405,7 @@ def _write(path: str | None, where: PathRules) -> Part:
         undo = "Writes to a device cannot be undone."
     elif place == "protected":
         what += ", in a folder of kode"
-    elif places.runs_later(path, where.git) or places.is_named(path, where):
+    elif places.runs_later(path, where.git, where.named()):
         what += ", which other programs run later"
     elif is_secret:
         what += ", which is likely to hold keys"

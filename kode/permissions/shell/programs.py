@@ -8,7 +8,7 @@ command does it run (`inner_of`, by exact tables of options)?
 import functools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -72,7 +72,7 @@ class Rule(NamedTuple):
     """The words that it begins with, `|` between choices."""
     risk: Risk
     reason: str
-    leaves: Leaves
+    leaves: Leaves = ""
     needs: str = ""
     unless: str = ""
     operands: str = ""
@@ -90,9 +90,6 @@ class Inner(NamedTuple):
     """Whether these words are everything: nothing is set, nothing added."""
     system: str = ""
     """What the wrapper itself does to the machine."""
-
-
-OptionsAndValue = tuple[list[str], str | None] | None
 
 
 def plain_reader(words: Sequence[str]) -> Reading | None:
@@ -143,7 +140,7 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
 
 def _take_option(
     word: str, left: list[str], options: Options, is_exact: bool = False
-) -> OptionsAndValue:
+) -> tuple[list[str], str | None] | None:
     """The options in a word, and the value of the last of them, which may be the word behind it,
     taken from `left`. `is_exact`: options are whole words, without clusters, `=` and `--`. None if
     the word is not understood."""
@@ -181,9 +178,10 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
         return find_rule(words[2:])  # `python3 -m pip` is pip
     subs = [words[index].text for index in subcommand_at(words)]
     versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
-    about = [row for key in (words[0].text, name, versionless) for row in list_rows().get(key, ())]
-    about += [row for row in list_rows()[""] if _is_one_of(name, row[1].partition(" ")[0])]
-    for rule in sorted(make_rules(about), key=lambda rule: -GRAVITY.index(rule.risk)):
+    keys = dict.fromkeys((words[0].text, name, versionless))
+    about = [rule for key in keys for rule in rules().get(key, ())]
+    about += [rule for rule in rules()[""] if _is_one_of(name, rule.words.partition(" ")[0])]
+    for rule in sorted(about, key=lambda rule: -GRAVITY.index(rule.risk)):
         later = rule.words.split()[1:]
         if len(subs) < len(later) or not all(map(_is_one_of, subs, later)):
             continue
@@ -232,10 +230,10 @@ def answers(words: Sequence[Word]) -> bool:
     return bool(names("answers") & {name, " ".join([name, *subs])})
 
 
-def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
+def operands_of(words: Sequence[Word], rule: Rule) -> list[Word]:
     """The operands and attached values (`of=FILE`) of a command, as its rule sees it: without
     option values that the rule knows, and without a first text."""
-    values = rule.values.split() if rule else []
+    values = rule.values.split()
     operands: list[Word] = []
     left = iter(words[1:])
     for word in left:
@@ -247,9 +245,8 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
             operands += left
         elif not word.text.startswith("-") or word.kind == "open":
             operands.append(word)
-    has_text = rule is not None and rule.operands.startswith("text ")
-    has_text = has_text and not _has([word.text for word in words[1:]], _TEXT_OPTIONS)
-    return operands[1:] if has_text else operands
+    has_text = not _has([word.text for word in words[1:]], _TEXT_OPTIONS)
+    return operands[1:] if has_text and rule.operands.startswith("text ") else operands
 
 
 def script_of(words: Sequence[str]) -> str:
@@ -334,15 +331,6 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
             command = None
 
 
-def make_rules(some_rows: Iterable[tuple[str, str, Any]]) -> Iterator[Rule]:
-    """The rules in some of `list_rows`."""
-    for section, words, value in some_rows:
-        risk, leaves = _RISKS[section]
-        for row in value if isinstance(value, list) else [value]:
-            fields = {"leaves": leaves, **({"reason": row} if isinstance(row, str) else row)}
-            yield Rule(section, words, risk, **fields)
-
-
 def _is_one_of(word: str, choices: str) -> bool:
     words = choices.split("|")
     return word in words or ("*" in choices and any(fnmatchcase(word, it) for it in words))
@@ -387,14 +375,16 @@ def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
 
 
 @functools.cache
-def list_rows() -> Mapping[str, list[tuple[str, str, Any]]]:
-    """Section, words and value of each row, by the program; globs under "". The first command waits
-    for it, so a rule is only made when its row is looked up."""
-    by_name: dict[str, list[tuple[str, str, Any]]] = {"": []}
-    for section in _RISKS:
+def rules() -> Mapping[str, list[Rule]]:
+    """What programs do: the rows of the other sections, by the program; globs under ""."""
+    by_name: dict[str, list[Rule]] = {"": []}
+    for section, (risk, leaves) in _RISKS.items():
         for words, value in _data()[section].items():
-            for name in words.partition(" ")[0].split("|"):
-                by_name.setdefault("" if "*" in name else name, []).append((section, words, value))
+            for row in value if isinstance(value, list) else [value]:
+                fields = {"leaves": leaves, **({"reason": row} if isinstance(row, str) else row)}
+                rule = Rule(section, words, risk, **fields)
+                for name in words.partition(" ")[0].split("|"):
+                    by_name.setdefault("" if "*" in name else name, []).append(rule)
     return by_name
 
 

@@ -245,7 +245,7 @@ class ServedSession:
         waiting = self.question
         if waiting is None or waiting.id != question_id:
             raise UserError(f"{question_id} is not an open question: `kode_wait` lists those.")
-        if answer.choice == "session" and not waiting.question.may_always:
+        if answer.choice == "session" and not waiting.question.rules:
             raise UserError("This question takes `once` or `no`: it is asked each time.")
         waiting.answer.set_result(answer)
         self.question = None

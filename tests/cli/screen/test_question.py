@@ -50,7 +50,6 @@ def question(**changes):
         "title": "Run a command",
         "preview": "rm -rf build",
         "reason": "it deletes files",
-        "may_always": True,
         "rules": ("shell(rm:*)",),
         "narrow": ("shell(rm -rf build)",),
     }

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from kode.permissions.shell import Line, judge
+from kode.permissions.shell.judge import Line, judge
 from tests.workplaces import ground
 
 PROJECT = Path("/home/user/project")

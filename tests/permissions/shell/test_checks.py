@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.shell import CheckPart, judge
+from kode.permissions.shell.judge import judge
+from kode.permissions.shell.parse import CheckPart
 from tests.tables import for_each
 from tests.workplaces import ground
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.permissions.shell import judge, parse, programs
+from kode.permissions.shell import parse, programs
+from kode.permissions.shell.judge import judge
 from tests.effort import share
 from tests.permissions.shell.lines import commands, judged, rows
 from tests.tables import for_each

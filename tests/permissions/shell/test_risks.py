@@ -144,9 +144,7 @@ def test_a_reason_completes_a_sentence(command):
 
 def test_the_table_names_only_what_can_be_looked_up():
     kinds = {"", "none", "reads", "writes", "moves", "last"}
-    for rule in programs.make_rules(
-        row for found in programs.list_rows().values() for row in found
-    ):
+    for rule in (rule for found in programs.rules().values() for rule in found):
         assert rule.operands.removeprefix("text ") in kinds, rule
         assert rule.leaves in get_args(programs.Leaves), rule
         assert not rule.spares or rule.risk == "destructive"

@@ -39,7 +39,7 @@ class Client:
 
 
 def question(**more):
-    usual = {"tool": "shell", "subject": "rm -rf build", "may_always": False}
+    usual = {"tool": "shell", "subject": "rm -rf build"}
     usual |= {"title": "Run a command", "preview": "rm -rf build", "reason": "It deletes files."}
     return Question(**(usual | more))
 
@@ -88,7 +88,7 @@ async def test_changes_of_a_command_show_old_and_new_text():
 
 
 def test_a_lasting_answer_names_the_rules_it_adds():
-    ways = question(may_always=True, rules=("shell(make:*)",)).ways_to_allow
+    ways = question(rules=("shell(make:*)",)).ways_to_allow
     options = permission_options(ways)
 
     assert ["shell(make:*)" in one.name for one in options] == [False, True, True, False]

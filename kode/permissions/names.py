@@ -1,13 +1,32 @@
-"""Maps the tool names of other agents to kode's own, and tools to verbs for a person.
+"""Names of modes and tools: kode's own, what they mean to a person, and those of other agents.
 
-Files written for other agents name `Bash` and `Edit`; a hook's script reads
-`.tool_input.file_path`. `kode.permissions.rules` defines rules.
+Files written for other agents name `Bash` and `acceptEdits`. `kode.permissions.rules` defines
+rules.
 """
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from kode.errors import ConfigError
+
+PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
+
+MODE_MEANS: Mapping[PermissionMode, str] = {
+    "ask": "Asks before edits, and before commands that change, send or destroy anything.",
+    "auto-edit": "Edits and sandboxed commands may change the project; asks before anything else.",
+    "plan": "Read-only: nothing can be changed.",
+    "full": "No questions, no sandbox, except for destructive calls, files with keys, and rules.",
+}
+"""What each permission mode lets run, for a person; `kode.permissions.decide` decides it."""
+
+MODE_CALLED: Mapping[str, PermissionMode] = {
+    **{mode: mode for mode in MODE_MEANS},
+    "acceptEdits": "auto-edit",
+    "bypassPermissions": "full",
+    "default": "ask",
+}
+"""Accepted mode names → mode."""
 
 TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("Agent", "Task", "task"), "delegate_tasks"),
