@@ -210,9 +210,9 @@ def open_for_append(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
+def append_to(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) -> None:
     """`append_lines` on an open file whose lock the caller holds; raises OSError. A later loss of
-    the file's end is found: see `lost_bytes`.
+    the file's end is found: see `lost_bytes`. Without `sync` both wait for the next line.
 
     A write that fails half way is truncated, so that the file keeps only whole lines.
     """
@@ -223,12 +223,14 @@ def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
         sync_folder(path.parent)
     try:
         _write_all(file.fileno(), line + b"\n")
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
     except OSError:
         with contextlib.suppress(OSError):
             os.ftruncate(file.fileno(), end)
         raise
-    note_length(path, end + len(line) + 1)
+    if sync:
+        note_length(path, end + len(line) + 1)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -87,7 +87,7 @@ class Context:
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as they are sent."""
         begun = self.session.beginning
-        return tuple([ToolSpec(**tool) for tool in begun.tools]) if begun is not None else ()
+        return begun.specs if begun is not None else ()
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
+from kode.provider import ToolSpec
 from kode.session.masking import mask
 
 if TYPE_CHECKING:
@@ -106,6 +107,12 @@ class SystemEntry(Entry):
     def text(self) -> str:
         """The system prompt."""
         return "\n\n".join(self.sections.values())
+
+    @functools.cached_property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools: the same object each time, by which a provider knows that it has encoded
+        them."""
+        return tuple([ToolSpec(**tool) for tool in self.tools])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,12 +93,15 @@ class Session:
         return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
 
     def append(self, *entries: Entry) -> None:
-        """Adds entries durably. Raises: StorageError; then nothing was added."""
+        """Adds entries durably. A request, which only repeats what is there, survives a power
+        failure once its reply has followed. Raises: StorageError; then nothing was added."""
         if self.path is not None:
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
-                durable.append_to(self.file, b"\n".join(map(line_of, entries)), self.path)
+                lines = b"\n".join(map(line_of, entries))
+                is_repetition = isinstance(entries[-1], RequestEntry)
+                durable.append_to(self.file, lines, self.path, sync=not is_repetition)
         for entry in entries:
             self._take(entry)
         if self.path is not None and any(getattr(e, "role", "") == "user" for e in entries):

@@ -35,7 +35,6 @@ BUILTIN: tuple[Tool, ...] = (
 SMALL = ("read_file", "write_file", "edit_file", "shell")
 """The tools of the small profile: few, so that a weak model chooses better."""
 
-
 _FORMATS: Mapping[ToolFormat, Mapping[str, Tool | None]] = {
     "kode": {},
     "patch": {"write_file": None, "edit_file": apply_patch},
@@ -50,8 +49,7 @@ _FORMATS: Mapping[ToolFormat, Mapping[str, Tool | None]] = {
 
 
 def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Tool]:
-    """What is declared to the model; without all tools that a format stands for, those as they
-    are."""
+    """What is declared to the model: a format replaces tools if it can replace all of its own."""
     replacements = _FORMATS[tool_format]
     if not set(replacements) <= {tool.name for tool in tools}:
         replacements = {}

@@ -48,6 +48,16 @@ class Process(NamedTuple):
     marks: frozenset[bytes] = frozenset()
 
 
+def _ticks() -> int:
+    """The time in kernel ticks since boot, less one; 0 where processes have no such time."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
+
+
+_STARTED = _ticks()
+
+
 def new_mark() -> str:
     return secrets.token_hex(12)
 
@@ -64,14 +74,22 @@ def mark_environment(mark: str) -> dict[str, str]:
     return {MARK: f"{outer}:{mark}" if outer else mark}
 
 
+_older: dict[str, int] = {}
+"""Processes older than this one: pid → inode of its folder. They are most, and are read once."""
+
+
 def _read_proc(since: int) -> Iterator[Process]:
     variable = f"\0{MARK}=".encode()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    for pid, inode in [(entry.name, entry.inode()) for entry in os.scandir("/proc")]:
+        if not pid.isdigit() or (since and _older.get(pid) == inode):
+            continue
         with contextlib.suppress(OSError, ValueError, IndexError):  # gone meanwhile
             # No buffer: this runs for every process of the machine, after each command.
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 stat, _, rest = file.read(4096).rpartition(b")")
             _, state, parent, group, *fields = rest.split(b" ", 21)
+            if int(fields[16]) < _STARTED:
+                _older[pid] = inode
             if state in b"ZX" or int(fields[16]) < since:
                 continue
             variables = b""
@@ -172,11 +190,8 @@ class ProcessTree:
         """`wrapped` runs the program in the sandbox."""
         self.mark = mark or new_mark()
         self.wrapped = wrapped
-        self._since = 0
+        self._since = 0 if mark else _ticks()
         """Older processes are skipped; in kernel ticks since boot."""
-        if not mark and hasattr(time, "CLOCK_BOOTTIME"):
-            boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-            self._since = int(boot_s * os.sysconf("SC_CLK_TCK")) - 1
         self._group = -1
         """The pid of its shell; -1 while unknown: then only the mark counts."""
         self._is_gone = False

@@ -23,11 +23,9 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     """Keep a plan of three or more steps. Send all of it each time, one `doing`."""
     if not items:
         return ToolOutput(text="The todo list is empty.", summary="empty")
-    done = sum(item.status == "done" for item in items)
-    ticked = Plan(context.place.plan).tick_off(
-        [item.text for item in items if item.status == "done"]
-    )
+    done = [item.text for item in items if item.status == "done"]
+    ticked = Plan(context.place.plan).tick_off(done)
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
-    head = f"Todo list, {done} of {len(items)} done:"
+    head = f"Todo list, {len(done)} of {len(items)} done:"
     text = "\n".join(filter(None, [head, *lines, ticked]))
-    return ToolOutput(text=text, summary=f"{done}/{len(items)} done")
+    return ToolOutput(text=text, summary=f"{len(done)}/{len(items)} done")

@@ -228,9 +228,8 @@ class RecordedProvider:
         step = Step(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
         beginning = self.session_then.beginning
         if beginning is not None and beginning.tools:
-            tools = [ToolSpec(**tool) for tool in beginning.tools]
             differences = self._comparison.sections(beginning.sections, self._sections())
-            differences += self._comparison.tools(tools, request.tools)
+            differences += self._comparison.tools(beginning.specs, request.tools)
             # A lasting difference is reported once.
             reported = {(each.part, each.name) for s in self.steps for each in s.differences}
             step.differences += [d for d in differences if (d.part, d.name) not in reported]
@@ -345,7 +344,7 @@ class _Player:
         """Creates an agent per recorded process: its prompt is rendered again, and no file has been
         read."""
         bare, provider, begun = self.bare, self.provider, self.provider.session_then.beginning
-        specs = [ToolSpec(**tool) for tool in begun.tools] if begun is not None else []
+        specs = begun.specs if begun is not None else ()
         tools, memory = _tools_of(specs), CompactingMemory(provider)
         bare.staff(provider, tools, memory=memory, answer=self._answer)
         texts = (part for part in turn.prompt.parts if isinstance(part, Text))
