@@ -16,7 +16,7 @@ from kode.messages import shorten, text_of
 from kode.paths import relative_path
 from kode.session import entries, log
 from kode.session.entries import MessageEntry, RestoreEntry, RewindEntry, UndoEntry, is_turn
-from kode.session.index import folder_of, writable_path
+from kode.session.index import summarize
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.undo.undo import FileDiff, Undo, UndoResult, file_diffs, undo_text
@@ -114,7 +114,9 @@ async def finish_undos(conversation: "Conversation") -> None:
         try:
             if id == conversation.session.id:
                 text = await _change_files(conversation, Undo.finish)
-            elif folder_of(paths.session_file(place.home, id)) == writable_path(place.cwd):
+            elif (
+                summary := summarize(paths.session_file(place.home, id), place.cwd)
+            ) and summary.cwd:
                 with (
                     suppress(BusyError, SessionError),
                     closing(log.load(place.home, id)[0]) as other,

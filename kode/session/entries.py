@@ -110,8 +110,7 @@ class SystemEntry(Entry):
 
     @functools.cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools: the same object each time, by which a provider knows that it has encoded
-        them."""
+        """The tools; the same object each time, by which a provider knows them again."""
         return tuple([ToolSpec(**tool) for tool in self.tools])
 
 

@@ -296,15 +296,6 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     )
 
 
-def folder_of(path: Path) -> str:
-    """Where a session was started; "" where its file does not tell."""
-    try:
-        with path.open("rb") as file:
-            return _field(_header(file.readline(HEAD_BYTES)), "cwd", "")
-    except OSError:
-        return ""
-
-
 def _header(line: bytes) -> dict[str, Any]:
     """Empty for a line that is no header."""
     value = object_of(line) or {}

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kode.credentials import MIN_CHARS, redact, redact_values
+from kode.credentials import redact, redact_values
 
 _NOT_MASKED = frozenset(
     "own type id at role stop name event outcome call_id signature redacted origin model kept_from "
@@ -20,7 +20,7 @@ _OPAQUE = frozenset(
 def mask(value: Any) -> Any:
     """The JSON value of an entry, or part of one, with credentials masked. Idempotent."""
     if isinstance(value, str):
-        return redact(value) if len(value) >= MIN_CHARS else value
+        return redact(value)
     if isinstance(value, list | tuple):
         return type(value)(map(mask, value))
     if not isinstance(value, dict):
@@ -46,7 +46,7 @@ def _is_clean(value: Any) -> bool:
     """Whether nothing in a provider's own form looks like a credential; what it encrypted or signed
     is not looked at."""
     if isinstance(value, str):
-        return len(value) < MIN_CHARS or redact(value) == value
+        return redact(value) == value
     if isinstance(value, list | tuple):
         return all(map(_is_clean, value))
     if isinstance(value, dict):

@@ -11,7 +11,7 @@ from pathlib import Path
 from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import Entry, MessageEntry, UsageEntry, parse_line
-from kode.session.index import files, folder_of
+from kode.session.index import files, summarize
 
 RequestEnd = MessageEntry | UsageEntry
 """An entry with the usage of one answered request; of several, perhaps, of a subagent."""
@@ -33,9 +33,8 @@ class Spent:
         return cls(requests=1, usage=usage, cost_usd=entry.cost_usd or 0.0, unpriced=unpriced)
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(
-            **{name: getattr(self, name) + getattr(other, name) for name in Spent.__annotations__}
-        )
+        names = Spent.__annotations__
+        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 def find_requests(entries: Iterable[Entry]) -> Iterator[RequestEnd]:
@@ -68,11 +67,11 @@ class Spending(dict[str, Spent]):
         for changed, session_id in sorted(files(home), key=lambda file: file[1]):
             if changed >= since.timestamp():
                 path = paths.session_file(home, session_id)
-                folder = folder_of(path)
+                summary = summarize(path)
                 for entry in _requests_since(path, since):
                     if (entry.id, entry.at) not in seen:
                         seen.add((entry.id, entry.at))
-                        yield session_id, folder, entry
+                        yield session_id, summary.cwd if summary else "", entry
 
     @property
     def total(self) -> Spent:
