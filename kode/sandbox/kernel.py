@@ -275,7 +275,7 @@ MAX_OPENED = 40_000  # a large build; bounds memory
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_* of linux/seccomp.h
 _CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _CALL, _REPLY = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
-_PAGE_BYTES = 4096  # also PATH_MAX of linux/limits.h
+_PATH_MAX = 4096  # linux/limits.h
 _MAX_WORDS = 32  # of a command line: a program stands at its beginning
 _MAX_SENT = 100  # descriptors that the launcher may send
 _MAX_SHOWN = 200  # a line or two
@@ -430,7 +430,7 @@ def _words(pid: int, address: int) -> list[str]:
 
 
 def _text(pid: int, address: int) -> str:
-    return os.fsdecode(_read(pid, address, _PAGE_BYTES).partition(b"\0")[0])
+    return os.fsdecode(_read(pid, address, _PATH_MAX).partition(b"\0")[0])
 
 
 def _resolve(pid: int, folder: int, text: str) -> str:
@@ -443,14 +443,9 @@ def _resolve(pid: int, folder: int, text: str) -> str:
 
 
 def _read(pid: int, address: int, size: int) -> bytes:
-    """Reads memory of another process, of a second page only what it needs and can have."""
+    """Reads memory of another process, as far as it has any there."""
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
-        in_page = _PAGE_BYTES - address % _PAGE_BYTES
-        data = os.pread(file.fileno(), min(size, in_page), address)
-        if size > in_page and b"\0" not in data:
-            with contextlib.suppress(OSError):
-                data += os.pread(file.fileno(), size - in_page, address + in_page)
-        return data
+        return os.pread(file.fileno(), size, address)
 
 
 def listening_ports(of: int | str = "self") -> frozenset[int]:

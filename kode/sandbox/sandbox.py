@@ -15,23 +15,8 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.errors import SandboxError, SandboxUnknownError
 from kode.paths import real_path
-from kode.sandbox.reach import (
-    BUBBLEWRAP,
-    KINDS,
-    NO_GRANTS,
-    SEATBELT,
-    Grants,
-    Kind,
-    Network,
-    Reach,
-    find_program,
-    find_siblings,
-    is_visible,
-    make_reach,
-    resolve_workplace,
-    tool_chains,
-    work_folders,
-)
+from kode.sandbox import reach
+from kode.sandbox.reach import BUBBLEWRAP, Grants, Kind, Network, Reach, is_visible
 from kode.workplace import Workplace, below
 
 if TYPE_CHECKING:
@@ -64,7 +49,7 @@ class Sandbox:
 
     place: Workplace
     """By real paths, whatever it was given."""
-    grants: Grants = NO_GRANTS
+    grants: Grants = reach.NO_GRANTS
     """What all of its commands may do."""
     has_layers: bool = True
     """Whether commands are to change a copy of the project, where the machine can make one."""
@@ -87,23 +72,23 @@ class Sandbox:
     spoil each other's folders, and select a weaker sandbox."""
 
     def __post_init__(self) -> None:
-        self.place = resolve_workplace(self.place)
+        self.place = reach.resolve_workplace(self.place)
 
     @cached_property
     def folders(self) -> tuple[Path, ...]:
         """The working folders and git's folders of them, none inside another."""
-        return work_folders(self.place, with_git=not self.grants.project)
+        return reach.work_folders(self.place, with_git=not self.grants.project)
 
     @cached_property
     def siblings(self) -> tuple[Path, ...]:
         """What the project's manifests name outside of it. Looked for once: what a command writes
         there shows nothing more."""
-        siblings = find_siblings(self.place)
+        siblings = reach.find_siblings(self.place)
         return tuple(it for it in siblings if not any(map(it.is_relative_to, self.folders)))
 
     @cached_property
     def _shown(self) -> tuple[Path, ...]:
-        return (*tool_chains(), *self.siblings)
+        return (*reach.tool_chains(), *self.siblings)
 
     @cached_property
     def _masks(self) -> "Masks":
@@ -112,7 +97,7 @@ class Sandbox:
         git = frozenset(folder.path for folder in self.place.git)
         # What the entry of a server names is meant with its keys.
         granted = self.grants.read if self.has_layers else ()
-        trees = work_folders(self.place, with_git=False)
+        trees = reach.work_folders(self.place, with_git=False)
         return Masks((*trees, *self.siblings, *granted), self.denied, git)
 
     def find_masked(self) -> list[Path]:
@@ -124,7 +109,7 @@ class Sandbox:
         """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
         is_shared = kind in BUBBLEWRAP and self.loopback() is not None
         network: Network = "loopback" if is_shared else "none"
-        return make_reach(
+        return reach.make_reach(
             self.place,
             self.grants,
             kind=kind,
@@ -137,16 +122,16 @@ class Sandbox:
         """What a command would not find of an existing path: the path, and where its links lead."""
         if not os.path.exists(path):
             return []
-        spellings, reach = (os.path.abspath(path), real_path(path)), self.reach("plain")
-        return [it for it in dict.fromkeys(spellings) if not is_visible(reach, it)]
+        spellings, shown = (os.path.abspath(path), real_path(path)), self.reach("plain")
+        return [it for it in dict.fromkeys(spellings) if not is_visible(shown, it)]
 
     def shows(self, path: str) -> bool:
         """Whether commands read an absolute path, and everything below it."""
         if self.kind() not in ("plain", "layered"):
             return False
-        reach, real = self.reach(self.support().kind), real_path(path)
-        hidden = map(str, reach.of("hidden", "empty", "private"))
-        return is_visible(reach, real) and not any(below(place, real) for place in hidden)
+        shown, real = self.reach(self.support().kind), real_path(path)
+        hidden = map(str, shown.of("hidden", "empty", "private"))
+        return is_visible(shown, real) and not any(below(place, real) for place in hidden)
 
     def support(self) -> "Support":
         """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about
@@ -172,9 +157,9 @@ class Sandbox:
     def find_lack(self, kind: Kind) -> str:
         """What this machine certainly lacks for a kind of sandbox; "" if only a trial can tell."""
         if kind == "seatbelt":
-            return "" if os.access(SEATBELT, os.X_OK) else f"{SEATBELT} is missing"
+            return "" if os.access(reach.SEATBELT, os.X_OK) else f"{reach.SEATBELT} is missing"
         if kind in BUBBLEWRAP:
-            return "" if find_program("bwrap") else "bubblewrap is not installed"
+            return "" if reach.find_program("bwrap") else "bubblewrap is not installed"
         from kode.sandbox import kernel, launcher
 
         is_new = launcher.landlock_version() >= kernel.SUFFICES_ALONE
@@ -183,7 +168,7 @@ class Sandbox:
     def unavailable_reason(self) -> str:
         """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
         # The kernel is asked only where the kind before lacks something.
-        lacks = map(self.find_lack, KINDS.get(sys.platform, ()))
+        lacks = map(self.find_lack, reach.KINDS.get(sys.platform, ()))
         first = next(lacks, "it needs Linux or macOS")
         return "" if not first or "" in lacks else first
 
@@ -249,10 +234,9 @@ class Sandbox:
     def private_tmp(self) -> Path | None:
         """The folder that its commands see as `/tmp`; None where they see the machine's or none.
         The first call may try the sandbox."""
-        is_known = self._support is not None or not self.unavailable_reason()
-        if not is_known or self.kind() in ("none", "unknown"):
+        if self.kind() == "unknown" or self.support().kind not in BUBBLEWRAP:
             return None
-        return Path(self.temporary_folder()) if self.support().kind in BUBBLEWRAP else None
+        return Path(self.temporary_folder())
 
     def temporary_inside(self, kind: Kind) -> str:
         """The private folder for temporary files, as commands see it. Raises: OSError."""
@@ -306,7 +290,7 @@ class Sandbox:
 
 def missing_protection() -> str:
     """What commands lack on a Linux without bubblewrap, and how to get it; "" elsewhere."""
-    if sys.platform != "linux" or find_program("bwrap"):
+    if sys.platform != "linux" or reach.find_program("bwrap"):
         return ""
     return (
         "bubblewrap is not installed: commands have no copy of the project to write in, and kode "

@@ -45,7 +45,7 @@ def test_a_self_test_out_of_time_is_no_answer(
             raise subprocess.TimeoutExpired(["bwrap"], trial.TIMEOUT_S)
         return {}
 
-    monkeypatch.setattr("kode.sandbox.sandbox.find_program", lambda name: name)
+    monkeypatch.setattr("kode.sandbox.reach.find_program", lambda name: name)
     monkeypatch.setattr(trial, "find_faults", find_faults)
     with pytest.raises(SandboxUnknownError, match=f"took over {trial.TIMEOUT_S:g} s"):
         made.support()
@@ -140,7 +140,7 @@ def test_git_and_programs_of_the_path_work(run: Run, monkeypatch: pytest.MonkeyP
     assert done.out == "?? f\nMe\nmine\n", done.err
 
 
-def test_no_command_runs_in_a_work_folder_turned_into_a_link(run: Run, place: Path) -> None:
+def test_no_command_runs_in_a_folder_turned_into_a_link(run: Run, place: Path) -> None:
     keys, other = run.home / ".ssh", place / "other"
     other.mkdir()
     made = run.again(work=other).made

@@ -167,7 +167,7 @@ def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'while [ "$1" = -D ]; do shift 2; done\nexec "$@"\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    for module in ("sandbox", "seatbelt"):
+    for module in ("reach", "seatbelt"):
         monkeypatch.setattr(f"kode.sandbox.{module}.SEATBELT", str(program))
     monkeypatch.setattr(sys, "platform", "darwin")
     return program
