@@ -212,7 +212,7 @@ class Attempt:
             alone=alone,
             report_to=self._monitor.descriptor,
             opens=self.records_opens or bool(granted),
-            environment=[*self._environment().items()],
+            environment=self._environment(),
             layers=[layer.mount() for layer in self.layers],
             masks=[(str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items()],
             cwd=str(cwd),

@@ -1,37 +1,19 @@
 """The last step into the sandbox: limits its own process, then becomes the command.
 
 It runs in a separate Python, inside bubblewrap or alone, and starts with every command. So it is
-small, arrives compiled together with its orders (see `kernel.launch`), and imports only built-in
-modules and the core of `ctypes`, whose other half takes 3 ms to import. Landlock limits files,
-seccomp system calls; both survive `exec` and cannot be lifted.
+small, arrives compiled together with its orders (see `kernel.launch`), and imports little. Landlock
+limits files, seccomp system calls; both survive `exec` and cannot be lifted.
 """
 
-import _ctypes
-import posix
+import ctypes
+import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` costs more than all the rest
     from typing import Any
 
-
-class _Int(_ctypes._SimpleCData):  # type: ignore[type-arg]
-    _type_ = "i"
-
-
-class _Char(_ctypes._SimpleCData):  # type: ignore[type-arg]
-    _type_ = "c"
-
-
-class _Call(_ctypes.CFuncPtr):
-    _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
-    _restype_ = _Int
-
-
-def _function(name: str) -> "Any":
-    return _Call(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))  # type: ignore[arg-type]
-
-
+_libc = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # asm/unistd.h
 _MORE_THAN_CAN_BE_OPEN = 1 << 24  # above the kernel's fs.nr_open
 _READ_ONLY, _PLAIN, _REMOUNT, _BIND = 1, 2 | 4, 32, 4096
@@ -45,67 +27,60 @@ _HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15  # signal(7)
 
 def landlock_version() -> int:
     """The kernel's Landlock version; 0 without it."""
-    return max(0, int(_function("syscall")(_CREATE_RULESET, None, 0, 1)))
+    return max(0, int(_libc.syscall(_CREATE_RULESET, None, 0, 1)))
 
 
 def enter(orders: dict[str, "Any"]) -> None:
     """Limits this process permanently. `orders` comes from `kernel.launch`. Raises: OSError."""
     if orders["layers"]:
         _mount_layers(orders)
-    copies = [posix.open(it, posix.O_PATH | posix.O_CLOEXEC) for _, it, _ in orders["layers"]]
-    prctl = _function("prctl")
-    _check(prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
+    copies = [os.open(it, os.O_PATH | os.O_CLOEXEC) for _, it, _ in orders["layers"]]
+    _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name but loses its powers, which could read other processes' memory and
     # environments past Landlock.
     for capability in range(64):
-        if prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
+        if _libc.prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
             break
-    _check(_function("capset")(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
+    _check(_libc.capset(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     if orders["landlock"] is not None:
         _restrict_files(*orders["landlock"])
     report_to, steps = orders["report"]
     is_reported = _report(report_to, steps, copies)
     _memory, program = _program(orders["filter_of_reported" if is_reported else "filter"])
-    _check(prctl(_SECCOMP, _FILTER, program, 0, 0))
+    _check(_libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
 
 
 def _mount_layers(orders: dict[str, "Any"]) -> None:
     """Mounts the layers over the working folders, then the masks over the files with keys, and
     hides where the layers lie. Runs as root of a namespace without other users; afterwards the
     process has its own user again."""
-    mount = _function("mount")
     stage = orders["layers"][0][0].rpartition("/")[0]
     for holder, root, options in orders["layers"]:
-        posix.chdir(holder)
-        _check(mount(b"kode", _name(root), b"overlay", _PLAIN, options.encode()))
+        os.chdir(holder)
+        _check(_libc.mount(b"kode", os.fsencode(root), b"overlay", _PLAIN, options.encode()))
     for path, mask in orders["masks"]:
-        try:
-            is_folder = posix.lstat(path).st_mode & 0o170000 == 0o040000
-        except OSError:  # gone, or deleted by an earlier command: nothing to hide
+        at = os.fsencode(path)
+        if not os.path.lexists(path):  # gone, or deleted by an earlier command: nothing to hide
             continue
-        if is_folder:
-            _check(mount(b"kode", _name(path), b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
+        if os.path.isdir(path):
+            _check(_libc.mount(b"kode", at, b"tmpfs", _READ_ONLY | _PLAIN, b"mode=000"))
         else:
-            _check(mount(_name(mask or "/dev/null"), _name(path), None, _BIND, None))
-            _check(mount(None, _name(path), None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
-    posix.chdir(orders["cwd"])
-    _check(_function("umount2")(_name(stage), _DETACH))
+            _check(_libc.mount(os.fsencode(mask or "/dev/null"), at, None, _BIND, None))
+            _check(_libc.mount(None, at, None, _BIND | _REMOUNT | _READ_ONLY | _PLAIN, None))
+    os.chdir(orders["cwd"])
+    _check(_libc.umount2(os.fsencode(stage), _DETACH))
     user, group = orders["ids"]
     if user or group:
-        _check(_function("unshare")(_NEW_USER))
+        _check(_libc.unshare(_NEW_USER))
         texts = {"setgroups": "deny", "uid_map": f"{user} 0 1", "gid_map": f"{group} 0 1"}
         for name, text in texts.items():
-            posix.write(posix.open(f"/proc/self/{name}", posix.O_WRONLY), text.encode())
-
-
-def _name(path: str) -> bytes:
-    return path.encode("utf-8", "surrogateescape")
+            os.write(os.open(f"/proc/self/{name}", os.O_WRONLY), text.encode())
 
 
 def _program(steps: bytes) -> "tuple[Any, bytes]":
     """The structure that the kernel reads, and the memory it points to."""
-    kept = (_Char * len(steps)).from_buffer_copy(steps)
-    return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(_ctypes.addressof(kept), 8)
+    kept = ctypes.create_string_buffer(steps, len(steps))
+    return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(ctypes.addressof(kept), 8)
 
 
 def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
@@ -115,12 +90,12 @@ def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
     import _socket
 
     _memory, program = _program(steps)
-    number = 317 if posix.uname().machine == "x86_64" else 277
+    number = 317 if os.uname().machine == "x86_64" else 277
     for flags in (_LISTENER | _PATIENT, _LISTENER):
-        listener = _function("syscall")(number, 1, flags, program)
+        listener = _libc.syscall(number, 1, flags, program)
         if listener >= 0:
             sender = _socket.socket(fileno=report_to)
-            rights = b"".join(_number(sent, 4) for sent in (listener, *copies))
+            rights = b"".join(_number(it, 4) for it in (listener, *copies))
             sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
             sender.detach()
             return True
@@ -130,19 +105,18 @@ def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
     """Skips missing paths, and paths that have become links: an earlier command may have created
     those."""
-    syscall = _function("syscall")
-    ruleset = _check(syscall(_CREATE_RULESET, attributes, len(attributes), 0))
+    ruleset = _check(_libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     for path, access, is_real in rules:
         try:
-            descriptor = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
-            found = posix.readlink(f"/proc/self/fd/{descriptor}") if is_real else path
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            found = os.readlink(f"/proc/self/fd/{descriptor}") if is_real else path
         except OSError:
             continue
         if found == path:
             rule = _number(access, 8) + _number(descriptor, 4)
-            _check(syscall(_ADD_RULE, ruleset, 1, rule, 0))
-        posix.close(descriptor)  # a machine may show thousands of paths
-    _check(syscall(_RESTRICT_SELF, ruleset, 0))
+            _check(_libc.syscall(_ADD_RULE, ruleset, 1, rule, 0))
+        os.close(descriptor)  # a machine may show thousands of paths
+    _check(_libc.syscall(_RESTRICT_SELF, ruleset, 0))
 
 
 def _number(value: int, size: int) -> bytes:
@@ -151,8 +125,8 @@ def _number(value: int, size: int) -> bytes:
 
 def _check(result: int) -> int:
     if result < 0:
-        number = _ctypes.get_errno()
-        raise OSError(number, posix.strerror(number))
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
     return result
 
 
@@ -160,27 +134,27 @@ def _watch_over_command() -> None:
     """Continues in a child, which becomes the command. This process stays outside the limits,
     adopts whatever the command starts, and kills it at the end: without a process namespace,
     processes can leave group, session and environment behind."""
-    _check(_function("prctl")(_ADOPTS_ORPHANS, 1, 0, 0, 0))
-    command = posix.fork()
+    _check(_libc.prctl(_ADOPTS_ORPHANS, 1, 0, 0, 0))
+    command = os.fork()
     if command == 0:
         return
     import _signal  # type: ignore[import-not-found]
 
     for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are meant for the command
         _signal.signal(number, _signal.SIG_IGN)
-    posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
+    os.closerange(3, _MORE_THAN_CAN_BE_OPEN)
     code, ended = 0, 0
     while ended != command:
-        ended, status = posix.waitpid(-1, 0)
-        code = posix.waitstatus_to_exitcode(status)
+        ended, status = os.waitpid(-1, 0)
+        code = os.waitstatus_to_exitcode(status)
     try:
         while True:
-            with open(f"/proc/self/task/{posix.getpid()}/children") as file:
+            with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 for child in file.read().split():
-                    posix.kill(int(child), _KILL)
-            posix.waitpid(-1, 0)
+                    os.kill(int(child), _KILL)
+            os.waitpid(-1, 0)
     except OSError:  # none is left
-        posix._exit(code if code >= 0 else 128 - code)
+        os._exit(code if code >= 0 else 128 - code)
 
 
 def become(orders: dict[str, "Any"], argv: list[str]) -> None:
@@ -190,18 +164,15 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
         if orders["alone"]:
             _watch_over_command()
         enter(orders)
-        environment = dict(posix.environ)
-        for name, value in orders["environment"]:
-            environment.pop(_name(name), None)
-            if value is not None:
-                environment[_name(name)] = _name(value)
+        environment = {**os.environ, **orders["environment"]}
+        environment = {name: value for name, value in environment.items() if value is not None}
         # bubblewrap hands on folders as they are outside of it.
-        posix.closerange(3, _MORE_THAN_CAN_BE_OPEN)
+        os.closerange(3, _MORE_THAN_CAN_BE_OPEN)
     except OSError as error:
         print(f"kode: the sandbox could not be entered: {error!r}", file=sys.stderr)
         sys.exit(126)
     try:
-        posix.execve(argv[0], argv, environment)
+        os.execve(argv[0], argv, environment)
     except OSError as error:
         print(f"kode: {argv[0]} could not be started: {error.strerror}", file=sys.stderr)
     sys.exit(126)

@@ -38,55 +38,41 @@ _NAMES: Mapping[Kind, str] = {
     "seatbelt": "Seatbelt",
 }
 
-# An interpreter in the sandbox gets the code of these acts alone, so each imports what it needs.
+_RUN_ACTS = """
+import json, marshal, os, socket, sys, types
+def succeeds(code, argument):
+    try: return types.FunctionType(code, globals())(argument) is not False
+    except OSError: return False
+print(json.dumps([succeeds(*act) for act in marshal.loads(bytes.fromhex(sys.argv[1]))]))
+"""
+"""What an interpreter in the sandbox runs. Of the acts it gets the code alone, so they use nothing
+but `os` and `socket`."""
 
 
 def _read(path: str) -> bool:
     """Whether a folder has names, or a file can be opened."""
-    import os
-
-    if os.path.isdir(path):
-        return bool(os.listdir(path))
-    os.close(os.open(path, os.O_RDONLY))
-    return True
+    return os.listdir(path) != [] if os.path.isdir(path) else os.open(path, os.O_RDONLY) >= 0
 
 
 def _write(path: str) -> None:
     """Opens a file for writing, or makes one in a folder and removes it."""
-    import os
-
-    if not os.path.isdir(path):
-        return os.close(os.open(path, os.O_WRONLY))
-    path = f"{path}/.kode-sandbox-test-{os.getpid()}"
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    os.unlink(path)
+    is_folder = os.path.isdir(path)
+    name = f"{path}/.kode-sandbox-test-{os.getpid()}" if is_folder else path
+    os.open(name, os.O_WRONLY | (os.O_CREAT | os.O_EXCL if is_folder else 0), 0o600)
+    if is_folder:
+        os.unlink(name)
 
 
 def _make_socket(family: int) -> None:
-    import socket
-
     socket.socket(family).close()
 
 
 def _connect(address: tuple[str, int]) -> None:
-    import socket
-
     socket.create_connection(address, 2).close()
 
 
 def _reach_process(pid: int) -> None:
-    import os
-
     os.kill(pid, 0)
-
-
-_RUN_ACTS = """
-import json, marshal, sys, types
-def succeeds(code, argument):
-    try: return types.FunctionType(code, {})(argument) is not False
-    except OSError: return False
-print(json.dumps([succeeds(*act) for act in marshal.loads(bytes.fromhex(sys.argv[1]))]))
-"""
 
 
 class Support(NamedTuple):
