@@ -49,18 +49,8 @@ MODES: Mapping[PermissionMode, str] = {
     "full": "bypassPermissions",
 }
 
-_NAMES: Mapping[str, str] = {
-    "shell": "Bash",
-    "edit_file": "Edit",
-    "write_file": "Write",
-    "read_file": "Read",
-    "search_files": "Grep",
-    "list_files": "Glob",
-    "fetch_url": "WebFetch",
-    "delegate_tasks": "Task",
-    "todo": "TodoWrite",
-    "skill": "Skill",
-}
+_NAMES = {own: other for other, own in reversed([*TOOLS.items()])}
+"""A tool → the first of its other names, Claude Code's."""
 _INPUT_NAMES: Mapping[str, str] = {
     "path": "file_path",
     "old_text": "old_string",
@@ -94,20 +84,22 @@ def name_of(tool: str, arguments: Mapping[str, Any]) -> str:
     return _NAMES.get(tool, tool)
 
 
-def other_names(name: str) -> tuple[str, ...]:
-    """A tool's name with its synonyms: `Bash` and `shell`."""
-    return tuple(dict.fromkeys((name, _NAMES.get(name, name), TOOLS.get(name, name))))
-
-
 def names_of(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names by which a matcher may refer to it."""
-    return tuple(dict.fromkeys((name_of(tool, arguments), _NAMES.get(tool, tool), tool)))
+    """The names by which a matcher may refer to a tool, whosever name it has here."""
+    names = (name_of(tool, arguments), _NAMES.get(tool, tool), tool, TOOLS.get(tool, tool))
+    return tuple(dict.fromkeys(names))
 
 
 def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
     """`tool_name` and `tool_input` of a call. Tools that other agents do not have by these
     arguments keep kode's."""
-    given = {key: _plain(value) for key, value in arguments.items() if value is not None}
+    from pydantic_core import to_jsonable_python  # arguments are checked by then
+
+    given = {
+        key: to_jsonable_python(value, exclude_none=True)
+        for key, value in arguments.items()
+        if value is not None
+    }
     if "path" in given and tool in TOOLS.values():
         given["path"] = os.path.normpath(cwd / paths.expand(str(given["path"])))
     if tool == "shell":
@@ -117,15 +109,11 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
             given["run_in_background"] = True
     elif tool in ("read_file", "write_file", "edit_file"):
         hunks = [
-            {"old_text": "\n".join(hunk.old), "new_text": "\n".join(hunk.new)}
-            for hunk in given.pop("hunks", None) or ()
+            {"old_text": "\n".join(hunk["old"]), "new_text": "\n".join(hunk["new"])}
+            for hunk in given.pop("hunks", ())
         ]
-        edits = given.pop("edits", None) or []
-        if len(hunks) == 1:
-            given |= hunks[0]
-        else:
-            edits = edits or hunks
-        given = _rename_fields(given)
+        edits = given.pop("edits", hunks if len(hunks) > 1 else ())
+        given = _rename_fields(given | (hunks[0] if len(hunks) == 1 else {}))
         if edits:
             given["edits"] = [_rename_fields(edit) for edit in edits]
     return {"tool_name": name_of(tool, arguments), "tool_input": given}
@@ -144,15 +132,6 @@ def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
     files = output.files_changed or output.files_read
     response = {"success": True, "text": text, **({"filePath": files[0]} if files else {})}
     return {"tool_response": response}
-
-
-def _plain(value: Any) -> Any:
-    """Arguments are checked by then: converts pydantic models back to plain values."""
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", exclude_none=True)
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
 
 
 Outcome = Literal["", "allow", "ask", "deny"]
@@ -366,10 +345,9 @@ class Hooks:
         answer = await self.at("PreToolUse", fields, names)
         if answer.context:
             self._context[action.call_id] = answer.context
-        advice: Decision | None = None
-        match answer.outcome:
-            case "deny" | "allow" | "ask" as outcome:
-                advice = Decision(outcome=outcome, reason=answer.reason, by="hook")
+        advice = None
+        if answer.outcome != "":
+            advice = Decision(outcome=answer.outcome, reason=answer.reason, by="hook")
         if answer.updated is None or answer.outcome == "deny":
             return advice
         by = f"The hook {answer.by}"

@@ -143,6 +143,8 @@ class Connection:
     """Gets the reason when the connection ends."""
     used: asyncio.Event
     """Set with the first call: from then on a person can be asked to log in."""
+    find_refusals: Callable[[], str] = str
+    """What a sandbox has refused the server so far, in sentences."""
 
     @property
     def instructions(self) -> str:

@@ -3,8 +3,8 @@ tools with the pinned ones. The SDK is imported in a thread, only when a server 
 
 A server starts without a network. If it has never started before and reached for the network, a
 person is asked for one start with it, which fills a folder of its own with what its launcher
-downloads (`npx`, `uvx`, `bunx`); from then on what lies there has to do. The folder belongs to the
-entry's content: a changed entry begins with an empty one.
+downloads (`npx`, `uvx`, `bunx`); from then on what lies there has to do, even if the server ended
+in that start. The folder belongs to the entry's content: a changed entry begins with an empty one.
 
 A failure costs a line for the person and an error for the waiting call; the next call starts the
 server again.
@@ -78,6 +78,7 @@ _QUICK = {
 _OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
 """So that it takes what it has without asking whether there is something newer."""
 _NETWORK = ("socket", "lookup", "connection", "port")
+_REFUSED = {"network": "the network", "write": "a change of files"}
 
 
 class DownloadNeededError(ServerError):
@@ -119,31 +120,37 @@ class Opener:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(FIRST_START_S if is_first else None):
                     connection = await stack.enter_async_context(self._open_connection(start))
-                opened = start.wrapped.list_opened() if start.wrapped is not None else None
-                if pinned and opened is not None:
-                    pin = partial(trust.pin_loads, place.home, place.project, entry.item)
-                    _check(entry, await asyncio.to_thread(pin, opened.project))
                 if start.wrapped is not None:
+                    opened = start.wrapped.list_opened()
+                    if pinned and opened is not None:
+                        pin = partial(trust.pin_loads, place.home, place.project, entry.item)
+                        _check(entry, await asyncio.to_thread(pin, opened.project))
                     await asyncio.to_thread(_mark_started, entry, place.home)
+                connection.find_refusals = start.find_refusals
                 yield connection
         except (ServerError, TimeoutError) as error:
-            if start.wrapped is None or not self.needs_start(entry):
+            if start.wrapped is None:
                 raise
-            raise _explain(start, error, start.wrapped) from error
+            raise start.explain(error, is_first) from error
 
     async def download(self, entry: Entry) -> None:
         """Starts an approved server once with the network, so that its launcher fills its cache,
-        and ends it. It cannot change the project meanwhile.
+        and ends it. It cannot change the project meanwhile: one that must may fail by then.
 
         Raises: ConfigError, ServerError.
         """
         start = await self._start(entry, downloads=True)
+        files = cache_folder(entry, self.place.home) / "files"
         try:
             async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._open_connection(start):
-                await asyncio.to_thread(_mark_started, entry, self.place.home)
+                pass
         except TimeoutError as error:
             late = f"it did not start within {DOWNLOAD_TIMEOUT_S:g} s, with the network"
             raise ServerError(late) from error
+        except ServerError:
+            if not any(files.iterdir()):
+                raise
+        await asyncio.to_thread(_mark_started, entry, self.place.home)
 
     def needs_start(self, entry: Entry) -> bool:
         """Whether it never started in the sandbox as its entry is now: it may need a download."""
@@ -253,35 +260,60 @@ class _Start:
         try:
             self.wrapped = self.sandbox.start_program(argv, records_opens=self.records_opens)
         except ProgramError as error:
-            shows = f". {_advice(error.hidden)}" if error.hidden else ""
-            raise ServerError(f"{error}{shows}") from error
+            raise ServerError(f"{error}{_advise_to_show(error.hidden)}") from error
         return self.wrapped
 
-
-def _explain(start: _Start, error: ServerError | TimeoutError, wrapped: "Attempt") -> ServerError:
-    """Why a server did not start that never did here before."""
-    late = ServerError(f"it did not start within {FIRST_START_S:g} s")
-    failure = error if isinstance(error, ServerError) else late
-    fault, words = failure.fault.rstrip("."), [it for it in start.server.command[1:] if "/" in it]
-    sandboxes = [start.sandbox] if start.sandbox is not None else []
-    if hidden := [it for box in sandboxes for word in words for it in box.hidden_paths(word)]:
-        names = " and ".join(hidden)
-        return ServerError(f"{fault}. The sandbox hides {names} from it. {_advice(hidden)}")
-    if SOCKET in fault:
-        return ServerError(
-            f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
-            '`"outside": true` in its entry runs it without one, once you have said yes.'
+    def find_refusals(self) -> str:
+        """What the sandbox has refused it, and what would allow that, in sentences; "" for
+        nothing."""
+        kinds = {hit.what for hit in self.wrapped.find_blocked()} if self.wrapped else set[str]()
+        refused = {
+            "network": not self.server.network and not kinds.isdisjoint(_NETWORK),
+            "write": not self.server.write and "write" in kinds,
+        }
+        return "".join(
+            f' The sandbox refused it {_REFUSED[key]}: `"{key}": true` in its entry (`kode mcp add '
+            f"--{key}`) allows that."
+            for key, is_refused in refused.items()
+            if is_refused
         )
-    reached = sys.platform == "darwin" or any(it.what in _NETWORK for it in wrapped.find_blocked())
-    if not start.server.network and reached:
-        return DownloadNeededError(
-            f"it never ran here, and reached for the network, perhaps for a download ({fault})"
+
+    def explain(self, error: ServerError | TimeoutError, is_first: bool) -> ServerError:
+        """Why a server in the sandbox failed, and what would help; `is_first`: it never started."""
+        late = ServerError(f"it did not start within {FIRST_START_S:g} s")
+        failure = error if isinstance(error, ServerError) else late
+        fault, words = failure.fault.rstrip("."), self.server.command[1:]
+        hidden = (
+            []
+            if self.sandbox is None
+            else [path for word in words if "/" in word for path in self.sandbox.hidden_paths(word)]
         )
-    return failure
+        if hidden:
+            names = " and ".join(hidden)
+            return ServerError(f"{fault}. The sandbox hides {names}{_advise_to_show(hidden)}")
+        if SOCKET in fault:
+            return ServerError(
+                f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
+                '`"outside": true` in its entry runs it without one, once you have said yes.'
+            )
+        refusals = self.find_refusals()
+        if (
+            is_first
+            and not self.server.network
+            and (sys.platform == "darwin" or "network" in refusals)
+        ):
+            return DownloadNeededError(
+                f"it never ran here, and reached for the network, perhaps for a download ({fault})"
+            )
+        if refusals:
+            text = f"{failure.text.rstrip('.')}.{refusals}"
+            return ServerError(text, untrusted=failure.untrusted, fault=f"{fault}.{refusals}")
+        return failure
 
 
-def _advice(hidden: Sequence[str]) -> str:
-    return f'`"read": {json.dumps(list(hidden))}` in its entry, or folders around, shows it.'
+def _advise_to_show(hidden: Sequence[str]) -> str:
+    shown = json.dumps(list(hidden))
+    return f'. `"read": {shown}` in its entry, or folders around, shows it.' if hidden else ""
 
 
 def _check(entry: Entry, approvals: Approvals) -> None:

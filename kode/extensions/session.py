@@ -361,7 +361,7 @@ async def _call(
         raise ToolError(str(error), untrusted=untrusted) from error
     text = content.text or ("(an image)" if content.pictures else "(no text)")
     if content.is_error:
-        raise ToolError(text, untrusted=source(server.name))
+        raise ToolError(f"{text}{connection.find_refusals()}", untrusted=source(server.name))
     # Beside the session, as for images that a person attaches.
     folder, pictures = paths.images_folder(context.place.outputs.parent), list[Image]()
     for picture, data in content.pictures:

@@ -29,7 +29,7 @@ MODE_CALLED: Mapping[str, PermissionMode] = {
 """Accepted mode names → mode."""
 
 TOOLS: Mapping[str, str] = {
-    **dict.fromkeys(("Agent", "Task", "task"), "delegate_tasks"),
+    **dict.fromkeys(("Task", "Agent", "task"), "delegate_tasks"),
     **dict.fromkeys(("Bash", "bash"), "shell"),
     **dict.fromkeys(("exec_command", "local_shell", "run_shell_command", "shell_command"), "shell"),
     **dict.fromkeys(("Edit", "MultiEdit", "edit", "multiedit", "replace"), "edit_file"),

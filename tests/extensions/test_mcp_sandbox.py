@@ -102,18 +102,26 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
         assert not (await connection.call("write", inside, print)).is_error
         for path in (beside, home / "config.json", project / "new.txt"):
             await connection.call("write", {"path": str(path)}, print)
+        assert "`kode mcp add --write`" in connection.find_refusals()
     assert beside.read_bytes() == b""
     assert not (home / "config.json").exists()
     assert not {"new.txt", "touched.txt"} & {path.name for path in project.iterdir()}
 
     (project / ".git" / "hooks").mkdir()
-    writing = entry("touch", write=True)
+    writing = entry("must-touch", write=True)
     await servers.download(writing)  # the start with the network changes nothing
     assert not (project / "touched.txt").exists()
     async with servers(writing) as connection:
         hook = {"path": str(project / ".git" / "hooks" / "pre-commit")}
         assert (await connection.call("write", hook, print)).is_error
     assert (project / "touched.txt").exists()
+
+
+async def test_a_server_that_ends_because_it_may_not_write_is_told_apart(servers, entry, registry):
+    await servers.download(entry("must-touch"))
+    with pytest.raises(ServerError, match="`kode mcp add --write`"):
+        await tools(servers, entry("must-touch"))
+    assert registry.asked == 1
 
 
 async def test_a_server_gets_the_variables_its_question_named(

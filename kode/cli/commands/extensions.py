@@ -113,11 +113,11 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
     from kode.conversation.extensions import run_hook
-    from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, other_names
+    from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, names_of
 
     cwd, home = directory(), paths.home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]
-    names = tuple(name for topic in topics for name in other_names(topic))
+    names = tuple(name for topic in topics for name in names_of(topic, {}))
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     place = open_workplace(config, home, cwd)
     sandbox, is_required = open_sandbox(config, place), config.sandbox.enabled is True

@@ -20,6 +20,8 @@ with open(server) as file:
 if "touch" in words:
     with contextlib.suppress(OSError):
         open("touched.txt", "w").close()
+if "must-touch" in words:
+    open("touched.txt", "w").close()
 if "forget" in words:
     shutil.rmtree(os.path.dirname(cache), ignore_errors=True)
 os.execv(sys.executable, [sys.executable, "-c", code, "reach"])
