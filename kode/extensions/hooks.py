@@ -12,8 +12,8 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -47,8 +47,6 @@ _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
 _VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
-_PLAIN_NAMES = re.compile(r"[\w|]*")
-
 
 CHANGES_COUNT: tuple[Event, ...] = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
 """Events whose hooks may change the project, as formatters do: changes are decided like a
@@ -93,8 +91,8 @@ class Hook:
         `|`, or else a regular expression; "" and `*` match all."""
         if self.matcher in ("", "*") or not names:
             return True
-        if _PLAIN_NAMES.fullmatch(self.matcher):
-            return bool(set(self.matcher.split("|")) & set(names))
+        if re.fullmatch(r"[\w|]*", self.matcher):
+            return not {*names}.isdisjoint(self.matcher.split("|"))
         return any(re.search(self.matcher, name) for name in names)
 
 
@@ -108,7 +106,8 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
         except (ConfigError, ValueError, RecursionError) as error:
             problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
             continue
-        hooks += _hooks_in(settings, path, place, around, problems)
+        events = settings.get("hooks") if isinstance(settings, dict) else None
+        hooks += _read_events(events, path, place, around, problems)
     return [*hooks, *hooks_of_bundles(around.bundles, around, [])], problems
 
 
@@ -118,8 +117,8 @@ def hooks_of_bundles(
     """The hooks of bundles; adds to `problems` a sentence for each unusable one."""
     for bundle in bundles:
         place = Place(folder=bundle.folder, scope="bundle", top=bundle.folder)
-        settings = {"hooks": bundle.hooks}
-        yield from _hooks_in(settings, bundle.folder, place, around, problems, f"{bundle.name}:")
+        for hook in _read_events(bundle.hooks, bundle.folder, place, around, problems):
+            yield replace(hook, item=replace(hook.item, name=f"{bundle.name}:{hook.item.name}"))
 
 
 def is_current(hook: Hook, around: Surroundings) -> bool:
@@ -132,51 +131,44 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
     for folder in project_folders(around.cwd):
-        if folder == Path(real_path(around.user_home)):
-            continue  # its `.claude` is the person's own
-        for name in FILES:
-            yield folder / name, Place(folder=folder, scope="project", top=around.project)
+        if folder != Path(real_path(around.user_home)):  # its `.claude` is the person's own
+            place = Place(folder=folder, scope="project", top=around.project)
+            yield from ((folder / name, place) for name in FILES)
     home = Place(folder=around.user_home, scope="home", top=around.user_home)
     yield around.user_home / ".claude" / "settings.json", home
     yield paths.config_file(around.home), home
 
 
-def _hooks_in(
-    settings: Any,
-    path: Path,
-    place: Place,
-    around: Surroundings,
-    problems: list[str],
-    prefix: str = "",
+def _read_events(
+    events: Any, path: Path, place: Place, around: Surroundings, problems: list[str]
 ) -> Iterator[Hook]:
-    for name, event, matcher, entry in _entries(settings, path, problems):
-        try:
-            yield _hook(f"{prefix}{name}", event, matcher, entry, path, place, around)
-        except ConfigError as error:
-            problems.append(f"The hook {name} of {path} was left out: {str(error).rstrip('.')}.")
-
-
-def _entries(
-    settings: Any, path: Path, problems: list[str]
-) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """(name, event, matcher, entry) of each hook of a settings file."""
+    """The hooks of the `hooks` section of a settings file."""
     counts: Counter[str] = Counter()
-    events = settings.get("hooks", {}) if isinstance(settings, dict) else {}
-    for event, groups in events.items() if isinstance(events, dict) else ():
+    for event, group in _pairs(events if isinstance(events, dict) else {}):
         if event not in EVENTS:
             problems.append(f"{path}: kode has no event {event!r} for hooks.")
             continue
-        for group in groups if isinstance(groups, list) else ():
-            matcher = group.get("matcher") or "" if isinstance(group, dict) else ""
-            entries = group.get("hooks") if isinstance(group, dict) else None
-            for entry in entries if isinstance(entries, list) else ():
-                named = f"{event}:{matcher}" if matcher else event
-                counts[named] += 1
-                name = named if counts[named] == 1 else f"{named}:{counts[named]}"
-                yield name, event, str(matcher), entry if isinstance(entry, dict) else {}
+        matcher = str(group.get("matcher") or "")
+        name = f"{event}:{matcher}" if matcher else event
+        for _, entry in _pairs({"": group.get("hooks")}):
+            counts[name] += 1
+            numbered = name if counts[name] == 1 else f"{name}:{counts[name]}"
+            try:
+                yield _read_hook(numbered, event, matcher, entry, path, place, around)
+            except ConfigError as error:
+                reason = str(error).rstrip(".")
+                problems.append(f"The hook {numbered} of {path} was left out: {reason}.")
 
 
-def _hook(
+def _pairs(lists: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each key with each object of its list; anything else than an object counts as an empty
+    one."""
+    for key, values in lists.items():
+        for value in values if isinstance(values, list) else ():
+            yield key, value if isinstance(value, dict) else {}
+
+
+def _read_hook(
     name: str,
     event: str,
     matcher: str,
@@ -186,18 +178,16 @@ def _hook(
     around: Surroundings,
 ) -> Hook:
     """Raises: ConfigError."""
-    own_config = paths.config_file(around.home)
-    kind, command = entry.get("type", "command"), entry.get("command")
-    if kind != "command":
-        raise ConfigError(f"kode runs hooks of type command only, not {kind!r}")
+    command, own_config = entry.get("command"), paths.config_file(around.home)
+    timeout = entry.get("timeout", DEFAULT_TIMEOUT_S)
+    if entry.get("type", "command") != "command":
+        raise ConfigError(f"kode runs hooks of type command only, not {entry['type']!r}")
     if not isinstance(command, str) or not command.strip():
         raise ConfigError("it has no command")
     try:
-        re.compile(matcher)
+        re.compile("" if matcher == "*" else matcher)
     except re.error as error:
-        if matcher != "*":
-            raise ConfigError(f"its matcher is not a regular expression ({error})") from None
-    timeout = entry.get("timeout", DEFAULT_TIMEOUT_S)
+        raise ConfigError(f"its matcher is not a regular expression ({error})") from None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ConfigError("its timeout is not a number of seconds")
     if entry.get("sandbox") is False and path != own_config:

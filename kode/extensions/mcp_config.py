@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
-from pydantic.alias_generators import to_camel
 
 from kode import paths
 from kode.config.files import read_document, read_named, write_document
@@ -61,14 +60,13 @@ class Entry:
 
     def files_of_command(self) -> list[str]:
         """A line with the hash of each file of the project that its command names."""
-        words = (self.values.get("command"), *_list(self.values.get("args")))
-        lines = []
-        for word in dict.fromkeys(word for word in words if isinstance(word, str)):
-            path = Path(real_path(self.project / word))
-            if path.is_relative_to(self.project) and path.is_file():
-                digest = hashlib.sha256(path.read_bytes()).hexdigest()
-                lines.append(f"{word} has the SHA-256 {digest}")
-        return lines
+        words = dict.fromkeys((self.values.get("command", ""), *self.values.get("args", ())))
+        files = {word: Path(real_path(self.project / word)) for word in words}
+        return [
+            f"{word} has the SHA-256 {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            for word, path in files.items()
+            if path.is_relative_to(self.project) and path.is_file()
+        ]
 
 
 def _expand(text: str, info: ValidationInfo) -> str:
@@ -80,16 +78,6 @@ def _expand(text: str, info: ValidationInfo) -> str:
 
 
 Expanded = Annotated[str, AfterValidator(_expand)]
-
-
-class Registration(BaseModel):
-    """How kode is registered with a server; it registers itself where its entry does not say."""
-
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True)
-
-    client_id: Expanded = ""
-    client_secret: Expanded = ""
-    callback_port: int | None = None
 
 
 class Server(BaseModel):
@@ -116,7 +104,6 @@ class Server(BaseModel):
     """Whether its process runs without a sandbox."""
     timeout: int = CALL_TIMEOUT_S * 1000
     """Milliseconds to answer a call."""
-    oauth: Registration = Registration()
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -190,7 +177,7 @@ def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
 
 def target_of(values: Mapping[str, Any]) -> str:
     """The program that an entry runs with its arguments, or its address, without credentials."""
-    words = (values.get("url") or values.get("command", ""), *_list(values.get("args")))
+    words = (values.get("url") or values.get("command", ""), *values.get("args", ()))
     return redact(" ".join(words))
 
 
@@ -263,10 +250,6 @@ def _fault(path: Path, name: str, values: Any) -> str:
             "`command` (`kode mcp add NAME -- COMMAND`)."
         )
     return ""
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else () if value is None else (None,)
 
 
 def _document(path: Path) -> dict[str, Any]:

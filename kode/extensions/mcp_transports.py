@@ -253,16 +253,9 @@ def make_authorization(
     ServerError that says how to log in; `closed` gets the same text."""
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     # The same port at each login, because some servers accept no other.
-    browser = _Return(port=server.oauth.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
+    browser = _Return(port=_FIRST_PORT + int(key, 16) % _PORTS)
     callback = AnyUrl(f"http://127.0.0.1:{browser.port}{CALLBACK}")
-    secret = server.oauth.client_secret or None
-    client = server.oauth.client_id and OAuthClientInformationFull(
-        client_id=server.oauth.client_id,
-        client_secret=secret,
-        token_endpoint_auth_method="client_secret_basic" if secret else "none",
-        redirect_uris=[callback],
-    )
-    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, client or None)
+    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url)
 
     async def redirect(page: str) -> None:
         await browser.listen()
@@ -291,8 +284,6 @@ class _Tokens:
 
     path: Path
     url: str
-    known: OAuthClientInformationFull | None
-    """kode's registration with the server, if its entry has one."""
     was_damaged: bool = False
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -302,7 +293,7 @@ class _Tokens:
         self._write("tokens", tokens)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.known or self._read("client", OAuthClientInformationFull)
+        return self._read("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._write("client", client_info)

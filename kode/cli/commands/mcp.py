@@ -53,7 +53,7 @@ _RENAMED = {"httpUrl": "url", "serverUrl": "url", "http_headers": "headers", "en
 _TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
 _GRANTS = ("write", "network", "read", "outside", "deferred")
 """Keys of kode alone."""
-_KEYS = ("type", "url", "env", "headers", "oauth", "timeout", "disabled", *_GRANTS)
+_KEYS = ("type", "url", "env", "headers", "timeout", "disabled", *_GRANTS)
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
@@ -424,7 +424,6 @@ def _show(entry: McpServerEntry) -> Answer:
     The name of a variable that it takes from the environment is not."""
     approvals, values = _approvals_of(entry), entry.values
     held = [*values.get("env", {}).values(), *values.get("headers", {}).values()]
-    held += [values.get("oauth", {}).get("clientSecret") or ""]
     secrets = [json.dumps(value, ensure_ascii=False) for value in held if "${" not in str(value)]
     lines = [credentials.mask(review.describe(entry.item, approvals), {*secrets} - {'""'})]
     for pin in mcp_server.saved_pins(entry, approvals):

@@ -126,7 +126,7 @@ _IGNORED = frozenset(
     "source strict displayName icon defaultEnabled".split()
 )
 _PARTS = frozenset("skills commands agents hooks mcpServers".split())
-_SERVER_KEYS = frozenset("type command args env url headers timeout oauth disabled".split())
+_SERVER_KEYS = frozenset("type command args env url headers timeout disabled".split())
 
 
 @dataclass(frozen=True, kw_only=True)
