@@ -34,7 +34,7 @@ HOMES = {
         "StorageError ToolError UserError"
     ),
     "kode.events": "Event TextDelta TurnEnded",
-    "kode.extensions.found_extensions": "BundleItems",
+    "kode.extensions.review": "BundleItems",
     "kode.extensions.places": "Bundle",
     "kode.extras": "require_extra=require",
     "kode.git": "run_git",
@@ -118,8 +118,8 @@ if TYPE_CHECKING:
     from kode.events import Event as Event
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded
-    from kode.extensions.found_extensions import BundleItems as BundleItems
     from kode.extensions.places import Bundle as Bundle
+    from kode.extensions.review import BundleItems as BundleItems
     from kode.extras import require as _require_extra
     from kode.git import run_git as run_git
     from kode.installed import Command as Command

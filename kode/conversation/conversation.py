@@ -37,8 +37,8 @@ from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Level, Notice, TurnEnded, Working, silent
-from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_config import Elicit, Entry
+from kode.extensions.review import FoundExtensions, in_use
 from kode.extensions.session import Extensions
 from kode.memory.contract import InjectReason, MemorySystem
 from kode.messages import Image, Text, ToolCall, Usage, text_of

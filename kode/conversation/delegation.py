@@ -11,7 +11,7 @@ from kode.config.choice import resolve_provider, small_choice
 from kode.config.model import Embedding, ProviderPart
 from kode.errors import StorageError
 from kode.extensions.definitions import may_use
-from kode.extensions.found_extensions import FoundExtensions, in_use
+from kode.extensions.review import FoundExtensions, in_use
 from kode.messages import Usage
 from kode.permissions.gate import Gate
 from kode.permissions.question import Answer, Ask, Question

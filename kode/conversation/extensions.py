@@ -13,12 +13,12 @@ from kode.engine.agent import Agent
 from kode.engine.command import Command, settle_changes
 from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
-from kode.extensions import found_extensions, trust
+from kode.extensions import review, trust
 from kode.extensions.definitions import AgentDefinition, catalogue, skill_tool
-from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
+from kode.extensions.review import FoundExtensions, in_use, reread
 from kode.messages import Text
 from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program
@@ -36,7 +36,7 @@ def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
     home = paths.home()
     around = surroundings(cwd, home, paths.user_home())
     approvals = trust.load(home, around.project, trust_project=trust_project)
-    return found_extensions.find(around, approvals)
+    return review.find_extensions(around, approvals)
 
 
 def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:

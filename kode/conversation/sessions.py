@@ -35,7 +35,7 @@ from kode.errors import (
     UserError,
 )
 from kode.events import Notice, SessionStarted, TurnEnded, silent
-from kode.extensions.found_extensions import in_use
+from kode.extensions.review import in_use
 from kode.memory.contract import DropReason, InjectReason, MemoryContext
 from kode.memory.scan import scan
 from kode.memory.words import stem

@@ -26,7 +26,7 @@ from kode.engine.turn import run_turn
 from kode.errors import StorageError, Unavailable, UserError
 from kode.events import Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
 from kode.extensions.definitions import Command, Skill, files_named, pieces
-from kode.extensions.found_extensions import FoundExtensions, in_use, reread
+from kode.extensions.review import FoundExtensions, in_use, reread
 from kode.messages import Image, Text, ToolCall, plural, text_of
 from kode.paths import real_path
 from kode.permissions.decide import limited_to

@@ -32,7 +32,7 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 from mcp.shared.message import SessionMessage
-from pydantic import AnyUrl, BaseModel, ValidationError
+from pydantic import AnyUrl, BaseModel
 
 from kode import durable, paths
 from kode.broken_json import object_of
@@ -130,14 +130,13 @@ class _Pump:
                 self._burst_lines += 1
                 if self._burst_bytes > MAX_BURST_BYTES or self._burst_lines > MAX_BURST_LINES:
                     size = f"{self._burst_lines:,} lines, {self._burst_bytes >> 20} MB"
-                    raise ServerError(f"it sent {size}, since kode last wrote to it")
+                    fault = f"it sent {size}, since kode last wrote to it"
+                    return
                 with contextlib.suppress(ValueError):
                     message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     await self._received.send(SessionMessage(message))
             # A child of it may hold its stderr open.
             await asyncio.wait((self._warning,), timeout=LAST_WORDS_S)
-        except ServerError as error:
-            fault = str(error)
         except ValueError:  # of a line that is longer than the limit of the stream
             fault = f"it sent a message of more than {MAX_LINE_BYTES >> 20} MB"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -243,7 +242,7 @@ class _Limited(httpx2.AsyncByteStream):
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
-_PAGE = b"You are logged in. You can close this page and return to kode."
+_PAGE = "You are logged in. You can close this page and return to kode."
 
 
 def make_authorization(
@@ -299,35 +298,31 @@ class _Tokens:
         self._write("client", client_info)
 
     def _read(self, part: str, kind: type[Model]) -> Model | None:
-        held = self._document().get(part)
+        """Raises no error for damage."""
         try:
-            return None if held is None else kind.model_validate(held)
-        except ValidationError:
-            self._set_aside()
+            value = self._load().get(part)
+            return None if value is None else kind.model_validate(value)
+        except ValueError:  # also pydantic's
+            durable.set_aside(self.path)
+            self.was_damaged = True
             return None
 
     def _write(self, part: str, value: BaseModel) -> None:
         with durable.locked(self.path.parent):
             plain = value.model_dump(mode="json", exclude_none=True)
-            document = {**self._document(), "url": self.url, part: plain}
+            document = {**self._load(), "url": self.url, part: plain}
             data = json.dumps(seal_object(document), indent=2).encode()
             durable.replace(self.path, data + b"\n")
 
-    def _document(self) -> dict[str, Any]:
-        with contextlib.suppress(ValueError):
-            try:
-                content = unseal_object(object_of(self.path.read_bytes()) or {})
-            except FileNotFoundError:
-                return {}
-            # The name is a short hash: tokens of another server must never be sent to this one.
-            if content.get("url") == self.url:
-                return content
-        self._set_aside()
-        return {}
-
-    def _set_aside(self) -> None:
-        durable.set_aside(self.path)
-        self.was_damaged = True
+    def _load(self) -> dict[str, Any]:
+        """Raises: ValueError for damage."""
+        if not self.path.exists():
+            return {}
+        content = unseal_object(object_of(self.path.read_bytes()) or {})
+        # The name is a short hash: tokens of another server must never be sent to this one.
+        if content.get("url") != self.url:
+            raise ValueError("it is of another server")
+        return content
 
 
 @dataclass
@@ -352,8 +347,7 @@ class _Return:
         """Raises: ServerError if the person or the server refused, or nobody logged in."""
         assert self._result is not None
         try:
-            async with asyncio.timeout(LOGIN_TIMEOUT_S):
-                return await self._result
+            return await asyncio.wait_for(self._result, LOGIN_TIMEOUT_S)
         except TimeoutError as error:
             raise ServerError(f"nobody logged in within {LOGIN_TIMEOUT_S:g} s") from error
         finally:
@@ -369,10 +363,10 @@ class _Return:
             target = urlsplit(words[1] if len(words) > 1 else "")
             query = dict(parse_qsl(target.query))
             is_return = target.path == CALLBACK and ("code" in query or "error" in query)
-            page = _PAGE if is_return and "code" in query else b"The login failed; see kode."
-            writer.write(b"HTTP/1.1 200 OK" if is_return else b"HTTP/1.1 404 Not Found")
-            writer.write(b"\r\nContent-Type: text/plain\r\nConnection: close\r\n")
-            writer.write(b"Content-Length: %d\r\n\r\n" % len(page) + page)
+            page = _PAGE if is_return and "code" in query else "The login failed; see kode."
+            status = "200 OK" if is_return else "404 Not Found"
+            head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nConnection: close"
+            writer.write(f"{head}\r\n\r\n{page}".encode())
             await writer.drain()
             if is_return and self._result is not None and not self._result.done():
                 if "code" in query:

@@ -27,7 +27,7 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
-from kode.extensions.found_extensions import FoundExtensions
+from kode.extensions.review import FoundExtensions
 from kode.images import keep
 from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage

@@ -117,7 +117,7 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
     assert (project / "touched.txt").exists()
 
 
-async def test_a_server_that_ends_because_it_may_not_write_is_told_apart(servers, entry, registry):
+async def test_a_server_that_may_not_write_is_told_apart(servers, entry, registry):
     await servers.download(entry("must-touch"))
     with pytest.raises(ServerError, match="`kode mcp add --write`"):
         await tools(servers, entry("must-touch"))

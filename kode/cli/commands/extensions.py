@@ -21,10 +21,10 @@ from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.cli.screen.question import make_ask
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions import found_extensions, review, trust
-from kode.extensions.found_extensions import lines_of, rows_of
+from kode.extensions import review, trust
 from kode.extensions.hooks import EVENTS, Hook
 from kode.extensions.places import surroundings
+from kode.extensions.review import lines_of, rows_of
 from kode.extensions.trust import Approvals, Approved, Item
 from kode.permissions.question import visible
 from kode.plain_text import clean
@@ -84,17 +84,17 @@ def hooks(argv: Sequence[str]) -> Answer:
     return asyncio.run(_test_hooks(arguments.event, _read_input(arguments.input)))
 
 
-def _answer(kind: found_extensions.Kind, *, wants_json: bool) -> Answer:
+def _answer(kind: review.Kind, *, wants_json: bool) -> Answer:
     extensions = _find()
     rows = rows_of(extensions, kind)
     faults = [] if wants_json else map(public, extensions.problems[kind])
     return Answer(value=rows, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
 
-def _find() -> found_extensions.FoundExtensions:
+def _find() -> review.FoundExtensions:
     home = paths.home()
     around = surroundings(directory(), home, paths.user_home())
-    return found_extensions.find(around, trust.load(home, around.project))
+    return review.find_extensions(around, trust.load(home, around.project))
 
 
 def _read_input(name: str | None) -> Mapping[str, Any]:

@@ -31,7 +31,7 @@ from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import bars, clip, cost_text, count, duration, explain, one_line
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
-from kode.extensions.found_extensions import NONE, lines_of, rows_of
+from kode.extensions.review import NONE, lines_of, rows_of
 from kode.messages import columns, plural
 from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.question import visible

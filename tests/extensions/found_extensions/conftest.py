@@ -11,9 +11,9 @@ import pytest
 from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event, Notice, ToolFinished, TurnEnded
-from kode.extensions import found_extensions, review, trust
-from kode.extensions.found_extensions import FoundExtensions
+from kode.extensions import review, trust
 from kode.extensions.places import Surroundings, surroundings
+from kode.extensions.review import FoundExtensions
 from kode.permissions.question import Ask
 from tests.workplaces import empty_repository
 
@@ -55,7 +55,7 @@ class World:
 
     def find(self, *, trust_project: bool = False) -> FoundExtensions:
         approvals = trust.load(self.home, self.project, trust_project=trust_project)
-        return found_extensions.find(self.around(), approvals)
+        return review.find_extensions(self.around(), approvals)
 
     def approve(self, *, outside: bool = False) -> None:
         """Says yes to all that is there now, also without a sandbox."""

@@ -10,7 +10,7 @@ import pytest
 from kode.cli.commands.subagent import open_child
 from kode.conversation import Conversation
 from kode.errors import UserError
-from kode.extensions.found_extensions import in_use
+from kode.extensions.review import in_use
 from kode.subagents.child import ChildPipes
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kode.extensions.found_extensions import in_use
 from kode.extensions.hook_runs import answer_of, call_fields, join_answers, names_of
 from kode.extensions.hooks import Hook, is_current
+from kode.extensions.review import in_use
 from kode.tools.apply_patch import apply_patch
 from kode.tools.processes import ProgramRun
 from tests.extensions.found_extensions.conftest import World

@@ -6,8 +6,7 @@ import pytest
 
 from kode import paths
 from kode.extensions import review, trust
-from kode.extensions.found_extensions import in_use
-from kode.extensions.review import find_instruction_items, read_instructions
+from kode.extensions.review import find_instruction_items, in_use, read_instructions
 from kode.session.provenance import Provenance
 from tests.extensions.found_extensions.conftest import World
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.extensions.definitions import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
-from kode.extensions.found_extensions import in_use
 from kode.extensions.places import Place
+from kode.extensions.review import in_use
 from kode.extensions.trust import Item
 from kode.messages import Text, results_of
 from tests.extensions.found_extensions.conftest import Open, World, play

@@ -9,7 +9,7 @@ import pytest
 
 from kode.conversation.turns import find_named
 from kode.errors import ConfigError
-from kode.extensions import found_extensions
+from kode.extensions import review
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
@@ -59,7 +59,7 @@ def add(source):
 
 def find(home):
     around = surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
-    return found_extensions.find(around, Approvals())
+    return review.find_extensions(around, Approvals())
 
 
 def is_refused(home, source):
@@ -71,7 +71,7 @@ def is_refused(home, source):
 
 def names(home):
     servers = find_servers(home, Path.cwd()).entries
-    return {item.name for item in (*found_extensions.items(home, Path.cwd()), *servers)}
+    return {item.name for item in (*review.find_items(home, Path.cwd()), *servers)}
 
 
 def snapshot(folder):
