@@ -15,7 +15,7 @@ import math
 import re
 import time
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from importlib import resources
@@ -83,7 +83,7 @@ class RefusalRule:
     """`overflow` (the request is larger than the window), `no_credit`, `bad_key`, `loading`,
     `no_model`, `no_route`, `retry`, `bound_thinking` (a server refuses the thinking that it
     sent), or the refused part of a request, a key of `RefusalTable.parts`."""
-    patterns: tuple[str, ...]
+    patterns: Sequence[str]
     statuses: Collection[int | str]
     """With which servers report it; "stream": in the middle of an answer, "5xx": from 500 on."""
     api: Api = ""
@@ -126,13 +126,9 @@ class RefusalTable:
 def read_table() -> RefusalTable:
     text = resources.files("kode.providers").joinpath("refusals.toml").read_text("utf-8")
     table = tomllib.loads(text)
-    return RefusalTable(
-        status_of_type=table["status_of_type"],
-        parts={name: RequestPart(**part) for name, part in table["part"].items()},
-        rules=tuple(
-            RefusalRule(**{**row, "patterns": tuple(row["patterns"])}) for row in table["rule"]
-        ),
-    )
+    parts = {name: RequestPart(**part) for name, part in table["part"].items()}
+    rules = tuple(RefusalRule(**row) for row in table["rule"])
+    return RefusalTable(status_of_type=table["status_of_type"], parts=parts, rules=rules)
 
 
 def find_rule(status: int | None, words: str, api: Api = "") -> RefusalRule | None:
@@ -151,11 +147,6 @@ _SIZE = re.compile(
     re.IGNORECASE,
 )
 """The window's size in the words for a full one: other numbers there count the request's tokens."""
-_NO_CREDENTIALS = {
-    *("DefaultCredentialsError", "RefreshError"),  # google-auth
-    *("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"),
-}
-"""Errors of the packages that sign requests to clouds."""
 
 
 @contextlib.contextmanager
@@ -194,38 +185,26 @@ def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
 def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     """An exchange that failed without an answer. Kinds are recognized by class name along the chain
     of causes, because two HTTP clients and two SDKs have their own classes for the same thing."""
-    chain = list(_causes(error))
+    chain, url = list(_causes(error)), endpoint.shown_url
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     # The last cause is the most precise; the SDKs' own text is only "Connection error."
-    detail = _clean(next((str(link) for link in reversed(chain) if str(link)), ""))
-    detail = plain_reason(detail)
-    if "ConnectionRefusedError" in names:
-        detail = "connection refused"
-    url = endpoint.shown_url
-    if names & {"UnsupportedProtocol", "InvalidURL"}:
-        return RefusedError(
-            f"The base URL {url or '(empty)'} cannot be used. Give one like https://host/v1."
-        ).about(endpoint.setting("base_url"))
-    if "CERTIFICATE_VERIFY_FAILED" in detail or "SSLCertVerificationError" in names:
-        return RefusedError(
-            f"The certificate of {url} was not accepted ({detail}). Check the clock of this "
-            "machine and the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."
-        ).about(endpoint.setting("base_url"))
+    detail = plain_reason(_clean(next((str(link) for link in reversed(chain) if str(link)), "")))
     if names_fault(detail, "bad_key"):
         return _bad_key(None, detail, endpoint)
-    is_the_sdks_own = type(chain[-1]).__name__ == "OpenAIError"  # it could not sign the request
-    if names & _NO_CREDENTIALS or "resolve AWS credentials" in detail or is_the_sdks_own:
-        return AuthenticationError(
-            f"There are no credentials for {url} ({detail.rstrip('.')}). Set a key, or log in with "
-            "the cloud's own tool (`aws configure`, `gcloud auth application-default login`)."
-        ).about(endpoint.setting("api_key"))
-    if names & _NO_CONNECTION and "SSLError" not in names and _goes_through_proxy(url):
+    detail = "connection refused" if "ConnectionRefusedError" in names else detail.rstrip(".")
+    detail = detail or type(chain[-1]).__name__
+    if type(chain[-1]).__name__ == "OpenAIError" or "resolve AWS credentials" in detail:
+        names.add("NoCredentialsError")  # the SDK could not sign the request
+    if "CERTIFICATE_VERIFY_FAILED" in detail:
+        names.add("SSLCertVerificationError")
+    if names >= {"SSLError", "ConnectError"}:  # and not in a stream that breaks off
+        names.add("NoTLS")
+    elif names & _NO_CONNECTION and _goes_through_proxy(url):
         names.add("ProxyError")  # a proxy that is away fails like a server that is away
-    for kinds, kind, text, key in _TRANSPORT:
-        if names & kinds and (kinds != _TLS or names >= _TLS):  # not in a stream that breaks off
-            error = kind(text.format(url=url, detail=detail))
-            return error.about(endpoint.setting(key)) if key else error
-    detail = detail.rstrip(".") or type(chain[-1]).__name__
+    for kinds, kind, key, text in _TRANSPORT:
+        if names & kinds:
+            fault = kind(text.format(url=url or "(empty)", detail=detail))
+            return fault.about(endpoint.setting(key)) if key else fault
     return TransientError(
         f"The connection to {url} was lost ({detail}). "
         "If it keeps happening, check the server and your network."
@@ -241,52 +220,41 @@ def _goes_through_proxy(url: str) -> bool:
     return bool(names_proxy) and not proxy_bypass(parts.hostname or "")
 
 
-_TLS = {"SSLError", "ConnectError"}
 _NO_CONNECTION = {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}
-_TRANSPORT: tuple[tuple[set[str], type[ProviderError], str, str], ...] = (
-    (
-        {"ProxyError"},
-        TransientError,
-        "The proxy on the way to {url} failed ({detail}). Check HTTP_PROXY, HTTPS_PROXY and "
-        "NO_PROXY.",
-        "",
-    ),
-    (
-        _TLS,
-        TransientError,
-        "No encrypted connection to {url} could be made ({detail}). If the server speaks plain "
-        "HTTP, write http:// in the base URL.",
-        "base_url",
-    ),
-    (
-        _NO_CONNECTION,
-        TransientError,
-        "No server answers at {url} ({detail}). Check that it is running, the base URL, and your "
-        "network.",
-        "base_url",
-    ),
-    (
-        {"TimeoutException", "TimeoutError", "APITimeoutError"},
-        TransientError,
-        "The server at {url} took too long to answer. If it keeps happening, wait longer.",
-        "retry.idle_timeout_s",
-    ),
-    (
-        {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"},
-        RefusedError,
-        "The request to {url} could not be written ({detail}). Check the key and the base URL for "
-        "stray characters.",
-        "",
-    ),
-    (
-        {"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"},
-        TransientError,
-        "The answer of {url} could not be read: it is cut or not what the wire format demands. If "
-        "it keeps happening, check the base URL and the server's log.",
-        "",
-    ),
+_NO_CREDENTIALS = set(
+    "DefaultCredentialsError RefreshError NoCredentialsError PartialCredentialsError "
+    "ProfileNotFound TokenRetrievalError".split()
 )
-"""Names of exceptions → the error, its text, and the setting to change; the first row that fits
+"""Errors of the packages that sign requests to clouds: google-auth, botocore."""
+_TRANSPORT: Sequence[tuple[set[str], type[ProviderError], str, str]] = (
+    ({"UnsupportedProtocol", "InvalidURL"}, RefusedError, "base_url",
+     "The base URL {url} cannot be used. Give one like https://host/v1."),
+    ({"SSLCertVerificationError"}, RefusedError, "base_url",
+     "The certificate of {url} was not accepted ({detail}). Check the clock of this machine and "
+     "the URL; behind a proxy of your own set SSL_CERT_FILE to its certificate."),
+    (_NO_CREDENTIALS, AuthenticationError, "api_key",
+     "There are no credentials for {url} ({detail}). Set a key, or log in with the cloud's own "
+     "tool (`aws configure`, `gcloud auth application-default login`)."),
+    ({"ProxyError"}, TransientError, "",
+     "The proxy on the way to {url} failed ({detail}). Check HTTP_PROXY, HTTPS_PROXY and "
+     "NO_PROXY."),
+    ({"NoTLS"}, TransientError, "base_url",
+     "No encrypted connection to {url} could be made ({detail}). If the server speaks plain HTTP, "
+     "write http:// in the base URL."),
+    (_NO_CONNECTION, TransientError, "base_url",
+     "No server answers at {url} ({detail}). Check that it is running, the base URL, and your "
+     "network."),
+    ({"TimeoutException", "TimeoutError", "APITimeoutError"}, TransientError,
+     "retry.idle_timeout_s",
+     "The server at {url} took too long to answer. If it keeps happening, wait longer."),
+    ({"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}, RefusedError, "",
+     "The request to {url} could not be written ({detail}). Check the key and the base URL for "
+     "stray characters."),
+    ({"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"}, TransientError,
+     "", "The answer of {url} could not be read: it is cut or not what the wire format demands. If "
+     "it keeps happening, check the base URL and the server's log."),
+)  # fmt: skip
+"""Names of exceptions → the error, the setting to change, and its text; the first row that fits
 counts."""
 
 
@@ -392,8 +360,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     if milliseconds is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")
-    seconds = _number(value)
-    if seconds is not None or not value:
+    if (seconds := _number(value)) is not None or not value:
         return seconds
     import email.utils
 
