@@ -3,8 +3,8 @@
 Servers of local models parse calls by the model's template. If the template is not used, or the
 model strays from it, the call arrives as the answer. A reply is calls if they are all of it, or
 follow one short paragraph in a template's markup. A call is JSON with a tool and its arguments, a
-name in front of an object, an element or a tag with elements in it, or Python's notation; around it
-are special tokens, tags about tools, and fences.
+name in front of an object, or an element or a tag with elements in it; around it are special
+tokens, tags about tools, and fences.
 
 It must name a tool of the request; the model learns of wrong arguments when the call runs. One
 that is followed by words, or quoted from memory, a person or a tool, is shown, not made. A reply
@@ -13,15 +13,12 @@ the stop `malformed_call`: the model is asked, and a call at the end of its next
 whatever words introduce it.
 """
 
-import ast
 import json
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
 from typing import Any
 
 from kode import broken_json
@@ -40,8 +37,6 @@ from kode.providers.draft import MAX_CALLS
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
 MAX_TEXT_CHARS = 400_000  # longer than any reply
-MAX_ENDS = 50
-"""So many places are tried as the end of a call in Python's notation: strings may hold markup."""
 
 NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
 ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
@@ -72,8 +67,6 @@ _PAIR = re.compile(
     r"\s*<(arg)_key>(.*?)</arg_key>\s*<arg_value>(.*?)(</arg_value>)", re.DOTALL | re.IGNORECASE
 )
 _END_TAGS = re.compile(r"(?:\s*</[\w.:-]+>)*")
-_PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]*\(")
-_PYTHON_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
 _BROKEN_CALL = re.compile(r"\s*([\[{]+)\s*\W?(\w+)\W?\s*:\s*\W?([\w.-]+)")
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[]|```|~~~)", re.MULTILINE)
 _LINE_NUMBER = re.compile(r"^(?:[^\s:]+:)?\d+[:\t]", re.MULTILINE)
@@ -204,13 +197,6 @@ class _Reader:
         return self.tools.get(match[1]) if match else None
 
     def _next(self) -> list[_Call]:
-        if _PYTHON.match(self.text, self.at):
-            for end in islice(_PYTHON_END.finditer(self.text, self.at), MAX_ENDS):
-                with suppress(SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
-                    text = self.text[self.at : end.start()].strip()
-                    calls = list(_parse_python(text, self.tools))
-                    self.at = end.start()
-                    return calls
         if self.text[self.at] in '{["':
             value = self._value()
             is_text = isinstance(value, str)
@@ -273,27 +259,6 @@ class _Reader:
             raise _NoCallError
         self.at = value[1]
         return value[0]
-
-
-def _parse_python(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[_Call]:
-    """The calls in Python's notation: `[read_file(path="a.py")]`. Raises: what parsing does;
-    AttributeError, KeyError and ValueError for anything but calls of tools with plain values."""
-    if not text.rstrip(" ;").endswith((")", "]")) or re.search(r"[)\]]\s*#", text):
-        raise ValueError("a comment explains the calls")
-    with warnings.catch_warnings(action="ignore"):  # of odd escapes, which are the model's
-        statements: list[Any] = list(ast.parse(text).body)
-    for statement in statements:
-        for outer in getattr(statement.value, "elts", [statement.value]):
-            # Gemma's template prints what a call returns.
-            is_printed = getattr(outer.func, "id", "") == "print" and len(outer.args) == 1
-            call = outer.args[0] if is_printed else outer
-            (name,) = [part for part in ast.unparse(call.func).split(".") if part in tools]
-            values = [ast.literal_eval(argument) for argument in call.args]
-            arguments = dict(zip(_properties(tools[name]), values, strict=False))
-            if len(values) == 1 and isinstance(values[0], dict):
-                arguments = values[0]
-            named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
-            yield _fit(tools[name], arguments | named)
 
 
 def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:

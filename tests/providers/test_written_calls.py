@@ -192,7 +192,6 @@ def test_a_call_that_a_person_has_described_runs(said: str) -> None:
     for text in (
         '{"name": "shell", "arguments": {"command": "ls -l"}}',
         '{"shell": {"command": "ls -l"}}',
-        'shell(command="ls -l")',
     ):
         assert calls_of(read(text, user_message(said)))
     assert calls_of(read("<tool_call>list_files\n</tool_call>", user_message("Call list_files.")))
