@@ -31,7 +31,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit
@@ -51,15 +59,7 @@ CHARS_PER_TOKEN = 4
 _STATUS_WORDS = {"overflow": 413, "auth": 401, "refused": 400, "transient": 503}
 
 Seconds = Annotated[float, Field(ge=0)]
-Tokens = Annotated[int, Field(ge=0)]
-
-
-def _remove_wire(value: Any) -> Any:
-    """The object without `wire`, by which the scripted server of the tests, which plays the same
-    files, misbehaves, and without keys that have no value."""
-    if not isinstance(value, dict):
-        return value
-    return {key: each for key, each in value.items() if key != "wire" and each is not None}
+Counted = Literal["input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"]
 
 
 class ScriptPart(BaseModel):
@@ -67,7 +67,14 @@ class ScriptPart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    _drop_wire = model_validator(mode="before")(_remove_wire)
+    @model_validator(mode="before")
+    @classmethod
+    def _remove_wire(cls, value: Any) -> Any:
+        """Without `wire`, by which the scripted server of the tests, which plays the same files,
+        misbehaves, and without keys that have no value."""
+        if not isinstance(value, dict):
+            return value
+        return {key: each for key, each in value.items() if key != "wire" and each is not None}
 
 
 class ScriptedCall(ScriptPart):
@@ -89,13 +96,6 @@ class ScriptedError(ScriptPart):
     retry_after_s: Seconds | None = None
 
 
-class ScriptedUsage(ScriptPart):
-    input_tokens: Tokens = 0
-    output_tokens: Tokens = 0
-    cached_tokens: Tokens = 0
-    cache_write_tokens: Tokens = 0
-
-
 class ScriptedReply(ScriptPart):
     """One reply of a script; the module's docstring explains the fields."""
 
@@ -103,17 +103,11 @@ class ScriptedReply(ScriptPart):
     thinking: str = ""
     calls: list[ScriptedCall] = []
     stop: Literal["end", "tool_calls", "length", "refusal", ""] = ""
-    usage: ScriptedUsage | None = None
+    usage: dict[Counted, Annotated[int, Field(ge=0)]] | None = None
     delay_s: Seconds = 0.0
     error: ScriptedError | None = None
     match: re.Pattern[str] | None = None
     then: "list[ScriptedReply]" = []
-
-    @model_validator(mode="after")
-    def _check_calls(self) -> "ScriptedReply":
-        if self.then and not self.calls:
-            raise ValueError("`then` follows the results of calls; give `calls` before it")
-        return self
 
 
 class Scripted:
@@ -154,8 +148,7 @@ class Scripted:
             part = draft.part("call", number)
             part.id, part.name = call.id, call.name
             draft.add_arguments(part, call.arguments)
-        usage = reply.usage or _estimate_usage(request, reply)
-        draft.count_usage(**usage.model_dump())
+        draft.count_usage(**(reply.usage or _estimate_usage(request, reply)))
         stop = reply.stop or ("tool_calls" if reply.calls else "end")
         draft.note_stop("stop" if stop == "end" else stop)
         message = draft.finish(self.model, used_ids(request.messages))
@@ -191,16 +184,20 @@ class Scripted:
         return from_status(error.status, error.text, pause, endpoint)
 
 
-def _estimate_usage(request: Request, reply: ScriptedReply) -> ScriptedUsage:
-    sent = len(request.system) + sum(map(_chars_of, request.messages))
-    sent += sum([len(tool.description) + 200 for tool in request.tools])
-    chars = len(reply.text) + len(reply.thinking)
-    chars += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
-    tokens = [count // CHARS_PER_TOKEN + 1 for count in (sent, chars)]
-    return ScriptedUsage(input_tokens=tokens[0], output_tokens=tokens[1])
+def _estimate_usage(request: Request, reply: ScriptedReply) -> dict[Counted, int]:
+    sent = len(request.system) + sum([200 + len(tool.description) for tool in request.tools])
+    for message in request.messages:
+        words = [getattr(p, "text", "") + getattr(p, "arguments", "") for p in message.parts]
+        sent += 16 + sum(map(len, words))
+    said = len(reply.text) + len(reply.thinking)
+    said += sum(20 + len(call.name) + len(call.arguments) for call in reply.calls)
+    return {
+        "input_tokens": sent // CHARS_PER_TOKEN + 1,
+        "output_tokens": said // CHARS_PER_TOKEN + 1,
+    }
 
 
-def load_script(path: Path) -> tuple[ScriptedReply, ...]:
+def load_script(path: Path) -> list[ScriptedReply]:
     """The replies of a script file.
 
     Raises: ConfigError that names the file, the line or reply, the key, and what is allowed.
@@ -210,26 +207,22 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
         if text.lstrip().startswith("["):
             places = [(f"reply {n}", each) for n, each in enumerate(json.loads(text), 1)]
         else:
-            lines = [(f"line {n}", line) for n, line in enumerate(text.splitlines(), 1)]
-            places = [(place, json.loads(line)) for place, line in lines if line.strip()]
+            lines = enumerate(text.splitlines(), 1)
+            places = [(f"line {n}", json.loads(line)) for n, line in lines if line.strip()]
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"The script {path} cannot be read: {getattr(error, 'strerror', None) or error}. A "
             "script is a JSON list of replies, or one JSON object a line."
         ) from error
-    return tuple(_read_reply(value, f"{path}, {place}") for place, value in places)
-
-
-def _read_reply(value: Any, where: str) -> ScriptedReply:
-    """One reply from its JSON; `where` names its place for errors. Raises: ConfigError."""
     try:
-        return ScriptedReply.model_validate(value)
+        return TypeAdapter(list[ScriptedReply]).validate_python([value for _, value in places])
     except ValidationError as error:
         fault = error.errors()[0]
-        keys = ".".join(map(str, fault["loc"])) or "the reply"
+        number, *loc = fault["loc"]
+        keys = ".".join(map(str, loc)) or "the reply"
         raise ConfigError(
-            f"{where}: `{keys}` cannot be {json.dumps(fault['input'])[:80]}: "
-            f"{fault['msg'].removeprefix('Value error, ')}."
+            f"{path}, {places[int(number)][0]}: `{keys}` cannot be "
+            f"{json.dumps(fault['input'])[:80]}: {fault['msg'].removeprefix('Value error, ')}."
         ) from None
 
 
@@ -237,8 +230,3 @@ def _text(message: Message) -> str:
     """What a script may match: everything except the workplace, which differs from run to run."""
     texts = (part for part in message.parts if isinstance(part, Text) and part.source != "opening")
     return "\n".join(part.text for part in texts)
-
-
-def _chars_of(message: Message) -> int:
-    words = (getattr(part, "text", "") + getattr(part, "arguments", "") for part in message.parts)
-    return 16 + sum(map(len, words))

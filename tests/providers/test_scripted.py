@@ -64,7 +64,6 @@ async def test_replies_after_a_match_stay_in_its_conversation(tmp_path: Path) ->
         ('{"text": "b"}\n{"text": 5}', "line 2: `text` cannot be 5"),
         ('{"stop": "tired"}', "\"tired\".*'tool_calls'"),
         ('{"calls": [{}]}', "`calls.0.name`"),
-        ('{"text": "a", "then": [{"text": "b"}]}', "`then` follows"),
         ('{"usage": {"input_tokens": -1}}', "`usage.input_tokens` cannot be -1"),
         ('{"error": {"status": 200}}', "`error.status` cannot be 200"),
         ('{"match": "("}', "`match`.*regular expression"),
