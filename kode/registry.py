@@ -5,26 +5,17 @@ say how one works.
 """
 
 import itertools
-import pkgutil
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from kode import installed
-from kode.errors import ConfigError, Setting
-from kode.provider import Api, ModelInfo
-
-FORMATS: Mapping[Api, str] = {
-    "responses": "kode.providers.responses:open_responses",
-    "chat": "kode.providers.chat:open_chat",
-    "messages": "kode.providers.messages:open_messages",
-    "scripted": "kode.providers.scripted:Scripted",
-}
-"""Wire format → "module:function", called with a `ProviderSettings`."""
+from kode.errors import Setting
+from kode.provider import Api
 
 Switch = Literal[
     "", "reasoning_effort", "reasoning", "together", "thinking", "kimi", "zai", "template", "google"
@@ -126,34 +117,6 @@ class ProviderRow:
         return host_of(self.own_url) == "127.0.0.1"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProviderSettings:
-    """Settings that a provider is built from."""
-
-    row: ProviderRow
-    model: str
-    info: ModelInfo
-    fixed: frozenset[str] = frozenset()
-    """The fields of `info` that are the user's, which no server may change."""
-    base_url: str | None = None
-    """None: the row's own."""
-    api_key: str | None = None
-    """None: the row's environment variable, or what the SDK finds."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent with every request."""
-    cache: Literal["auto", "short", "long", "none"] = "auto"
-    """How long a server shall keep a conversation whose texts are marked for its cache: five
-    minutes (also by `auto`), an hour, or not at all."""
-    script: str | None = None
-    """The file that the `scripted` provider plays."""
-    used: Mapping[str, Setting] = field(default_factory=dict)
-    """What set `api_key`, `base_url`, `model` and `script`."""
-    idle_timeout_s: float
-    """The longest pause between two chunks of an answer."""
-    total_timeout_s: float
-    """The longest that an answer may take in total."""
-
-
 def _read_table(path: str) -> dict[str, Any]:
     return tomllib.loads(resources.files("kode").joinpath(path).read_text("utf-8"))
 
@@ -214,9 +177,6 @@ def systems(name: str | None = None) -> Mapping[str, SystemRow]:
 COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""
 
-AZURE = ".azure.com"
-"""Where accounts of Azure OpenAI have their addresses."""
-
 
 def rows_of_plugins() -> Iterator[ProviderRow]:
     """The rows that plug-ins add. Looked for only where kode's own do not decide."""
@@ -234,27 +194,14 @@ def provider_row(name: str) -> ProviderRow | None:
     return next((row for row in rows if row.name == name), None)
 
 
-def opener_of(api: Api) -> Any:
-    """What opens a provider of this format: called with `ProviderSettings`. Raises: ConfigError."""
-    if api in FORMATS:
-        return pkgutil.resolve_name(FORMATS[api])
-    added = installed.find_additions("formats")
-    if api not in added:
-        raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
-    return installed.load(*added[api])
-
-
 def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     """The sentences for a name that is not in the table, nor among those that the config
     describes: the nearest one, and how to describe another."""
     import difflib
 
-    known = (*described, *(row.name for row in PROVIDERS))
-    words = {
-        word: row.name
-        for row in reversed(PROVIDERS)  # of two with a word the first counts
-        for word in (*row.title.lower().split(), *(prefix.rstrip("-") for prefix in row.models))
-    }
+    known = [*described, *(row.name for row in PROVIDERS)]
+    words = {row.title.lower().replace(" ", ""): row.name for row in PROVIDERS if row.title}
+    words |= {prefix.rstrip("-"): row.name for row in PROVIDERS for prefix in row.models}
     words |= {word: word for word in known}
     near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
     hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
@@ -283,31 +230,6 @@ def owner_of_key(key: str) -> ProviderRow | None:
     """The provider whose keys look like this one; None for a compatible service."""
     fitting = [row for row in PROVIDERS if row.keys_begin and key.startswith(row.keys_begin)]
     return max(fitting, key=lambda row: max(map(len, row.keys_begin)), default=None)
-
-
-def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
-    """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
-    provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
-    vendor = _vendor_at(base_url or row.own_url)
-    if vendor is not None:
-        return replace(row, dialect=vendor.dialect)
-    return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
-
-
-def sells(row: ProviderRow, base_url: str | None) -> bool:
-    """Whether the prices of vendors hold for what a provider serves at an address: not on a machine
-    of one's own, nor behind a proxy, whatever a model there is called."""
-    url = base_url or row.own_url
-    return not url or bool(row.url_example) or _vendor_at(url) is not None
-
-
-def _vendor_at(url: str) -> ProviderRow | None:
-    """The vendor whose own server this is; None for any other server."""
-    host = host_of(url)
-    if host.endswith(AZURE):
-        return provider_row("azure")
-    far = (row for row in PROVIDERS if host and not row.is_local)
-    return next((row for row in far if host_of(row.own_url) == host), None)
 
 
 def host_of(url: str) -> str:

@@ -6,46 +6,80 @@ Only the chosen format's module is imported; its SDK is imported on the first re
 `warm_up`.
 """
 
+import pkgutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from kode import installed
 from kode.errors import ConfigError, Setting
 from kode.provider import Api, ModelInfo, Provider
 from kode.providers.models import info_of, overrides_of
 from kode.registry import (
-    AZURE,
+    COMPATIBLE,
+    PROVIDERS,
+    Dialect,
     ProviderRow,
-    ProviderSettings,
     host_of,
     no_such_provider,
-    opener_of,
     provider_row,
-    sells,
 )
+
+FORMATS: Mapping[Api, str] = {
+    "responses": "kode.providers.responses:open_responses",
+    "chat": "kode.providers.chat:open_chat",
+    "messages": "kode.providers.messages:open_messages",
+    "scripted": "kode.providers.scripted:Scripted",
+}
+"""Wire format → "module:function", called with a `ProviderSettings`."""
+
+AZURE = ".azure.com"
+"""Where accounts of Azure OpenAI have their addresses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings:
+    """Settings that a provider is built from."""
+
+    row: ProviderRow
+    model: str
+    info: ModelInfo
+    fixed: frozenset[str] = frozenset()
+    """The fields of `info` that are the user's, which no server may change."""
+    base_url: str | None = None
+    """None: the row's own."""
+    api_key: str | None = None
+    """None: the row's environment variable, or what the SDK finds."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Sent with every request."""
+    cache: Literal["auto", "short", "long", "none"] = "auto"
+    """How long a server shall keep a conversation whose texts are marked for its cache: five
+    minutes (also by `auto`), an hour, or not at all."""
+    script: Path | str | None = None
+    """The file that the `scripted` provider plays."""
+    used: Mapping[str, Setting] = field(default_factory=dict)
+    """What set `api_key`, `base_url`, `model` and `script`."""
+    idle_timeout_s: float
+    """The longest pause between two chunks of an answer."""
+    total_timeout_s: float
+    """The longest that an answer may take in total."""
 
 
 def open_provider(
     name: str | ProviderRow,
     model: str | None = None,
     *,
-    base_url: str | None = None,
-    api_key: str | None = None,
     api: Api | None = None,
-    headers: Mapping[str, str] | None = None,
-    cache: Literal["auto", "short", "long", "none"] = "auto",
-    script: Path | str | None = None,
-    idle_timeout_s: float | None = None,
-    total_timeout_s: float | None = None,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
-    used: Mapping[str, Setting] | None = None,
+    **settings: Any,
 ) -> Provider:
     """Opens a provider by name, or by its row. Connects and imports the SDK only on the first
     request.
 
-    `model` None or "" is the provider's default; `api` None is `api_of`; limits of None are the
-    config's defaults. `overrides` are the user's figures for models, see `models.info_of`; `used`
-    is as in `ProviderSettings`.
+    `model` None or "" is the provider's default; `api` None is `api_of`. `overrides` are the user's
+    figures for models, see `models.info_of`. `settings` are further fields of `ProviderSettings`;
+    None or "" is their default, for limits of time the config's.
 
     Raises: ConfigError for an unknown name, a missing model or a bad script.
     """
@@ -55,30 +89,30 @@ def open_provider(
     # Imported here: a caller that only lists providers should not wait for pydantic.
     from kode.config.model import Retry
 
-    limits = Retry()
     model = model or row.default_model
     if not model:
         raise ConfigError(
             f"{row.shown} has no default model. Name one with --model, or as "
             f"`providers.{row.name}.model` in the config."
         )
+    base_url = settings.get("base_url")
     info = info_of(model, overrides, row.name, sold=sells(row, base_url))
-    settings = ProviderSettings(
-        row=row,
-        model=model,
-        info=info,
-        fixed=frozenset(overrides_of(model, overrides)),
-        base_url=base_url or None,
-        api_key=api_key or None,
-        headers=headers or {},
-        cache=cache,
-        script=str(script) if script else None,
-        used=used or {},
-        idle_timeout_s=limits.idle_timeout_s if idle_timeout_s is None else idle_timeout_s,
-        total_timeout_s=limits.total_timeout_s if total_timeout_s is None else total_timeout_s,
-    )
-    provider: Provider = opener_of(api or api_of(row, base_url, model, info))(settings)
+    fixed = frozenset(overrides_of(model, overrides))
+    limits = Retry().model_dump(include={"idle_timeout_s", "total_timeout_s"})
+    given = {key: value for key, value in settings.items() if value not in (None, "")}
+    made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **{**limits, **given})
+    provider: Provider = opener_of(api or api_of(row, base_url, model, info))(made)
     return provider
+
+
+def opener_of(api: Api) -> Any:
+    """What opens a provider of this format: called with `ProviderSettings`. Raises: ConfigError."""
+    if api in FORMATS:
+        return pkgutil.resolve_name(FORMATS[api])
+    added = installed.find_additions("formats")
+    if api not in added:
+        raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
+    return installed.load(*added[api])
 
 
 def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) -> Api:
@@ -96,6 +130,31 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
     if info.apis and "chat" not in info.apis:
         return info.apis[0]
     return "chat"
+
+
+def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
+    """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
+    provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
+    vendor = _vendor_at(base_url or row.own_url)
+    if vendor is not None:
+        return replace(row, dialect=vendor.dialect)
+    return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
+
+
+def sells(row: ProviderRow, base_url: str | None) -> bool:
+    """Whether the prices of vendors hold for what a provider serves at an address: not on a machine
+    of one's own, nor behind a proxy, whatever a model there is called."""
+    url = base_url or row.own_url
+    return not url or bool(row.url_example) or _vendor_at(url) is not None
+
+
+def _vendor_at(url: str) -> ProviderRow | None:
+    """The vendor whose own server this is; None for any other server."""
+    host = host_of(url)
+    if host.endswith(AZURE):
+        return provider_row("azure")
+    far = (row for row in PROVIDERS if host and not row.is_local)
+    return next((row for row in far if host_of(row.own_url) == host), None)
 
 
 def warm_up(provider: Provider) -> None:

@@ -19,6 +19,7 @@ from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, Thi
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message
 from kode.provider import Api, ModelInfo, Request, ToolSpec
+from kode.providers import ProviderSettings, row_at
 from kode.providers.draft import Draft
 from kode.providers.errors import Endpoint, missing_key, translate_errors
 from kode.providers.models import refine_info
@@ -36,7 +37,7 @@ from kode.providers.request import (
 from kode.providers.schemas import SchemaForm
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, Event, read_reply, refuse
-from kode.registry import Dialect, ProviderRow, ProviderSettings, host_of, row_at, unset
+from kode.registry import Dialect, ProviderRow, host_of, unset
 
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 

@@ -45,10 +45,10 @@ from kode.errors import ConfigError, RefusedError
 from kode.events import Emit
 from kode.messages import Message, Text, ToolResult, calls_of
 from kode.provider import Request
+from kode.providers import ProviderSettings
 from kode.providers.draft import Draft
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.request import used_ids
-from kode.registry import ProviderSettings
 
 PIECES = 6
 """A text streams in at most this many pieces."""

@@ -11,10 +11,10 @@ from kode.events import Event
 from kode.images import keep
 from kode.messages import Image, Message, ToolResult, calls_of, user_message
 from kode.provider import Provider, Request, ToolSpec
-from kode.providers import open_provider
+from kode.providers import ProviderSettings, open_provider
 from kode.providers.models import info_of
 from kode.providers.request import Target
-from kode.registry import ProviderRow, ProviderSettings, provider_row
+from kode.registry import ProviderRow, provider_row
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.pictures import pdf, png
 from tests.scripted_server import ScriptedServer

@@ -16,7 +16,8 @@ from kode.messages import (
     ToolResult,
     user_message,
 )
-from kode.registry import Dialect, provider_row, row_at
+from kode.providers import row_at
+from kode.registry import Dialect, provider_row
 from tests.providers.conftest import Connect
 from tests.providers.line import READ, Line, Object, attached, results_of
 from tests.providers.test_replies import chat, chunk
