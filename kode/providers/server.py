@@ -1,6 +1,5 @@
 """What a model server says: whether it answers, which models it lists, and what one of them can do.
 
-    Anthropic    GET /v1/models/ID: limits, capabilities
     OpenRouter   limits, prices, modalities, parameters and levels of reasoning in its list
     llama.cpp    meta.n_ctx in /v1/models, before that /props; a router's /props?model=NAME;
                  modalities in /props
@@ -29,7 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from kode.broken_json import object_of
@@ -42,7 +41,7 @@ from kode.config.choice import (
 )
 from kode.config.model import Config
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, UserError
-from kode.provider import EFFORTS, Provider, ThinkingType
+from kode.provider import EFFORTS, Provider
 from kode.providers.draft import list_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
@@ -61,7 +60,7 @@ LOAD_TIMEOUT_S = 120.0
 MAX_BYTES = 4_000_000  # many times the longest list of models
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
-SILENT_HOSTS = ("", "api.openai.com")
+SILENT_HOSTS = ("", "api.openai.com", "api.anthropic.com")
 """Hosts whose lists hold only names, and what is no host."""
 KEY_REFUSED = {401, 403}
 
@@ -104,33 +103,8 @@ def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
 
 def read_entry(entry: Mapping[str, Any]) -> Facts:
     """What an entry says of its model; a value that makes no sense is left out."""
-    read = _read_other
-    if entry.get("type") == "model" and "capabilities" in entry:
-        read = _read_anthropic
-    elif isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry:
-        read = _read_openrouter
-    return check_facts(read(entry))
-
-
-def _read_anthropic(entry: Mapping[str, Any]) -> Facts:
-    capabilities = entry.get("capabilities")
-    facts: Facts = {
-        "context_window": entry.get("max_input_tokens"),
-        "max_output_tokens": entry.get("max_tokens"),
-        "sees_images": pick(capabilities, "image_input", "supported"),
-        "sees_pdf": pick(capabilities, "pdf_input", "supported"),
-        "answers_by_schema": pick(capabilities, "structured_outputs", "supported"),
-        "searches": pick(capabilities, "server_tools", "web_search", "supported"),
-    }
-    for name, known, *path in (
-        ("efforts", EFFORTS, "effort"),
-        ("thinking", _THINKING, "thinking", "types"),
-    ):
-        is_supported = pick(capabilities, path[0], "supported")
-        if isinstance(is_supported, bool):
-            levels = pick(capabilities, *path) if is_supported else {}
-            facts[name] = [word for word in known if pick(levels, word, "supported") is True]
-    return facts
+    is_routed = isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry
+    return check_facts((_read_openrouter if is_routed else _read_other)(entry))
 
 
 def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
@@ -190,27 +164,18 @@ def _price(value: Any) -> float | None:
     return None
 
 
-def _words(known: Sequence[str], value: Any) -> tuple[str, ...] | None:
-    is_list = isinstance(value, list | tuple)
-    return tuple(value) if is_list and all(word in known for word in value) else None
-
-
-_THINKING: Sequence[str] = get_args(ThinkingType)
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("context_window", "max_output_tokens"), _tokens),
     **dict.fromkeys(_PRICES.values(), _price),
-    **dict.fromkeys(
-        "sees_images sees_pdf answers_by_schema takes_temperature searches".split(), _switch
-    ),
-    "efforts": partial(_words, EFFORTS),
-    "thinking": partial(_words, _THINKING),
+    **dict.fromkeys("sees_images sees_pdf answers_by_schema takes_temperature".split(), _switch),
+    "efforts": tuple,
 }
 """A fact → its value if that is possible; None for any other."""
 
 
 def check_facts(facts: Mapping[str, Any]) -> Facts:
     """The facts whose values are possible; lists become tuples."""
-    checked = {key: _CHECKS[key](value) for key, value in facts.items() if key in _CHECKS}
+    checked = {key: _CHECKS[key](value) for key, value in facts.items()}
     return {key: value for key, value in checked.items() if value is not None}
 
 
@@ -305,14 +270,9 @@ class ModelServer:
                 return await self.read_facts()
 
     async def read_list(self) -> Facts:
-        """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
-        errors."""
-        model, path = self.endpoint.model, self.row.models_path.partition("?")[0]
-        if "anthropic-version" in self.row.headers:
-            about = await self.ask(f"{path}/{quote(model, safe='')}")
-            if facts := read_entry(about or {}):
-                return facts
-        entry = find_entry(await self.ask(path), model) or {}
+        """What a list of models says. Raises: LoadingError; the client's errors."""
+        answer = await self.ask(self.row.models_path.partition("?")[0])
+        entry = find_entry(answer, self.endpoint.model) or {}
         if entry.get("owned_by") == "llamacpp":
             return {**_read_props(await self.ask("/props", at_root=True)), **read_entry(entry)}
         return read_entry(entry)

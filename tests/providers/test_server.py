@@ -21,24 +21,7 @@ from tests.providers.line import Object, recorded
 from tests.scripted_server import ScriptedServer
 from tests.tables import for_each
 
-YES, NO = {"supported": True}, {"supported": False}
-
-# As `anthropic.types.ModelInfo` of the SDK has it, and as OpenRouter documents it.
-CLAUDE: Object = {
-    "type": "model", "id": "claude-opus-6", "display_name": "Claude Opus 6",
-    "max_input_tokens": 2_000_000, "max_tokens": 256_000,
-    "capabilities": {
-        "effort": {"supported": True, "low": NO, "medium": YES, "high": YES, "max": YES},
-        "thinking": {"supported": True, "types": {
-            "adaptive": YES, "enabled": NO, "between_tools": YES, "disabled": NO}},
-        "image_input": YES, "pdf_input": NO, "structured_outputs": YES,
-        "server_tools": {"supported": True, "web_search": YES, "code_execution": NO}},
-}  # fmt: skip
-CLAUDE_FACTS: Facts = {
-    "context_window": 2_000_000, "max_output_tokens": 256_000, "sees_images": True,
-    "sees_pdf": False, "answers_by_schema": True, "searches": True,
-    "efforts": ("medium", "high", "max"), "thinking": ("adaptive", "between_tools"),
-}  # fmt: skip
+# As OpenRouter documents it.
 ROUTED: Object = {
     "id": "maker/model-1", "context_length": 400_000,
     "architecture": {"input_modalities": ["text", "image", "file"], "tokenizer": "Other"},
@@ -59,9 +42,6 @@ FREE = {"mandatory": False, "supported_efforts": None}
 @for_each(
     ("entry", "changes", "facts", "unknown"),
     [
-        (CLAUDE, {}, CLAUDE_FACTS, ""),
-        (CLAUDE, {"capabilities": {"effort": {**NO, "high": YES}}}, {"efforts": ()}, ""),
-        (CLAUDE, {"capabilities": None}, {}, "efforts thinking sees_images"),
         (ROUTED, {}, ROUTED_FACTS, ""),
         (ROUTED, {"reasoning": FREE},
          {"efforts": ("none", "minimal", "low", "medium", "high", "xhigh")}, ""),
@@ -91,10 +71,10 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
 )
-KEYS = sorted({*CLAUDE, *ROUTED, "meta", "state", "max_model_len", "supports_image_in"})
+KEYS = sorted({*ROUTED, "meta", "state", "max_model_len", "supports_image_in"})
 
 
-@given(st.dictionaries(st.sampled_from(KEYS), JSON), st.sampled_from([{}, CLAUDE, ROUTED]))
+@given(st.dictionaries(st.sampled_from(KEYS), JSON), st.sampled_from([{}, ROUTED]))
 def test_nonsense_is_left_out(odd: Object, base: Object) -> None:
     assert None not in read_entry({**base, **odd}).values()
 
@@ -118,28 +98,24 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
         monkeypatch.setattr(module, "is_near", lambda url: False)
     with ScriptedServer() as scripted:
         scripted.answers = {
-            "/v1/models/claude-opus-6": CLAUDE,
             "/v1/models": {"data": [ROUTED, {"id": "other", "context_length": 5}]},
         }
         yield scripted
 
 
-async def ask_claude(far: ScriptedServer, key: str = "", patience_s: float = 30) -> Facts:
-    at: Object = {"name": "anthropic", "key": key, "patience_s": patience_s}
-    return await ask(far.anthropic_url, "claude-opus-6", **at)
+async def ask_routed(far: ScriptedServer, key: str = "", patience_s: float = 30) -> Facts:
+    return await ask(far.openai_url, "maker/model-1", key=key, patience_s=patience_s)
 
 
-def questions(scripted: ScriptedServer, path: str = "/v1/models/claude-opus-6") -> int:
+def questions(scripted: ScriptedServer, path: str = "/v1/models") -> int:
     return [question.path for question in scripted.questions].count(path)
 
 
 async def test_a_far_server_is_asked_with_the_key(far: ScriptedServer) -> None:
-    assert await ask_claude(far, "sk-secret-1") == CLAUDE_FACTS
+    assert await ask_routed(far, "sk-secret-1") == ROUTED_FACTS
 
     (question,) = far.questions
-    assert question.path == "/v1/models/claude-opus-6"
-    assert question.headers["x-api-key"] == "sk-secret-1"
-    assert "anthropic-version" in question.headers
+    assert question.headers["authorization"] == "Bearer sk-secret-1"
 
 
 async def test_no_far_server_is_asked_about_a_known_model(far: ScriptedServer) -> None:
@@ -156,7 +132,7 @@ async def test_nobody_waits_for_a_far_server_that_is_slow(
 
     monkeypatch.setattr(ModelServer, "read_list", answer_late)
 
-    assert await ask_claude(far, patience_s=0.001) == {}
+    assert await ask_routed(far, patience_s=0.001) == {}
 
 
 @for_each("url", ["https://api.openai.com/v1", "", "file:///x", "http://[::1", "https://h:x/v1"])
@@ -250,9 +226,9 @@ async def test_a_loading_server_is_asked_until_it_has_loaded(
 
 
 async def learn(scripted: ScriptedServer, **overrides: Any) -> HttpProvider:
-    given: Object = {"overrides": {"claude-opus-6": overrides}} if overrides else {}
-    url = scripted.anthropic_url
-    provider = open_provider("anthropic", "claude-opus-6", base_url=url, **given)
+    given: Object = {"overrides": {"maker/model-1": overrides}} if overrides else {}
+    url = scripted.openai_url
+    provider = open_provider("openai", "maker/model-1", base_url=url, **given)
     assert isinstance(provider, HttpProvider)
     await provider.learn(patience_s=30)
     return provider
@@ -261,15 +237,14 @@ async def learn(scripted: ScriptedServer, **overrides: Any) -> HttpProvider:
 async def test_the_users_values_win_over_what_servers_say(
     far: ScriptedServer,
 ) -> None:
-    before, info = info_of("claude-opus-6"), (await learn(far)).info
-    mine = (await learn(far, context_window=50_000, sees_pdf=True)).info
+    before, info = info_of("maker/model-1"), (await learn(far)).info
+    mine = (await learn(far, context_window=50_000, sees_pdf=False)).info
 
-    assert (info.context_window, info.max_output_tokens) == (2_000_000, 256_000)
-    assert (info.efforts, info.default_effort) == (("medium", "high", "max"), "high")
+    assert (info.context_window, info.max_output_tokens) == (300_000, 65_536)
     assert (info.known, before.known) == (True, False)
-    assert (mine.context_window, mine.sees_pdf) == (50_000, True)
+    assert (mine.context_window, mine.sees_pdf) == (50_000, False)
     assert mine.max_output_tokens <= 50_000
-    assert mine.efforts == info.efforts
+    assert mine.efforts == info.efforts == ("medium", "high")
 
 
 async def test_a_far_server_is_asked_once_by_a_provider(far: ScriptedServer) -> None:
@@ -283,9 +258,6 @@ async def test_a_far_server_is_asked_once_by_a_provider(far: ScriptedServer) -> 
 async def test_a_near_server_is_asked_twice_for_its_window() -> None:
     counts = []
     with ScriptedServer() as scripted:
-        scripted.answers = {"/v1/models/claude-opus-6": CLAUDE}
-        claude = await learn(scripted)
-        scripted.questions.clear()
         for answers in ({}, {"/v1/models": {"data": [{"id": "m", "max_model_len": 512}]}}):
             scripted.answers = answers
             provider = open_provider("openai", "m", base_url=scripted.openai_url)
@@ -294,6 +266,5 @@ async def test_a_near_server_is_asked_twice_for_its_window() -> None:
                 await provider.learn()
                 counts.append(questions(scripted, "/v1/models"))
 
-    assert claude.info.thinking == ("adaptive", "between_tools")
     assert counts == [1, 2, 2, 3, 3, 3]
     assert provider.info.context_window == 512
