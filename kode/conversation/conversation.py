@@ -366,12 +366,13 @@ class Conversation:
         self.settings = self.settings.with_config(config)
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
 
-    def list_models(self) -> tuple[str, ...]:
-        """The models that the provider offers; may ask its server, so call it in a thread."""
-        from kode.providers.server import find_offers
+    def list_models(self, *, ask: bool = False) -> tuple[str, ...]:
+        """The models that the provider offers; see `server.list_models`. Call it in a thread."""
+        from kode.providers.server import list_models
 
-        offer, *_ = find_offers(self.config, self.agent.provider, ask=False)
-        return offer.models
+        choice = resolve_provider(self.config, os.environ, self.settings.loaded.origins)
+        named = (self.agent.provider.model, *self.config.prices)
+        return list_models(choice, named, ask=ask)
 
     @property
     def modes(self) -> dict[str, str]:

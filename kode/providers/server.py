@@ -22,9 +22,8 @@ import importlib
 import ipaddress
 import json
 import math
-import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -32,20 +31,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from kode.broken_json import object_of
-from kode.config.choice import (
-    LOCAL_KEY,
-    ProviderChoice,
-    find_configured,
-    resolve_provider,
-    switch_provider,
-)
-from kode.config.model import Config
-from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, UserError
-from kode.provider import EFFORTS, Provider
+from kode.config.choice import LOCAL_KEY, ProviderChoice
+from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
+from kode.provider import EFFORTS
 from kode.providers.draft import list_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
-from kode.registry import COMPATIBLE, ProviderRow, host_of, provider_row
+from kode.registry import COMPATIBLE, ProviderRow, host_of
 
 if TYPE_CHECKING:
     import ssl
@@ -377,15 +369,12 @@ class ServerAnswer:
     detail: str
     models: tuple[str, ...] = ()
 
-    def offers(self, model: str) -> bool | None:
-        """Whether the model is in its list; None without a list."""
-        return offers_model(self.models, model) if self.models else None
-
-
-def offers_model(names: Iterable[str], model: str) -> bool:
-    """Whether a server with this list has the model: longer names with the same beginning count
-    (tags, dates), and a proxy's wildcard."""
-    return any(name.startswith(model) or "*" in name for name in names)
+    def lacks(self, model: str) -> bool:
+        """Whether it has listed its models, and this is none: longer names with the same beginning
+        count (tags, dates), and a proxy's wildcard."""
+        return bool(self.models) and not any(
+            name.startswith(model) or "*" in name for name in self.models
+        )
 
 
 def url_of(choice: ProviderChoice) -> str:
@@ -440,79 +429,19 @@ def _model_names(body: bytes) -> tuple[str, ...] | None:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
-    """What one provider offers."""
-
-    provider: str
-    models: tuple[str, ...]
-    """Their names at this provider."""
-    is_listed: bool = False
-    """Whether they are its server's own list."""
-    is_near: bool = False
-    """Whether the server is on this machine or network: it has what it lists, and nothing else."""
-    problem: str = ""
-    """Why it cannot be used; "" if it can."""
-
-    def lacks(self, model: str) -> bool:
-        """Whether its server has said that it does not have a model, and the config does not name
-        it."""
-        return self.is_listed and not offers_model(self.models, model)
-
-
-def find_offers(
-    config: Config,
-    current: Provider,
-    *,
-    ask: bool = True,
-    environ: Mapping[str, str] = os.environ,
-) -> list[Offer]:
-    """What each configured provider offers, the current one first: its server's list where that can
-    be asked, else the names in the config and those that kode knows. Without `ask` only servers on
-    this machine are asked, all at once. Call it in a thread."""
-    choices: dict[str, ProviderChoice | str] = {}
-    names = [row.name for row in find_configured(config, environ) if row.apis != ("scripted",)]
-    for name in dict.fromkeys((current.name, *names)):
-        try:
-            is_current = name == current.name
-            each = config if is_current else switch_provider(config, environ, name, None)
-            choices[name] = resolve_provider(each, environ)
-        except UserError as error:
-            choices[name] = str(error)
-
-    async def list_models(choice: ProviderChoice | str) -> tuple[str, ...]:
-        if isinstance(choice, str) or not (ask or is_near(url_of(choice))):
-            return ()
-        answer = await _reach(choice, MENU_TIMEOUT_S)
-        return tuple(name for name in answer.models if name and name.isprintable())
-
-    async def list_all() -> list[tuple[str, ...]]:
-        return await asyncio.gather(*map(list_models, choices.values()))
-
-    offers = []
-    for (name, choice), listed in zip(choices.items(), asyncio.run(list_all()), strict=True):
-        models = [current.model, *config.prices] if name == current.name else []
-        models += [config.part(name).model or ""]
-        row = provider_row(name)
-        known = [row.default_model, *names_of(name, date.today())] if row is not None else []
-        models += _sort_models(row, listed) if listed else known
-        offers.append(
-            Offer(
-                provider=name,
-                models=tuple(dict.fromkeys(filter(None, models))),
-                is_listed=bool(listed),
-                is_near=isinstance(choice, ProviderChoice) and is_near(url_of(choice)),
-                problem=choice if isinstance(choice, str) else "",
-            )
-        )
-    return offers
-
-
-def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
-    """A server's list: of a vendor's own, only what is named like its language models, those that
-    kode knows first."""
-    if row is None or not row.models:
-        return list(names)
-    fitting = [name for name in names if name.startswith(row.models)] or list(names)
-    first = [name for name in names_of(row.name, date.today()) if name in fitting]
-    return [*first, *fitting]
+def list_models(
+    choice: ProviderChoice, named: Iterable[str] = (), *, ask: bool = True
+) -> tuple[str, ...]:
+    """The models to choose from: those `named`, and the server's list, or else those that kode
+    knows. Of a vendor's own list only what is named like its language models, those that kode knows
+    first. Without `ask` only a server on this machine or network is asked. Not for the thread of an
+    event loop."""
+    row, listed = choice.row, list[str]()
+    if ask or is_near(url_of(choice)):
+        listed = [n for n in reach_server(choice, MENU_TIMEOUT_S).models if n.isprintable()]
+    known = [name for name in (row.default_model, *names_of(row.name, date.today())) if name]
+    if listed and row.models:
+        listed = [name for name in listed if name.startswith(row.models)] or listed
+    if listed:
+        known = [name for name in known if name in listed] if row.models else []
+    return tuple(dict.fromkeys((*named, *known, *listed)))

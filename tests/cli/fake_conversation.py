@@ -139,7 +139,8 @@ class FakeConversation:
 
     @property
     def config(self):
-        return Config()
+        providers = {"anthropic": {"api_key": "k"}, "ollama": {}}
+        return Config.model_validate({"provider": "anthropic", "providers": providers})
 
     def attach_command(self, command: str, text: str) -> None:
         self.attachments.append(Text(text=text, source="attachment"))
@@ -291,6 +292,9 @@ class FakeConversation:
         both = {self.model: spent, "llama": unpriced}
         session = Spending(both)
         return {"turn": Spending({self.model: spent}), "session": session, "day": session}
+
+    def list_models(self, *, ask: bool = False) -> tuple[str, ...]:
+        return ("big-model", "qwen2.5-coder:latest")
 
     def use_model(self, model: str, provider=None) -> None:
         self.model, self.provider = model, provider or self.provider

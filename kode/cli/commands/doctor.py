@@ -350,7 +350,7 @@ def model(case: Case) -> Finding:
     except TimeoutError:
         return optional(f"the server is still loading {provider.model}", AGAIN)
     reached = case.reached
-    if reached is not None and reached.offers(provider.model) is False:
+    if reached is not None and reached.lacks(provider.model):
         names = ", ".join(reached.models[:SHOWN_MODELS])
         more = ", ..." if len(reached.models) > SHOWN_MODELS else ""
         step = f"set `model` in the config, or --model, to one of: {names}{more}"

@@ -229,7 +229,7 @@ def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
         _say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
     row, names = provider_row(settings["provider"]), reached.models
     default = row.default_model if row is not None else ""
-    if default and reached.offers(default) is not False:
+    if default and not reached.lacks(default):
         return settings
     if not names:
         model = _ask("Model name: ", lambda name: name or None, "Enter the name of a model")

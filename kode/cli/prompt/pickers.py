@@ -4,6 +4,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -147,39 +148,39 @@ SHOWN_MODELS = 8
 
 
 async def use_model(state: PromptState, argument: str) -> None:
-    """Switches to a model from the next request on: to the one named, or picked from those of all
-    providers. A model that a local server lacks is refused: the session would depend on a model
-    that fails. Raises: UserError."""
-    from kode.config.choice import resolve_model, row_of
-    from kode.providers.server import find_offers
+    """Switches to a model from the next request on: to the one named, or picked from those of the
+    provider. A model that a local server lacks is refused: the session would depend on a model that
+    fails. Raises: UserError."""
+    from kode.config.choice import resolve_model, resolve_provider, row_of, switch_provider
+    from kode.providers.models import names_of
+    from kode.providers.server import is_near, reach_server, url_of
 
     conversation, screen = state.conversation, state.screen
     config, current = conversation.config, conversation.agent.provider
-    if not argument:
+    if argument:
+        row = row_of(config, current.name)
+        provider, model = resolve_model(config, os.environ, row, argument)
+    else:
         _show_model(state)
-    offers = await asyncio.to_thread(find_offers, config, current, ask=not argument)
-    listed = {
-        f"{offer.provider}/{name}" if number else name: (offer.provider, name)
-        for number, offer in enumerate(offers)
-        for name in offer.models
-    }
-    if not argument:
-        for each in filter(lambda each: each.problem, offers):
-            screen.print(f"{each.provider}: {each.problem}", "dim")
-        choices = [Choice(name, name) for name in listed]
-        argument = await choose(screen, "Choose a model", choices) if choices else ""
-        if not argument:
+        names = await asyncio.to_thread(conversation.list_models, ask=True)
+        choices = [Choice(name, name) for name in names]
+        provider, model = current.name, await choose(screen, "Choose a model", choices)
+        if not model:
             return
-    row = row_of(config, current.name)
-    provider, model = listed.get(argument) or resolve_model(config, os.environ, row, argument)
-    offer = next((offer for offer in offers if offer.provider == provider), None)
-    near = nearest(model, [name for name in offer.models if name != model]) if offer else ""
-    if offer is not None and offer.lacks(model) and offer.is_near:
-        models = ", ".join(map(one_line, offer.models[:SHOWN_MODELS]))
-        raise UserError(f"The server has no model {one_line(model)}.{near} It has: {models}.")
+    switched = switch_provider(config, os.environ, provider, model)
+    choice = resolve_provider(switched, os.environ)
+    models: Sequence[str] = names_of(provider, date.today())
+    if is_near(url_of(choice)):
+        reached = await asyncio.to_thread(reach_server, choice)
+        models = reached.models
+        if reached.lacks(model):
+            near = nearest(model, models)
+            listed = ", ".join(map(one_line, models[:SHOWN_MODELS]))
+            raise UserError(f"The server has no model {one_line(model)}.{near} It has: {listed}.")
     conversation.use_model(model, provider)
     _show_model(state)
     if not conversation.agent.provider.info.known:
+        near = nearest(model, [name for name in models if name != model])
         screen.print(
             f"kode does not know {one_line(model)}.{near} If the name is right, set "
             "`context.window` and `prices` in the config.",

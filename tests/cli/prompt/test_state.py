@@ -18,7 +18,7 @@ from kode.errors import SessionError
 from kode.events import MemoryChanged
 from kode.memory.statement import Change, Outcome
 from kode.messages import Text
-from kode.providers.server import Offer
+from kode.providers.server import ServerAnswer
 from tests.cli.commands.test_session_command import made
 from tests.cli.fake_conversation import FakeConversation
 from tests.cli.terminals import make_screen
@@ -338,47 +338,19 @@ async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(chat):
     assert chat.talk.asked == []
 
 
-def offered(monkeypatch, *offers):
-    """Stands in for the servers' lists."""
-    monkeypatch.setattr("kode.providers.server.find_offers", lambda *_, **__: list(offers))
+async def test_a_model_missing_on_a_local_server_is_refused(chat, monkeypatch):
+    answer = ServerAnswer(url="x", state="ok", detail="", models=("qwen2.5-coder:latest", "llama"))
+    monkeypatch.setattr("kode.providers.server.reach_server", lambda choice: answer)
 
-
-OWN = Offer(
-    provider="anthropic",
-    models=("big-model", "qwen2.5-coder:latest", "llama3.2:3b"),
-    is_listed=True,
-    is_near=True,
-)
-GROQ = Offer(provider="groq", models=("openai/gpt-oss-120b", "kimi"), is_listed=True)
-BROKEN = Offer(provider="azure", models=(), problem="There is no key.")
-
-
-async def test_a_model_missing_on_the_own_server_is_refused(chat, monkeypatch):
-    offered(monkeypatch, OWN)
-
-    text = await chat.type("/model qwen2.5-codr")
+    text = await chat.type("/model ollama/qwen2.5-codr")
 
     assert "qwen2.5-coder:latest" in text
     assert chat.talk.model == "big-model"
-    assert "Model: qwen2.5-coder (anthropic)" in await chat.type("/model qwen2.5-coder")
+    assert "qwen2.5-coder (ollama)" in await chat.type("/model ollama/qwen2.5-coder")
 
 
-async def test_every_provider_lists_its_models_or_its_hindrance(chat, monkeypatch):
-    offered(monkeypatch, OWN, GROQ, BROKEN)
-
-    text = await chat.type("/model")
-
-    assert "qwen2.5-coder:latest" in text
-    assert "groq/openai/gpt-oss-120b" in text
-    assert BROKEN.problem in text
-
-
-async def test_a_model_of_another_provider_is_switched_to(chat, monkeypatch):
-    offered(monkeypatch, OWN, GROQ)
-
-    await chat.type("/model groq/openai/gpt-oss-120b")
-
-    assert (chat.talk.provider, chat.talk.model) == ("groq", "openai/gpt-oss-120b")
+async def test_a_model_is_picked_from_those_of_the_provider(chat):
+    assert "qwen2.5-coder:latest" in await chat.type("/model")
 
 
 @pytest.mark.parametrize(
