@@ -86,7 +86,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
     cache, where it has started before. None where it cannot be downloaded."""
     from kode.errors import ServerError
     from kode.extensions.mcp_config import Entry
-    from kode.extensions.mcp_server import DownloadNeededError, Opener, opener
+    from kode.extensions.mcp_server import DownloadNeededError, Opener
 
     with tempfile.TemporaryDirectory() as folder:
         home, project = Path(folder, "home"), Path(folder, "project")
@@ -104,7 +104,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
                 await connection.tools()
                 return (time.perf_counter() - started) * 1000
 
-        outside, inside = opener(place, sandboxed=False), opener(place, sandboxed=True)
+        outside, inside = Opener(place=place, sandboxed=False), Opener(place=place, sandboxed=True)
         try:
             await start_ms(outside)
             await start_ms(inside)

@@ -21,7 +21,7 @@ from kode.engine.agent import Agent, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice
 from kode.extensions.mcp_config import client_entries
-from kode.extensions.mcp_server import opener
+from kode.extensions.mcp_server import Opener
 from kode.extensions.review import read_instructions
 from kode.extensions.session import Extensions
 from kode.git import git_folders
@@ -285,8 +285,8 @@ def make_extensions(settings: "Settings", agent: Agent) -> Extensions:
         cwd=place.cwd,
         emit=settings.emit,
         ask=settings.ask,
-        opener=opener(
-            place,
+        opener=Opener(
+            place=place,
             sandboxed=config.sandbox.enabled is not False,
             required=config.sandbox.enabled is True,
             denied=path_denier(read_rules(config), place),

@@ -431,23 +431,15 @@ def _as_server_errors(
     """Turns whatever goes wrong with a server into a ServerError with a sentence about it."""
     try:
         yield
-    except ServerError as error:
-        raise _failure(name, str(error), untrusted=name) from error
     except TimeoutError as error:
         raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
-    except MCPError as error:
-        if closed.done():
-            raise _failure(name, f"{closed.result()}.") from error
-        reason = " ".join(str(error).split())[:500]
-        raise ServerError(f"The MCP server {name} says: {reason}", untrusted=name) from error
     except Exception as error:
-        reason = closed.result() if closed.done() else _describe(error)
-        raise _failure(name, reason, untrusted=name) from error
-
-
-def _failure(name: str, fault: str, *, untrusted: str = "") -> ServerError:
-    text = f"The MCP server {name} failed: {fault}"
-    return ServerError(text, untrusted=untrusted, fault=fault)
+        if isinstance(error, MCPError) and not closed.done():
+            reason = " ".join(str(error).split())[:500]
+            raise ServerError(f"The MCP server {name} says: {reason}", untrusted=name) from error
+        fault = closed.result() if closed.done() else _describe(error)
+        text = f"The MCP server {name} failed: {fault}"
+        raise ServerError(text, untrusted=name, fault=fault) from error
 
 
 def _is_of_connection(cause: BaseException | None) -> bool:
@@ -465,10 +457,12 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _describe(error: BaseException) -> str:
-    innermost = _innermost(error)
-    if isinstance(innermost, ValidationError):
-        where = ".".join(map(str, innermost.errors()[0]["loc"]))
-        return f"what it sent is not as the protocol has it, at `{where}`"
-    if isinstance(innermost, httpx2.ConnectError):
-        return "nothing answers at its `url`: check the address, and that the server runs"
+    match innermost := _innermost(error):
+        case ServerError():
+            return str(innermost)
+        case ValidationError():
+            where = ".".join(map(str, innermost.errors()[0]["loc"]))
+            return f"what it sent is not as the protocol has it, at `{where}`"
+        case httpx2.ConnectError():
+            return "nothing answers at its `url`: check the address, and that the server runs"
     return " ".join(f"{type(innermost).__name__}: {innermost}".split()).rstrip(": ")[:300]

@@ -23,7 +23,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode import durable, extras, paths
 from kode.errors import ConfigError, KodeError, SandboxUnknownError, ServerError, Setting
@@ -90,7 +90,7 @@ class DownloadNeededError(ServerError):
 
 @dataclass(frozen=True, kw_only=True)
 class Opener:
-    """Opens servers for a session in `place`, whose working directory is the project's root."""
+    """Opens the servers of a session, relative to the project's root, wherever in it `place` is."""
 
     place: Workplace
     sandboxed: bool
@@ -163,7 +163,7 @@ class Opener:
     ) -> "_Start":
         """Raises: ConfigError, StorageError."""
         server, place = resolve(entry, os.environ), self.place
-        if entry.scope == "bundle" and entry not in find_servers(place.home, place.cwd).entries:
+        if entry.scope == "bundle" and entry not in find_servers(place.home, place.project).entries:
             raise ConfigError("its bundle changed since you approved it: `kode extensions list`")
         if downloads:
             server = server.model_copy(update={"write": False, "network": True})
@@ -210,7 +210,8 @@ class Opener:
         durable.make_folder(files)
         cache = Path(real_path(files))
         grants = Grants(network=server.network, project=server.write, read=shown, cache=cache)
-        sandbox = Sandbox(place=self.place, grants=grants, has_layers=False, denied=self.denied)
+        place = replace(self.place, cwd=self.place.project)
+        sandbox = Sandbox(place=place, grants=grants, has_layers=False, denied=self.denied)
         try:
             if (support := sandbox.support()).kind != "none":
                 return sandbox
@@ -235,12 +236,6 @@ class Opener:
             elicit=self.elicit,
         ) as connection:
             yield connection
-
-
-def opener(place: Workplace, **terms: Any) -> Opener:
-    """An opener for a session in `place`. Entries are relative to the project's root, wherever in
-    it the session works."""
-    return Opener(place=replace(place, cwd=place.project), **terms)
 
 
 @dataclass

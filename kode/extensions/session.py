@@ -20,7 +20,12 @@ from kode.errors import KodeError, ServerError, StorageError, ToolError, UserErr
 from kode.events import Emit, Notice
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions import mcp_config, trust
-from kode.extensions.definitions import AgentDefinition, has_all_tools, may_use
+from kode.extensions.definitions import (
+    CHARS_PER_TOKEN,
+    AgentDefinition,
+    has_all_tools,
+    may_use,
+)
 from kode.extensions.mcp_config import Definition, Entry
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, name_of
@@ -81,21 +86,18 @@ class Extensions:
     def begin(self) -> None:
         """Loads the trusted servers, and starts those whose tools are unknown: the others can wait
         until they are needed."""
-        approvals = trust.load(
-            self.home, paths.project_root(self.cwd), trust_project=self.opener.trust_project
-        )
+        whole = self.opener.trust_project
+        approvals = trust.load(self.home, paths.project_root(self.cwd), trust_project=whole)
         config = mcp_config.find_servers(self.home, self.cwd)
         for fault in (approvals.problem, *config.faults):
             self._say(fault)
         for entry in (*self.given, *config.entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
-            trusted_whole = self.opener.trust_project and entry.scope == "project"
-            is_pinned = entry.scope != "client" and not trusted_whole
+            is_pinned = entry.scope != "client" and not (whole and entry.scope == "project")
             pins = trust.load(self.home, entry.root) if is_pinned else Approvals()
-            server = McpServer(
-                entry, self.home, self.opener, self.emit, is_pinned, pinned_definitions(entry, pins)
-            )
+            server = McpServer(entry, self.home, self.opener, self.emit, is_pinned)
+            server.definitions = pinned_definitions(entry, pins)
             self.servers[entry.name] = server
             if not server.definitions:
                 server.start()
@@ -132,18 +134,18 @@ class Extensions:
         for server in new:
             if server.needs_download:
                 await self._download(server)
-        self.reachable = (*tools_of(servers), *(pair_of(servers) if servers else ()))
+        self.reachable = (*tools_of(servers), *pair_of(servers))
         return self._choose_offered(servers, window_tokens)
 
     def _choose_offered(self, servers: Sequence[McpServer], window_tokens: int) -> tuple[Tool, ...]:
         tools = tools_of(servers)
-        is_asked_for = any(server.entry.values.get("deferred") is True for server in servers)
-        is_large = tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
-        defers = is_asked_for or is_large if self.deferred == "auto" else self.deferred
-        if servers and defers:
+        texts = (f"{it.name}{it.description}{json.dumps(it.parameters())}" for it in tools)
+        tokens = sum(map(len, texts)) // CHARS_PER_TOKEN
+        is_large = tokens > window_tokens * SHARE_OF_WINDOW
+        if is_large if self.deferred == "auto" else self.deferred:
             return pair_of(servers)
         absent = [server for server in servers if not server.definitions and not server.runs]
-        return (*tools, *(pair_of(absent) if absent else ()))
+        return (*tools, *pair_of(absent))
 
     def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
@@ -178,20 +180,21 @@ class Extensions:
         texts = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             uri = written.rstrip(".,;!?)")
+            if name not in self.servers:
+                continue
             try:
-                if name in self.servers:
-                    content = await (await self.servers[name].connect()).read(uri)
-                    texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
+                content = await (await self.servers[name].connect()).read(uri)
+                texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
         return tuple(texts)
 
     def commands(self) -> dict[str, str]:
         """The slash commands for servers' prompts → what each does."""
-        offers = ((server.name, it) for server in self.servers.values() for it in server.prompts)
         return {
             f"/mcp__{name}__{it.key}": " ".join((it.description, *it.arguments)).strip()
-            for name, it in offers
+            for name, server in self.servers.items()
+            for it in server.prompts
         }
 
     def brings(self, command: str) -> bool:
@@ -244,14 +247,11 @@ def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def tokens_of(tools: Sequence[Tool]) -> int:
-    """Roughly how much of a window their definitions take."""
-    texts = (f"{it.name}{it.description}{json.dumps(it.parameters())}" for it in tools)
-    return sum(map(len, texts)) // 4
-
-
 def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
-    """The two tools that represent all of these servers, whatever tools they have."""
+    """The two tools that represent all of these servers, whatever tools they have; none for
+    none."""
+    if not servers:
+        return ()
     names = ", ".join(server.name for server in servers)
 
     @tool(

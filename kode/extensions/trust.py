@@ -10,12 +10,12 @@ import contextlib
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kode import durable, paths
 from kode.credentials import redact
@@ -143,19 +143,29 @@ def folder_content(folder: Path) -> str:
     Raises: ConfigError for what cannot be pinned: a link to a folder or out of this one, a special
         file, or too much data.
     """
-    parts, size = [], 0
-    for count, path in enumerate(_files_below(folder), 1):
-        data = _pinned_bytes(path, folder)
-        size += len(data)
-        if count > MAX_FILES or size > MAX_BYTES:
-            raise ConfigError(
-                f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too many to "
-                "approve as one: move unneeded files out of it."
-            )
-        name = path.relative_to(folder).as_posix()
-        mark = " executable" if path.stat().st_mode & 0o111 else ""
-        link = f" -> {os.readlink(path)!r}" if path.is_symlink() else ""
-        parts.append(f"=== {name!r}{link}{mark} ({len(data)} bytes)\n{_as_text(data)}\n")
+    parts, size = list[str](), 0
+    try:
+        for path in _files_below(folder):
+            real = real_path(path)
+            if not Path(real).is_relative_to(real_path(folder)):
+                raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
+            if (now := _read_regular(real, MAX_BYTES + 1)) is None:
+                raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
+            size += len(now[0])
+            if len(parts) == MAX_FILES or size > MAX_BYTES:
+                raise ConfigError(
+                    f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too "
+                    "many to approve as one: move unneeded files out of it."
+                )
+            name = path.relative_to(folder).as_posix()
+            mark = " executable" if path.stat().st_mode & 0o111 else ""
+            link = f" -> {os.readlink(path)!r}" if path.is_symlink() else ""
+            head = f"=== {name!r}{link}{mark} ({len(now[0])} bytes)"
+            parts.append(f"{head}\n{_as_text(now[0])}\n")
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename} cannot be read ({error.strerror}), so it cannot be approved."
+        ) from error
     return "".join(parts)
 
 
@@ -336,28 +346,20 @@ def _adapter() -> "TypeAdapter[tuple[Approved, ...]]":
     return TypeAdapter(tuple[Approved, ...])
 
 
-def _files_below(folder: Path) -> Iterable[Path]:
-    for where, folders, files in os.walk(folder, onerror=_raise_unreadable):
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Raises: ConfigError for a link to a folder; OSError."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for where, folders, files in os.walk(folder, onerror=fail):
         folders.sort()
-        for name in folders:
-            if (Path(where) / name).is_symlink():
+        for path in (Path(where) / name for name in folders):
+            if path.is_symlink():
                 raise ConfigError(
-                    f"{Path(where) / name} links to a folder, which cannot be approved: replace "
-                    "the link with a copy."
+                    f"{path} links to a folder: replace the link with a copy to approve it."
                 )
         yield from (Path(where) / name for name in sorted(files))
-
-
-def _pinned_bytes(path: Path, folder: Path) -> bytes:
-    real = real_path(path)
-    if not Path(real).is_relative_to(real_path(folder)):
-        raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
-    try:
-        if (now := _read_regular(real, MAX_BYTES + 1)) is None:
-            raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
-    except OSError as error:
-        _raise_unreadable(error)
-    return now[0]
 
 
 def _read_regular(path: str, limit: int = -1) -> tuple[bytes, float] | None:
@@ -368,12 +370,6 @@ def _read_regular(path: str, limit: int = -1) -> tuple[bytes, float] | None:
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         return (file.read(limit), status.st_ctime) if stat.S_ISREG(status.st_mode) else None
-
-
-def _raise_unreadable(error: OSError) -> NoReturn:
-    raise ConfigError(
-        f"{error.filename} cannot be read ({error.strerror}), so it cannot be approved."
-    ) from error
 
 
 def _as_text(data: bytes) -> str:

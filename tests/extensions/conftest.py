@@ -8,7 +8,7 @@ import pytest
 from kode.events import silent
 from kode.extensions import trust
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_server import McpServer, opener
+from kode.extensions.mcp_server import McpServer, Opener
 from kode.tool import ToolContext
 from tests.workplaces import workplace
 
@@ -53,7 +53,7 @@ async def server(home, project, place):
         args = [str(SERVERS / f"{name}.py"), *words]
         entry = an_entry(project, name, command=sys.executable, args=args, **values)
         trust.approve(home, project, [trust.outside(entry.item)])
-        open_entry = opener(place, sandboxed=False)
+        open_entry = Opener(place=place, sandboxed=False)
         one = McpServer(entry=entry, home=home, open=open_entry, emit=start.notices.append)
         one.start()
         started.append(one)

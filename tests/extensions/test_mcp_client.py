@@ -20,7 +20,7 @@ from kode.errors import ServerError
 from kode.events import silent
 from kode.extensions import mcp_connection, mcp_transports
 from kode.extensions.mcp_config import Server
-from kode.extensions.mcp_server import McpServer, opener
+from kode.extensions.mcp_server import McpServer, Opener
 from tests.extensions.conftest import SERVERS, an_entry
 
 pytestmark = pytest.mark.slow
@@ -120,7 +120,9 @@ async def test_a_returning_server_is_reached_again(home, project, place):
 
     async with sdk_server("http") as server:
         entry = an_entry(project, "plain", url=server.url)
-        one = McpServer(entry=entry, home=home, open=opener(place, sandboxed=True), emit=silent)
+        one = McpServer(
+            entry=entry, home=home, open=Opener(place=place, sandboxed=True), emit=silent
+        )
         one.start()
         assert await add() == "3"
     with pytest.raises(ServerError, match="The MCP server plain"):

@@ -13,7 +13,7 @@ import pytest
 
 from kode.errors import ConfigError, ServerError
 from kode.extensions import mcp_server, review, trust
-from kode.extensions.mcp_server import DownloadNeededError, opener
+from kode.extensions.mcp_server import DownloadNeededError, Opener
 from tests.extensions.conftest import SERVERS, an_entry
 from tests.needs import PLAIN_PYTHON, needs
 from tests.permissions.gates import ONCE, Person
@@ -53,7 +53,7 @@ def entry(project, registry):
 
 @pytest.fixture
 def servers(place):
-    return opener(place, sandboxed=True)
+    return Opener(place=place, sandboxed=True)
 
 
 async def tools(servers, entry):

@@ -491,12 +491,12 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
     from kode.config.load import load_config
-    from kode.extensions.mcp_server import DownloadNeededError, download_item, opener
+    from kode.extensions.mcp_server import DownloadNeededError, Opener, download_item
 
     home, cwd = paths.home(), directory()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
-    open_entry = opener(
-        open_workplace(config, home, cwd),
+    open_entry = Opener(
+        place=open_workplace(config, home, cwd),
         sandboxed=config.sandbox.enabled is not False,
         required=config.sandbox.enabled is True,
         elicit=make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None,
