@@ -74,7 +74,7 @@ async def asked(width: int = 80, **changes: object) -> str:
     person = Person("y")
     person.screen = plain_screen(width, editor=person)
     person.width = width - 1
-    await make_ask(person.screen, lambda: 0.0)(question(**changes))
+    await make_ask(person.screen)(question(**changes))
     person.screen.flush()
     return person.shown
 
@@ -147,20 +147,6 @@ async def test_the_question_about_a_new_file_is_as_before() -> None:
     )
 
     assert readable(text) == external_file("screens/question-new-file.txt")
-
-
-async def test_the_question_that_takes_a_word_is_as_before() -> None:
-    person = Person("y", "y", "y", "yes")
-    person.screen = plain_screen(editor=person)
-    ask = make_ask(person.screen, lambda: 0.0)
-    for _ in range(3):
-        await ask(question(dangers=("Deletes build.",)))
-    person.screen.flush()
-    person.shown = ""
-    await ask(question(dangers=("Deletes build.",)))
-    person.screen.flush()
-
-    assert readable(person.shown) == external_file("screens/question-in-words.txt")
 
 
 async def test_the_question_of_a_subagent_is_as_before() -> None:

@@ -511,7 +511,7 @@ class Editor:
     def _leave_menu(self) -> None:
         """Goes back from words, or from a list behind a choice; else out of the menu."""
         menu = self.menu
-        if menu is None or not menu.choices or not (menu.writing or menu.pressed):
+        if menu is None or not (menu.writing or menu.pressed):
             self.answer(None)
             return
         menu.write(False)

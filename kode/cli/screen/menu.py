@@ -112,9 +112,7 @@ class Menu:
     def plain_lines(self) -> list[str]:
         """The choices where lines are typed."""
         rows = [f"  [{word}] {clean(choice.text)}" for word, choice in self._by_word().items()]
-        words = "or type what to do instead" if self.takes_words else ""
-        below = self.hint if self.writing else words
-        return [*rows, f"  {below}"] if below else rows
+        return [*rows, "  or type what to do instead"] if self.takes_words else rows
 
     def value_of(self, line: str) -> str:
         """The value of the choice that a typed line names; else the line."""
@@ -129,7 +127,7 @@ class Menu:
         offered, current = self.list_offered(typed), self.find_highlighted(typed)
         above = self.above(width)
         preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        hint = WRITING if self.writing and self.choices else self.hint
+        hint = WRITING if self.writing else self.hint
         if self.pressed[:1] in self.behind:
             hint = OPENED
         below = [line for line in wrap_words(hint, width - 2) if line]

@@ -5,10 +5,7 @@
 import asyncio
 import re
 import sys
-import time
-from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
@@ -110,93 +107,57 @@ def _value(field: ElicitField, text: str) -> Any:
         return None
 
 
-HABIT_COUNT = 3  # after three equal answers the fourth is likely the same
-HABIT_S = 60.0
-"""After this many approvals of one kind within this time, a destructive call requires a typed word:
-a hand that says yes by habit no longer reads."""
-
 BY_MODE = "\t"
 """The value of Shift-Tab: yes, and the mode in which it would not have been asked."""
-
-IN_WORDS = (
-    "This is destructive, and you just allowed several: type the full word yes to allow it. "
-    "Enter alone is no."
-)
 
 _FURTHER = re.compile(r"a(\d)")
 """One of `further_ways`: its number behind `a`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
-def make_ask(
-    screen: Screen | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    say: Callable[[str], None] | None = None,
-) -> Ask:
-    """An `Ask` that shows one question at a time on `screen`; without one, on stderr. `say` prints
-    what remains of a question that has disappeared, apart from what is before it."""
-    return _Asker(screen or open_screen(stream=sys.stderr), clock, say).ask
+def make_ask(screen: Screen | None = None, say: Callable[[str], None] | None = None) -> Ask:
+    """An `Ask` that shows one question at a time on `screen`; without one, on stderr. If it fits,
+    the question stands below with its choices and disappears when answered; a longer one is
+    printed, and stays. `say` prints what remains of one that has disappeared, apart from what is
+    before it. No answer means no."""
+    shown = screen or open_screen(stream=sys.stderr)
+    one_at_a_time = asyncio.Lock()
 
-
-@dataclass
-class _Asker:
-    screen: Screen
-    clock: Callable[[], float]
-    say: Callable[[str], None] | None
-    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _approved: dict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
-    _stays: bool = False
-    """Whether the question was printed."""
-
-    async def ask(self, question: Question) -> Answer:
-        """Shows the question and waits for a valid answer; no answer means no."""
-        async with self._one_at_a_time:
-            await self.screen.quiet()
-            kind = question.kind or question.tool
-            in_words = bool(question.dangers) and self._by_habit(kind)
-            self.screen.notify()
-            keys = self._answer(question, in_words)
-            answer = await self.screen.await_first_answer(keys, question, lambda answer: answer)
-            if answer.choice != "no":
-                self._approved[kind].append(self.clock())
+    async def ask(question: Question) -> Answer:
+        async with one_at_a_time:
+            await shown.quiet()
+            shown.notify()
+            menu = _menu(shown, question)
+            height = len(menu.lines(shown.paint, "", shown.width, sys.maxsize))
+            stays = shown.editor is None or height + 5 > shown.rows()
+            if stays:
+                shown.print_painted("\n" + "\n".join(menu.above(shown.width)))
+                menu.above = lambda width: []
+            keys = _read_answer(shown, question, menu)
+            answer = await shown.await_first_answer(keys, question, lambda answer: answer)
+            if stays and answer.choice != "no":
+                shown.approved = question.preview.strip()
             line = outcome_line(question, answer)
-            if self.say is not None and not self._stays:
-                self.say(line)
+            if say is not None and not stays:
+                say(line)
             else:
-                self.screen.print(line, "dim")
+                shown.print(line, "dim")
             return answer
 
-    async def _answer(self, question: Question, in_words: bool) -> Answer:
-        """If it fits, the question stands below with its choices and disappears when answered; a
-        longer one is printed, and stays."""
-        screen = self.screen
-        menu = _menu(screen, question, in_words)
-        height = len(menu.lines(screen.paint, "", screen.width, sys.maxsize))
-        self._stays = screen.editor is None or height + 5 > screen.rows()
-        if self._stays:
-            screen.print_painted("\n" + "\n".join(menu.above(screen.width)))
-            screen.approved = question.preview.strip()
-            menu.above = lambda width: []
-        while True:
-            line = await screen.read_answer("answer: ", menu)
-            if line and line.strip() and menu.writing and not in_words:  # "yes" is a word, too
-                answer: Answer | None = Answer(choice="no", message=clean(line).strip())
-            else:
-                answer = parse_answer(line, question, in_words=in_words)
-            if answer is not None:
-                if answer.choice == "no":
-                    screen.approved = ""
-                return answer
-            screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
-
-    def _by_habit(self, kind: str) -> bool:
-        approved = self._approved[kind]
-        while approved and self.clock() - approved[0] > HABIT_S:
-            approved.popleft()
-        return len(approved) >= HABIT_COUNT
+    return ask
 
 
-def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Answer | None:
+async def _read_answer(screen: Screen, question: Question, menu: Menu) -> Answer:
+    while True:
+        line = await screen.read_answer("answer: ", menu)
+        if line and line.strip() and menu.writing:  # "yes" is a word, too
+            return Answer(choice="no", message=clean(line).strip())
+        if (answer := parse_answer(line, question)) is not None:
+            return answer
+        screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
+
+
+def parse_answer(line: str | None, question: Question) -> Answer | None:
     """The meaning of a typed line; None if it is none of what is offered.
 
     An empty line, or end of input, is no. Any other words are a no with a message, if the question
@@ -208,11 +169,11 @@ def parse_answer(line: str | None, question: Question, *, in_words: bool) -> Ans
     word = text.lower()
     if word in ("", "n", "no"):
         return Answer(choice="no")
-    if word == "yes" or (word == "y" and not in_words):
+    if word in ("y", "yes"):
         return Answer(choice="once")
     if further := _FURTHER.fullmatch(word):
         ways, number = [*further_ways(question)], int(further[1])
-        return ways[number - 1] if 0 < number <= len(ways) and not in_words else None
+        return ways[number - 1] if 0 < number <= len(ways) else None
     # A typo is not a message for the model.
     if not question.takes_words or (len(word) == 1 and word.isascii()):
         return None
@@ -276,11 +237,9 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
     return [f"{bar} {line}" for line in wrap_words(clean(visible(text)), width - 2)]
 
 
-def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
+def _menu(screen: Screen, question: Question) -> Menu:
     # The prompt is painted ten times a second, and colouring a diff is slow.
     above = cache(partial(question_lines, screen, question))
-    if in_words:
-        return Menu((), above=above, hint=IN_WORDS, writing=True)
     ways = enumerate(further_ways(question).values(), 1)
     behind = [Choice(f"a{number}", text, f"a{number}") for number, text in ways]
     always = [Choice("a", "always …", "a")] if behind else []

@@ -56,11 +56,11 @@ def question(**changes):
     return Question(**{**values, **changes})
 
 
-def asked(*answers, clock=lambda: 0.0):
+def asked(*answers):
     person = Person(*answers)
     screen = make_screen(editor=person)
     person.screen = screen
-    return make_ask(screen, clock), person
+    return make_ask(screen), person
 
 
 @for_each(
@@ -83,20 +83,20 @@ def asked(*answers, clock=lambda: 0.0):
     ],
 )
 def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
-    assert parse_answer(line, question(), in_words=False) == answer
+    assert parse_answer(line, question()) == answer
 
 
 @pytest.mark.parametrize("line", ["a", "s", "p", "a0", "a5"])
 def test_no_letter_alone_gives_a_lasting_yes(line):
-    assert parse_answer(line, question(), in_words=False) is None
+    assert parse_answer(line, question()) is None
 
 
 def test_shift_tab_takes_the_mode_only_where_it_is_offered():
     allowed = question(passes_in="auto-edit")
 
-    taken = parse_answer(BY_MODE, allowed, in_words=False)
+    taken = parse_answer(BY_MODE, allowed)
     assert taken == Answer(choice="once", mode="auto-edit")
-    assert parse_answer(BY_MODE, question(), in_words=False) == Answer(choice="no")
+    assert parse_answer(BY_MODE, question()) == Answer(choice="no")
 
 
 @pytest.mark.parametrize("choice", ["session", "project"])
@@ -143,33 +143,6 @@ async def test_characters_that_hide_something_are_made_visible():
     assert not {"\x1b", "\x08", "\u202e"} & set(person.shown)
     assert "; rm -rf ~" in person.shown
     assert "1b" in person.shown
-
-
-async def test_a_fourth_destructive_approval_a_minute_takes_a_word():
-    ask, person = asked("y", "y", "y", "y", "yes")
-    destroys = question(dangers=("Deletes build.",))
-    for _ in range(3):
-        await ask(destroys)
-    assert person.answers == ["y", "yes"]
-
-    answer = await ask(destroys)
-
-    assert answer.choice == "once"
-    assert person.answers == []
-
-
-@pytest.mark.parametrize("later", [{"seconds": 61.0}, {"kind": "run network"}, {"dangers": ()}])
-async def test_a_key_suffices_later_for_another_kind_or_harmless_command(later):
-    now = [0.0]
-    ask, person = asked("y", "y", "y", "y", clock=lambda: now[0])
-    destroys = {"dangers": ("Deletes build.",), "kind": "run destroys"}
-    for _ in range(3):
-        await ask(question(**destroys))
-
-    now[0] += later.pop("seconds", 0.0)
-    await ask(question(**{**destroys, **later}))
-
-    assert person.answers == []
 
 
 async def test_words_written_behind_tab_are_never_a_yes():
