@@ -53,13 +53,11 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportFile:
-    """An export that goes to a file and nowhere else, after the person has said yes to it."""
+    """An export with personal content, which the person is told of."""
 
     data: bytes
     contains: Sequence[str]
     """What is in it, and what of that is personal: lines for the person."""
-    then: str = ""
-    """What the file is good for, in a sentence with `{path}` in it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from kode import events
-from kode.cli.screen.printer import event_object, failure_object
+from kode.cli.screen.printer import event_object, print_failure
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from tests.tables import for_each
 
@@ -72,9 +72,10 @@ def test_every_event_is_documented():
     assert there_are - {"turn_ended"} == named_under("`--output-format stream-json`") - {"type"}
 
 
-def test_the_fields_of_the_result_are_those_of_the_example():
+def test_the_fields_of_the_result_are_those_of_the_example(capsys):
     shown = json.loads(re.search(r"^```json\n(.*?)^```$", SCRIPTS, re.MULTILINE | re.DOTALL)[1])
-    assert list(shown) == list(json.loads(failure_object([], ConfigError("x"))))
+    print_failure(["--output-format", "json"], ConfigError("x"))
+    assert list(shown) == list(json.loads(capsys.readouterr().out))
 
 
 def test_every_exit_status_is_documented():

@@ -150,7 +150,7 @@ def _dispatch(argv: list[str]) -> int:
         return _run(COMMANDS[first][0], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
         if first in of_plugins() and (run := installed.command(first)) is not None:
-            return _finish(run(argv[1:]))
+            return _print(run(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
     if argv:
         from kode.cli.commands.interactive import command_first
@@ -177,30 +177,20 @@ def _instead(word: str, rest: list[str]) -> str:
 def _run(module: str, argv: Sequence[str]) -> int:
     """Calls a module's `main(argv)`, or another named function, and prints its answer."""
     module, _, function = module.partition(":")
-    return _finish(getattr(importlib.import_module(module), function or "main")(argv))
+    return _print(getattr(importlib.import_module(module), function or "main")(argv))
 
 
-def _finish(answered: "Answered") -> int:
-    if not isinstance(answered, int):
-        from kode.cli.screen.printer import print_answer
+def _print(answered: "Answered") -> int:
+    from kode.cli.screen.printer import print_answer
 
-        return print_answer(answered)
-    sys.stdout.flush()
-    return answered
+    return print_answer(answered)
 
 
 def _report(argv: Sequence[str], error: KodeError) -> int:
     """Reports an error in the requested format."""
-    from kode.cli.screen.lines import fold
-    from kode.cli.screen.printer import failure_object, wanted_format
-    from kode.plain_text import clean
+    from kode.cli.screen.printer import print_failure, say
 
-    # An error may quote a file of the repository.
-    text = clean(str(error) if str(error).startswith("kode") else f"kode: {error}")
-    if sys.stderr is not None and sys.stderr.isatty():
-        text = fold(text, shutil.get_terminal_size().columns)
     with contextlib.suppress(OSError):
-        print(text, file=sys.stderr)
-    if wanted_format(argv) != "text":
-        sys.stdout.write(failure_object(argv, error) + "\n")
+        say(str(error) if str(error).startswith("kode") else f"kode: {error}", sys.stderr)
+    print_failure(argv, error)
     return error.exit_code

@@ -4,6 +4,7 @@ import argparse
 import math
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -204,7 +205,7 @@ class Parser(argparse.ArgumentParser):
                 names.add_commands(commands)
                 names._complete()
             listed = explain([*commands.items()], shutil.get_terminal_size().columns)
-            print(f"usage: kode {group} COMMAND ...\n\n{listed}")
+            sys.stdout.write(f"usage: kode {group} COMMAND ...\n\n{listed}\n")
             raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
         command, *rest = argv
         if command not in commands:

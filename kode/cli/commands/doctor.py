@@ -19,7 +19,7 @@ from kode import __version__, installed, paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold
-from kode.cli.screen.printer import print_line, to_json
+from kode.cli.screen.printer import print_json, print_line
 from kode.config.files import guard_home
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         if not arguments.json:
             print_line(_lines_of(finding))
     if arguments.json:
-        print_line(to_json([vars(finding) for finding in findings]))
+        print_json([vars(finding) for finding in findings])
     return EXIT_FAILED if any(finding.state == "missing" for finding in findings) else EXIT_OK
 
 

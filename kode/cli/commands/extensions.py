@@ -18,7 +18,7 @@ from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
-from kode.cli.screen.printer import Answer, Answered, complain
+from kode.cli.screen.printer import Answer, Answered, complain, say
 from kode.cli.screen.question import make_ask
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
@@ -27,7 +27,6 @@ from kode.extensions.places import surroundings
 from kode.extensions.review import lines_of, rows_of
 from kode.extensions.trust import Approvals, Approved, Item
 from kode.permissions.question import visible
-from kode.plain_text import clean
 
 COMMANDS = {
     "skills": "list skills, with source and status",
@@ -171,7 +170,7 @@ def run_trust(argv: Sequence[str]) -> Answered:
     arguments = parser.parse(rest)
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
-    complain([approvals.problem])
+    complain(approvals.problem)
     items = review.find_items(home, cwd)
     if command == "list":
         return _list_items(items, approvals, as_json=arguments.json)
@@ -243,10 +242,10 @@ async def approve_shown(
             )
         return await review.ask_approval(home, items, approvals, make_ask(), lines)
     for item in items:
-        print(public(review.describe(item, approvals, lines=lines)))
+        say(public(review.describe(item, approvals, lines=lines)))
     if items:
         trust.approve(home, approvals.project, items)
-        print(clean(f"Approved until it changes: {names}"))
+        say(f"Approved until it changes: {names}")
     return True
 
 

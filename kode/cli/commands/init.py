@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kode import durable, paths
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import on_screen
+from kode.cli.screen.printer import say
 from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import PROVIDERS, ProviderRow, provider_row
 
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         )
     code = _set_up("Sets up a model, and tests it with one free request.", target)
     if code is None:
-        _say("Run `kode` in your project. `kode doctor` checks everything else.")
+        say("Run `kode` in your project. `kode doctor` checks everything else.")
     return code or EXIT_OK
 
 
@@ -75,13 +75,13 @@ def first_run() -> int | None:
     try:
         return _set_up(welcome, paths.config_file(paths.home()))
     except _Quit as quitting:
-        _say(str(quitting))
+        say(str(quitting))
         return EXIT_OK
 
 
 def _set_up(welcome: str, target: Path) -> int | None:
     """Writes what the person chooses; the exit status of the demo if that is chosen."""
-    _say(f"{welcome}\nYour answers are saved in {target}; only you can read it.\n")
+    say(f"{welcome}\nYour answers are saved in {target}; only you can read it.\n")
     settings = choose()
     if settings is None:
         from kode.cli.commands import demo
@@ -96,10 +96,10 @@ def choose() -> Settings | None:
 
     Raises: UserError if the person leaves, or has given no usable answer.
     """
-    _say("Looking for a model server on this machine ...")
+    say("Looking for a model server on this machine ...")
     servers = find_local_servers()
     if not servers:
-        _say("No local server found.")
+        say("No local server found.")
     ways: dict[str, Callable[[], Settings | None]] = {
         f"{row.shown} on this machine ({reached.url})": partial(_use_local, row, reached)
         for row, reached in servers
@@ -133,8 +133,8 @@ def write_config(target: Path, settings: Settings) -> None:
     durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
     row, part = provider_row(settings["provider"]), settings.get("providers", {})
     model = part.get(settings["provider"], {}).get("model") or (row and row.default_model)
-    _say(f"The model is {one_line(model or 'not chosen yet')}; /model changes it.")
-    _say(f"Saved {target}. `kode config show` shows every value.")
+    say(f"The model is {one_line(model or 'not chosen yet')}; /model changes it.")
+    say(f"Saved {target}. `kode config show` shows every value.")
 
 
 def _reach(settings: Settings, *timeout_s: float) -> "ServerAnswer":
@@ -169,8 +169,8 @@ def _use_service(row: ProviderRow) -> Settings:
         )
         return _ask_key(_extend(settings, base_url=base_url))
     variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
-    _say(f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.")
-    _say(f"It asks for {row.default_model}; `providers.{row.name}.model` names another.")
+    say(f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.")
+    say(f"It asks for {row.default_model}; `providers.{row.name}.model` names another.")
     return settings
 
 
@@ -184,12 +184,12 @@ def _ask_key(settings: Settings) -> Settings:
 
     def test(key: str) -> Settings | None:
         if not (key and key.isascii() and key.isprintable() and " " not in key):
-            _say("A key is one word without spaces.")
+            say("A key is one word without spaces.")
             return None
-        _say("Testing it ...")
+        say("Testing it ...")
         reached = _reach(complete := _extend(settings, api_key=key))
         if reached.state == "refused":
-            _say(f"{reached.url}: {reached.detail}.")
+            say(f"{reached.url}: {reached.detail}.")
             return None
         return _choose_model(complete, reached)
 
@@ -221,12 +221,12 @@ def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
     """The settings with a model, unless the provider has a default that its server offers, and
     with a key if the server refused to answer without one."""
     if reached.state == "refused":
-        _say("It requires a key.")
+        say("It requires a key.")
         return _ask_key(settings)
     if reached.state == "ok":
-        _say(f"It works: {reached.url} answers.")
+        say(f"It works: {reached.url} answers.")
     else:
-        _say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
+        say(f"Could not test it ({reached.detail}). Saved anyway; run `kode doctor` later.")
     row, names = provider_row(settings["provider"]), reached.models
     default = row.default_model if row is not None else ""
     if default and not reached.lacks(default):
@@ -242,9 +242,9 @@ def _pick(question: str, choices: Mapping[str, T]) -> T:
     """The value of the choice whose number or text the person gives; a long list is cut."""
     if len(choices) == 1:
         return next(iter(choices.values()))
-    _say(question)
+    say(question)
     for number, text in enumerate(list(choices)[:LISTED], 1):
-        _say(f"  {number:>2}  {one_line(text)}")
+        say(f"  {number:>2}  {one_line(text)}")
     answers = {text.lower(): value for text, value in choices.items()}
     answers |= {str(number): value for number, value in enumerate(choices.values(), 1)}
     hint = f"Enter a number from 1 to {len(choices)}, or a name"
@@ -266,7 +266,7 @@ def _ask(
         try:
             answer = (read or input)(question).strip()
         except (EOFError, KeyboardInterrupt):
-            print()
+            say("")
             answer = "q"
         if answer.lower() in ("q", "quit", "exit"):
             raise _Quit(f"Nothing was set up. {LATER}")
@@ -274,11 +274,6 @@ def _ask(
             return result
         question = f"{hint}, or q to quit: "
     raise UserError(f"No answer could be used. {LATER}")
-
-
-def _say(text: str) -> None:
-    """Prints text, wrapped between words on a narrow terminal."""
-    print(on_screen(text), flush=True)
 
 
 def print_completion(argv: Sequence[str]) -> int:

@@ -76,8 +76,9 @@ def main(argv: Sequence[str]) -> int:
         wants_text = arguments.output_format in (None, "text")
         if is_silent and wants_text and not is_set_up(arguments, working_directory(arguments)):
             from kode.cli.commands import demo
+            from kode.cli.screen.printer import complain
 
-            print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)
+            complain("no terminal and no task, so here is the demo.")
             return demo.main([])
     from kode.cli.commands.run import run_task
 
@@ -147,12 +148,12 @@ def _find_newest(cwd: Path) -> str:
     from kode.cli.screen.printer import complain
     from kode.session.index import find_newest, repair_order
 
-    complain([repair_order(paths.home())])
+    complain(repair_order(paths.home()))
     session_id, passed = find_newest(paths.home(), cwd)
     for summary in passed:
         why = "cannot be read" if summary.damaged else "has no task yet"
         what = f"session {summary.id}, used later, {why}: resuming {session_id}."
-        complain([f"{what} `kode session check {summary.id}` says more."])
+        complain(f"{what} `kode session check {summary.id}` says more.")
     return session_id
 
 

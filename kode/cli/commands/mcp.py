@@ -19,13 +19,12 @@ from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
-from kode.cli.screen.printer import Answer, Answered, complain
+from kode.cli.screen.printer import Answer, Answered, complain, say
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_config, mcp_server, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, find_servers, remove, target_of
 from kode.extensions.mcp_config import Entry as McpServerEntry
 from kode.permissions.question import visible
-from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_connection import Connection
@@ -434,7 +433,7 @@ def _show(entry: McpServerEntry) -> Answer:
 
 def _approvals_of(entry: McpServerEntry) -> trust.Approvals:
     approvals = trust.load(paths.home(), entry.root)
-    complain([approvals.problem])  # once: the damaged file is then out of the way
+    complain(approvals.problem)  # once: the damaged file is then out of the way
     return approvals
 
 
@@ -526,4 +525,4 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
 
 
 def _report(text: str) -> None:
-    print(clean(visible(text)), file=sys.stderr, flush=True)
+    say(visible(text), sys.stderr)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.printer import complain, on_screen
+from kode.cli.screen.printer import complain, print_document, say
 from kode.errors import EXIT_OK, KodeError
 from kode.events import Event, Notice, silent
 from kode.messages import Message
@@ -69,11 +69,10 @@ def _load(flags: argparse.Namespace) -> "Loaded":
 
 def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
-    for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
-        complain([warning])
+    complain(paths.home_fault(paths.home()), *loaded.warnings)
     if text := asyncio.run(_result(loaded, arguments)):
         # Files of memory are edited by hand and synced; an export stays unchanged.
-        print(text if arguments.command == "export" else on_screen(text))
+        (print_document if arguments.command == "export" else say)(text)
     return EXIT_OK
 
 
@@ -117,4 +116,4 @@ def _confirm(question: str) -> bool:
 def _complain(event: Event) -> None:
     """Ignores changes: the command's own text reports them."""
     if isinstance(event, Notice):
-        complain([event.text])
+        complain(event.text)

@@ -24,7 +24,7 @@ from kode.cli.flags import (
 )
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import complain, on_screen, print_line, to_json
+from kode.cli.screen.printer import complain, print_json, print_line, say
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
@@ -172,9 +172,7 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
     exported = installed.call(*installed.find_additions("exports")[CASSETTE], transcript)
     durable.replace(Path(record), exported.data)
     if not arguments.quiet:
-        print(f"recorded: {record}, which holds:", file=sys.stderr)
-        for line in exported.contains:
-            print(f"  {line}", file=sys.stderr)
+        say("\n  ".join((f"recorded: {record}, which holds:", *exported.contains)), sys.stderr)
 
 
 def _load_settings(
@@ -391,22 +389,21 @@ def _print_result(
     session_id, cwd = conversation.session.id, conversation.place.cwd
     if arguments.output_format in ("json", "stream-json"):
         kind = {"type": "result"} if arguments.output_format == "stream-json" else {}
-        print_line(to_json(kind | conversation.result_object(ended, warnings)))
+        print_json(kind | conversation.result_object(ended, warnings))
         return
     if arguments.json_schema is not None and ended.status in FINISHED:
-        print_line(to_json(ended.structured))
+        print_json(ended.structured)
     elif ended.result.strip() and not shown:
         _print_answer(arguments, ended.result.rstrip("\n"), plain=conversation.config.repl.plain)
     if ended.error:
         has_begun = ended.usage != Usage() or ended.status in ("interrupted", "timeout")
         way_on = f" Progress is saved: `kode -r {session_id}` resumes it."
-        complain([f"{ended.error}{way_on if session_id and has_begun else ''}"])
+        complain(f"{ended.error}{way_on if session_id and has_begun else ''}")
     elif not (arguments.quiet or shown) and ended.files_changed:
         from kode.paths import relative_path
 
         names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
-        changed = f"changed: {', '.join(first_of(names, 20))}"
-        print(on_screen(changed, sys.stderr), file=sys.stderr)
+        say(f"changed: {', '.join(first_of(names, 20))}", sys.stderr)
 
 
 def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:

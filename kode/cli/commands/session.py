@@ -10,70 +10,38 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from kode import durable, installed, paths
+from kode import installed, paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import cell_width, clip, clip_middle, money, one_line, when
-from kode.cli.screen.printer import Answer, Answered, complain, print_answer
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
+from kode.cli.screen.printer import Answer, Answered, complain, print_answer, print_document
+from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.installed import ExportFile
 from kode.messages import plural
-from kode.plain_text import clean
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.index import Summary, search, session_path
 from kode.session.transcript import Transcript
 
 
-def export(parser: Parser, argv: Sequence[str]) -> Answered:
-    """Runs the command. Raises: ConfigError, SessionError, StorageError."""
+def export(parser: Parser, argv: Sequence[str]) -> int:
+    """Prints a session as one document; on stderr, what is personal in it, if the format says so.
+    Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.find_additions("exports")
     parser.add_argument(
         "id", metavar="ID", nargs="?", help="a session id, or any unique prefix (the newest here)"
     )
-    parser.add_argument("file", metavar="FILE", nargs="?", help="the file for the cassette")
     parser.add_argument("--format", choices=list({**FORMATS, **of_plugins}), default="json")
-    parser.add_argument("--yes", action="store_true", help="write the cassette without asking")
-    arguments = parser.parse(argv, mixed=True)
-    name, file = arguments.format, arguments.file
+    arguments = parser.parse(argv)
+    name, home = arguments.format, paths.home()
     run = FORMATS[name] if name in FORMATS else partial(installed.call, *of_plugins[name])
-    if arguments.id is None:
-        id, _ = index.find_newest(paths.home(), Path.cwd())
-    else:
-        id = index.find(paths.home(), arguments.id)
-    path = session_path(paths.home(), id)
-    document = run(Transcript.read(path))
+    id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, Path.cwd())[0]
+    document = run(Transcript.read(session_path(home, id)))
     if isinstance(document, ExportFile):
-        if file is None:
-            raise ConfigError(
-                f"The format {name} is written to a file: `kode session export ID --format {name} "
-                "FILE`."
-            )
-        return _write(document, Path(file), sure=arguments.yes)
-    if file is not None:
-        raise ConfigError(f"The format {name} goes to stdout: `kode session export ID > FILE`.")
-    text = clean(document) if sys.stdout.isatty() else document
-    print(text, end="" if text.endswith("\n") else "\n")
+        complain(*(f"it holds {line}" for line in document.contains))
+        document = document.data.decode("utf-8", "replace")
+    print_document(document)
     return EXIT_OK
-
-
-def _write(export_file: ExportFile, path: Path, *, sure: bool) -> Answered:
-    """Says what is in it, then writes it, after a yes. Raises: ConfigError, StorageError."""
-    print(f"{path} will contain:", file=sys.stderr)
-    for line in export_file.contains:
-        print(clean(f"  {line}"), file=sys.stderr)
-    if not sure:
-        if not sys.stdin.isatty():
-            raise ConfigError("There is no terminal to ask in: `--yes` writes it without asking.")
-        print("Write it? [y/N] ", end="", file=sys.stderr, flush=True)
-        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            print("Nothing was written.", file=sys.stderr)
-            return EXIT_FAILED
-    durable.replace(path, export_file.data)
-    size_kb = len(export_file.data) // 1024 + 1
-    return (
-        f"written: {path}, {size_kb} KB. {export_file.then.replace('{path}', str(path))}".rstrip()
-    )
 
 
 def _json(transcript: Transcript) -> str:
@@ -248,7 +216,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
         except SessionError as error:
             skipped += 1
             if path in places:  # of a folder, not every file is a session
-                complain([str(error)])
+                complain(str(error))
             continue
         taken += 1
         if transcript is None:
@@ -257,7 +225,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
             turns = plural(sum(turn.number > 0 for turn in transcript.turns), "turn")
             answer = Answer(lines=[f"{session_id}  {turns}  {path}"], faults=transcript.faults)
         print_answer(answer)
-    complain([f"skipped {plural(skipped, 'file')} without a session"] if skipped else ())
+    complain(f"skipped {plural(skipped, 'file')} without a session" if skipped else "")
     return EXIT_OK if taken else EXIT_FAILED
 
 

@@ -31,7 +31,7 @@ from kode.cli.flags import (
     working_directory,
 )
 from kode.cli.parser import Parser
-from kode.cli.screen.printer import event_object, flag_value
+from kode.cli.screen.printer import event_object, flag_value, say
 from kode.errors import (
     EXIT_FAILED,
     EXIT_NOT_STARTED,
@@ -40,7 +40,6 @@ from kode.errors import (
     KodeError,
     UserError,
 )
-from kode.plain_text import clean
 from kode.process_end import SIGNALS
 
 if TYPE_CHECKING:
@@ -92,8 +91,7 @@ def main(argv: Sequence[str]) -> int:
         from kode.process_end import describe_fault
 
         text, code = describe_fault(error), EXIT_FAILED
-    text = clean(text)
-    print(text if text.startswith("kode") else f"kode subagent: {text}", file=sys.stderr)
+    say(text if text.startswith("kode") else f"kode subagent: {text}", sys.stderr)
     if pipes.status is not None:
         return EXIT_CODES[pipes.status]
     pipes.conclude(pipes.make_failure(text, status))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.flags import named_servers, working_directory
+from kode.cli.screen.printer import complain
 from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
 from kode.process_end import interrupt_by_signals
@@ -47,10 +48,9 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     from kode.plain_text import fence_text
 
     if not _begins_soon():
-        print(
-            f"kode: nothing came on standard input in {STDIN_WAIT_S:g} s; the task starts "
-            "without it. Give what takes longer as a file: --ctx FILE.",
-            file=sys.stderr,
+        complain(
+            f"nothing came on standard input in {STDIN_WAIT_S:g} s; the task starts without it. "
+            "Give what takes longer as a file: --ctx FILE."
         )
         return task, ()
     extra = _read_stdin()
@@ -158,7 +158,7 @@ def _begins_soon() -> bool:
 
 def _read_stdin() -> str:
     if not _begins_soon():
-        print("kode: waiting for standard input to end (or use </dev/null)", file=sys.stderr)
+        complain("waiting for standard input to end (or use </dev/null)")
     try:
         data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     except KeyboardInterrupt:

@@ -48,6 +48,7 @@ def print_answer(answer: Answered) -> int:
     """Prints what a command returned, cleaned of what could control a terminal; returns the exit
     code."""
     if isinstance(answer, int):
+        sys.stdout.flush()
         return answer
     if isinstance(answer, str):
         answer = Answer(lines=[answer])
@@ -69,49 +70,59 @@ def print_either(
     faults: Iterable[str] = (),
 ) -> None:
     """Writes what a command found to stdout: for programs `value` as JSON on one line, for people a
-    table of `rows` and the lines below it, cleaned. Writes `faults` to stderr, see `complain`."""
-    texts = [to_json(value)] if as_json else map(on_screen, (*columns(rows), *lines))
-    for line in texts:
-        print_line(line)
-    complain(faults)
+    table of `rows` and the lines below it. Writes `faults` to stderr, see `complain`."""
+    if as_json:
+        print_json(value)
+    else:
+        for line in (*columns(rows), *lines):
+            say(line)
+    complain(*faults)
 
 
-def complain(faults: Iterable[str]) -> None:
+def complain(*faults: str) -> None:
     """Writes to stderr what went wrong beside an answer; "" is nothing."""
     for fault in filter(None, faults):
-        print(on_screen(f"kode: {fault}", sys.stderr), file=sys.stderr)
+        say(f"kode: {fault}", sys.stderr)
 
 
-def on_screen(text: str, stream: TextIO | None = None) -> str:
-    """Text cleaned of what could control a terminal, and on one broken between words."""
-    shown = clean(text)
-    if not (stream or sys.stdout).isatty():
-        return shown
-    return fold(shown, shutil.get_terminal_size().columns)
+def say(text: str, stream: TextIO | None = None) -> None:
+    """Writes a text for a person to stdout, or another stream: cleaned of what could control a
+    terminal, and on one broken between words."""
+    stream, shown = stream or sys.stdout, clean(text)
+    if stream.isatty():
+        shown = fold(shown, shutil.get_terminal_size().columns)
+    print_line(shown, stream)
 
 
-def to_json(value: Any) -> str:
-    """JSON on one line. Characters that standard output cannot encode, such as lone surrogates, are
-    escaped."""
+def print_document(text: str) -> None:
+    """Writes a text that programs read, too, to stdout: unchanged, but clean on a terminal."""
+    print_line((clean(text) if sys.stdout.isatty() else text).removesuffix("\n"))
+
+
+def print_json(value: Any) -> None:
+    """Writes a value as JSON on one line to stdout. Characters that this cannot encode, such as
+    lone surrogates, are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         text = json.dumps(value)
-    return text
+    print_line(text)
 
 
-def print_line(text: str) -> None:
-    """Writes one line to stdout at once. A reader that went away is not an error."""
+def print_line(text: str, stream: TextIO | None = None) -> None:
+    """Writes one line to stdout, or another stream, at once. A reader that went away is not an
+    error."""
+    stream = stream or sys.stdout
     try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        stream.write(text + "\n")
+        stream.flush()
     except UnicodeEncodeError:
-        encoding = sys.stdout.encoding or "ascii"
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-        sys.stdout.flush()
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+        stream.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def event_object(event: Event) -> dict[str, Any]:
@@ -132,9 +143,9 @@ class EventStream:
     def emit(self, event: Event) -> None:
         """Prints an event as a JSON line."""
         if self.has_ended:
-            complain([event.text] if isinstance(event, Notice) else [])
+            complain(event.text if isinstance(event, Notice) else "")
         elif not isinstance(event, TurnEnded):  # the last line, `result`, has its content
-            print_line(to_json(event_object(event)))
+            print_json(event_object(event))
 
 
 def flag_value(argv: Sequence[str], flag: str) -> str | None:
@@ -154,9 +165,11 @@ def wanted_format(argv: Sequence[str]) -> str:
     return wanted if wanted in ("json", "stream-json") else "text"
 
 
-def failure_object(argv: Sequence[str], error: KodeError) -> str:
-    """The JSON of a task that could not start."""
+def print_failure(argv: Sequence[str], error: KodeError) -> None:
+    """Prints the JSON of a task that could not start, if the command line asks for JSON."""
+    if (wanted := wanted_format(argv)) == "text":
+        return
     status = {code: name for name, code in EXIT_CODES.items()}.get(error.exit_code, "error")
     ended = TurnEnded(status=status, error=str(error), setting=error.setting)
-    kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
-    return to_json({**kind, **result_object(ended, None, Path())})
+    kind = {"type": "result"} if wanted == "stream-json" else {}
+    print_json({**kind, **result_object(ended, None, Path())})

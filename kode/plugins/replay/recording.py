@@ -138,7 +138,7 @@ def read_cassette(path: Path) -> Recording:
             raise ValueError("another kind of file")
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise SessionError(
-            f"{path} is not a cassette. `kode session export ID --format cassette FILE` writes one."
+            f"{path} is not a cassette: `kode session export ID --format cassette` prints one."
         ) from error
     if version != VERSION:
         raise SessionError(
@@ -158,11 +158,7 @@ def export_cassette(transcript: Transcript) -> ExportFile:
     places = {"project": recording.project, "home": recording.home}
     about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
     lines = [json.dumps(about).encode(), *transcript.lines()]
-    return ExportFile(
-        data=b"\n".join(lines) + b"\n",
-        contains=tuple(_contents(recording)),
-        then="`kode replay {path}` replays it.",
-    )
+    return ExportFile(data=b"\n".join(lines) + b"\n", contains=tuple(_contents(recording)))
 
 
 def _contents(recording: Recording) -> Iterator[str]:

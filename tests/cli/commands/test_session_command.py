@@ -8,7 +8,7 @@ from kode import installed
 from kode.cli.commands import session
 from kode.cli.commands.session import draw_table
 from kode.cli.screen.lines import cell_width, when
-from kode.errors import ConfigError, SessionError
+from kode.errors import SessionError
 from kode.installed import ExportFile, Plugin
 from kode.session.entries import MessageEntry
 from kode.session.index import Summary
@@ -127,25 +127,19 @@ def test_search_names_the_place_of_each_text_newest_first(
     assert "No message" in said(capsys, "search", "walrus", "zanzibar")
 
 
-def test_a_plugins_format_is_printed_or_written(
-    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_plugins_format_is_printed_with_what_is_personal(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    packed = ExportFile(data=b"packed", contains=["your words"], then="`tally {path}` reads it.")
+    packed = ExportFile(data=b"packed", contains=["your words"])
     formats = {"text": lambda transcript: transcript.header.id, "file": lambda transcript: packed}
     tally = Plugin(name="tally", summary="counts", exports={name: name for name in formats})
     monkeypatch.setattr(installed, "plugins", lambda: (tally,))
     monkeypatch.setattr(installed, "load", lambda plugin, where: formats[where])
-    session_id, file = made(home, "one"), tmp_path / "file"
+    session_id = made(home, "one")
 
     assert said(capsys, "export", session_id, "--format", "text") == f"{session_id}\n"
-    for argv, why in (([], "--format file FILE"), ([str(file)], "--yes")):
-        with pytest.raises(ConfigError, match=why):
-            run(session, ["export", session_id, *argv, "--format", "file"])
-    assert not file.exists()
-    assert run(session, ["export", session_id, str(file), "--format", "file", "--yes"]) == 0
-    ran = capsys.readouterr()
-    assert (file.read_bytes(), f"`tally {file}` reads it." in ran.out) == (b"packed", True)
-    assert "your words" in ran.err
+    assert run(session, ["export", session_id, "--format", "file"]) == 0
+    assert capsys.readouterr() == ("packed\n", "kode: it holds your words\n")
 
 
 TODAY = date(2026, 3, 5)
