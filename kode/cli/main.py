@@ -176,8 +176,9 @@ def _instead(word: str, rest: list[str]) -> str:
 
 def _run(module: str, argv: Sequence[str]) -> int:
     """Calls a module's `main(argv)`, or another named function, and prints its answer."""
-    module, _, function = module.partition(":")
-    return _print(getattr(importlib.import_module(module), function or "main")(argv))
+    where, *first = module.split()
+    name, _, function = where.partition(":")
+    return _print(getattr(importlib.import_module(name), function or "main")([*first, *argv]))
 
 
 def _print(answered: "Answered") -> int:

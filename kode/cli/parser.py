@@ -6,11 +6,18 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kode import installed
 from kode.cli.screen.lines import explain, fold
 from kode.errors import EXIT_OK, ConfigError
+
+if TYPE_CHECKING:
+    from kode.cli.screen.printer import Answered
+
+T = TypeVar("T")
+Commands = Mapping[str, tuple[Callable[["Parser", Sequence[str]], "Answered"], str]]
+"""A group's commands: name → what runs it, given its parser and arguments, and what it does."""
 
 COMMANDS = {
     name: (f"kode.cli.commands.{module or name}", about)
@@ -35,16 +42,16 @@ COMMANDS = {
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),
         ("extension", "extensions", ""),
-        ("skills", "extensions:skills", ""),
-        ("commands", "extensions:commands", ""),
-        ("agents", "extensions:agents", ""),
-        ("hooks", "extensions:hooks", ""),
-        ("trust", "extensions:run_trust", ""),
+        ("skills", "extensions skills", ""),
+        ("commands", "extensions commands", ""),
+        ("agents", "extensions agents", ""),
+        ("hooks", "extensions hooks", ""),
+        ("trust", "extensions trust", ""),
         ("exec", "run", ""),
     )
 }
-"""Name → the module, or the function in it, and what it does; "" for the name that another agent
-has for it, which no list shows."""
+"""Name → the module, or the function in it, with its first arguments, and what it does; "" for
+another name of a command, which no list shows."""
 
 COMMAND_HINTS: Mapping[str, str] = {
     "login": "`kode init` sets up a key.",
@@ -194,24 +201,32 @@ class Parser(argparse.ArgumentParser):
         )
 
     @classmethod
-    def of_group(
-        cls, group: str, commands: Mapping[str, str], argv: Sequence[str]
-    ) -> "tuple[str, Parser, Sequence[str]]":
-        """The command of a group in a command line, with its parser and arguments. Raises:
-        ConfigError; SystemExit if the commands were listed."""
+    def run_group(
+        cls,
+        group: str,
+        commands: "Mapping[str, tuple[Callable[[Parser, Sequence[str]], T], str]]",
+        argv: Sequence[str],
+    ) -> T | int:
+        """Runs the command of a group that the arguments begin with: one of `commands`, each a
+        function of its parser and arguments with what it does, or one that a plug-in adds. Raises:
+        ConfigError; SystemExit if the commands were listed; what the command does."""
+        if argv and (of_plugin := installed.command(group, argv[0])) is not None:
+            return of_plugin(argv[1:])
+        about = {name: text for name, (_, text) in commands.items()} | installed.subcommands(group)
         if not argv or argv[0] in ("-h", "--help"):
             if is_completing():
                 names = cls(f"kode {group}")
-                names.add_commands(commands)
+                names.add_commands(about)
                 names._complete()
-            listed = explain([*commands.items()], shutil.get_terminal_size().columns)
+            listed = explain([*about.items()], shutil.get_terminal_size().columns)
             sys.stdout.write(f"usage: kode {group} COMMAND ...\n\n{listed}\n")
             raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
         command, *rest = argv
         if command not in commands:
             wrong = f"kode {group}: unknown command {command!r}"
-            raise _no_choice(wrong, command, "The commands are", commands)
-        return command, cls(f"kode {group} {command}", commands[command]), rest
+            raise _no_choice(wrong, command, "The commands are", about)
+        run, text = commands[command]
+        return run(cls(f"kode {group} {command}", text), rest)
 
     def add_commands(self, commands: Mapping[str, str]) -> None:
         """Adds commands by their names, each with what it does."""

@@ -9,7 +9,7 @@ from functools import partial
 
 from kode import paths
 from kode.cli.flags import directory
-from kode.cli.parser import Parser
+from kode.cli.parser import Commands, Parser
 from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import Answer, Answered
@@ -22,12 +22,6 @@ from kode.messages import plural
 from kode.permissions import approvals
 from kode.permissions.rules import Rules, never_matches, parse, parse_all
 
-COMMANDS = {
-    "show": "show what is set, with its layer (--all: every key; --json)",
-    "path": "show the config files of this directory",
-    "check": "check the config files",
-    "set": "set a key in your own config file: KEY VALUE",
-}
 FIRST_KEYS = tuple(
     "model provider effort base_url permissions.mode permissions.allow permissions.deny "
     "sandbox.enabled memory.system max_budget_usd".split()
@@ -35,33 +29,12 @@ FIRST_KEYS = tuple(
 """The keys that people set most, in the order in which they are shown."""
 
 
-def main(argv: Sequence[str]) -> Answer:
-    """Answers `kode config ...`. Raises: ConfigError."""
-    command, parser, rest = Parser.of_group("config", COMMANDS, argv)
-    if command == "show":
-        parser.add_argument("--all", action="store_true", help="every key")
-        parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
-    if command == "set":
-        about = "its dotted name, as `config show --all` lists it"
-        parser.add_argument("key", metavar="KEY", help=about)
-        about = "JSON, or a text as it is; null for none"
-        parser.add_argument("value", metavar="VALUE", help=about)
-    arguments = parser.parse(rest)
-    match command:
-        case "set":
-            return _set(arguments.key, arguments.value)
-        case "path":
-            return _path()
-        case "check":
-            return _check()
-    return _show(_load(), every=arguments.all, as_json=arguments.json)
-
-
 def _load() -> Loaded:
     return load_config(paths.home(), directory(), environ=os.environ, flags={})
 
 
-def _path() -> Answer:
+def _path(parser: Parser, argv: Sequence[str]) -> Answer:
+    parser.parse(argv)
     folder = directory()
     home_file, project = paths.config_file(paths.home()), project_file(folder)
     missing = folder / "kode.json"
@@ -69,28 +42,36 @@ def _path() -> Answer:
     return Answer(lines=[f"{home_file}{'' if home_file.exists() else '  (not there)'}", second])
 
 
-def _show(loaded: Loaded, *, every: bool, as_json: bool) -> Answer:
-    """Without `every` only the first keys, and those that are set."""
+def _show(parser: Parser, argv: Sequence[str]) -> Answer:
+    """Without `--all` only the first keys, and those that are set."""
+    parser.add_argument("--all", action="store_true", help="every key")
+    parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
+    arguments, loaded = parser.parse(argv), _load()
     values = {key: display_value(key, value) for key, value in flat(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
     is_set = (key for key in values if loaded.origins[key] != "default")
     rows = []
-    for key in values if every else dict.fromkeys((*FIRST_KEYS, *is_set)):
+    for key in values if arguments.all else dict.fromkeys((*FIRST_KEYS, *is_set)):
         text = one_line(json.dumps(values[key], ensure_ascii=False))
         origin = loaded.origins[key]
         rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
-    more = "" if every else " Every key: `kode config show --all`."
+    more = "" if arguments.all else " Every key: `kode config show --all`."
     return Answer(
         value=whole,
-        as_json=as_json,
+        as_json=arguments.json,
         rows=rows,
         lines=["", f"Values without a source are defaults.{more}"],
-        faults=() if as_json else loaded.warnings,
+        faults=() if arguments.json else loaded.warnings,
     )
 
 
-def _set(key: str, text: str) -> Answer:
+def _set(parser: Parser, argv: Sequence[str]) -> Answer:
     """Raises: ConfigError for a key or a value that is none: nothing is written then."""
+    about = "its dotted name, as `config show --all` lists it"
+    parser.add_argument("key", metavar="KEY", help=about)
+    parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is; null for none")
+    arguments = parser.parse(argv)
+    key, text = arguments.key, arguments.value
     path = paths.config_file(paths.home())
     document = read_document(path)
     try:
@@ -112,8 +93,9 @@ def _set(key: str, text: str) -> Answer:
     return Answer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
 
 
-def _check() -> Answer:
+def _check(parser: Parser, argv: Sequence[str]) -> Answer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
+    parser.parse(argv)
     try:
         loaded = _load()
     except ConfigError as error:
@@ -153,31 +135,27 @@ def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> Answer:
     return Answer(lines=[*notes, *faults, count], exit_code=EXIT_NOT_STARTED)
 
 
-def run_permissions(argv: Sequence[str]) -> Answered:
-    """Runs `kode permissions ...`. Raises: ConfigError, StorageError, BusyError."""
-    parser = Parser("kode permissions", "The rules that count here, and your lasting answers.")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    about = "list rules and answers, with where each is from (--json: one list)"
-    listed = commands.add_parser("list", help=about, description=about)
-    listed.add_argument("--json", action="store_true", help="one JSON list")
-    for name, (_, about) in CHANGES.items():
-        below = commands.add_parser(name, help=about, description=about)
-        below.add_argument("ids", metavar="ID", nargs="+")
-    arguments = parser.parse(argv or ["list"])
-    cwd = directory()
-    home, project = paths.home(), paths.project_root(cwd)
-    if arguments.command != "list":
-        return change_rules(
-            "kode permissions",
-            [arguments.command, *arguments.ids],
-            lambda **wish: approvals.change(home, project, partial(approvals.change_named, **wish)),
-        )
-    loaded = _load()
+COMMANDS: Commands = {
+    "show": (_show, "show what is set, with its layer (--all: every key; --json)"),
+    "path": (_path, "show the config files of this directory"),
+    "check": (_check, "check the config files"),
+    "set": (_set, "set a key in your own config file: KEY VALUE"),
+}
+
+
+def main(argv: Sequence[str]) -> Answered:
+    """Answers `kode config ...`. Raises: ConfigError."""
+    return Parser.run_group("config", COMMANDS, argv)
+
+
+def _list_permissions(parser: Parser, argv: Sequence[str]) -> Answer:
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+    arguments, loaded = parser.parse(argv), _load()
     given = loaded.config.permissions
     rules = Rules(
         deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
     )
-    saved, problem = approvals.load(home, project)
+    saved, problem = approvals.load(paths.home(), paths.project_root(directory()))
     standing = (*approvals.find_standing(rules), *saved)
     return Answer(
         value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],
@@ -186,3 +164,24 @@ def run_permissions(argv: Sequence[str]) -> Answered:
         empty="No rules, and no lasting answers in this project.",
         faults=[problem] if problem else (),
     )
+
+
+def _change_permissions(parser: Parser, argv: Sequence[str]) -> str:
+    parser.add_argument("ids", metavar="ID", nargs="+")
+    home, project = paths.home(), paths.project_root(directory())
+    return change_rules(
+        "kode permissions",
+        [parser.prog.split()[-1], *parser.parse(argv).ids],
+        lambda **wish: approvals.change(home, project, partial(approvals.change_named, **wish)),
+    )
+
+
+PERMISSIONS: Commands = {
+    "list": (_list_permissions, "list rules and answers, with where each is from (--json)"),
+    **{name: (_change_permissions, about) for name, (_, about) in CHANGES.items()},
+}
+
+
+def run_permissions(argv: Sequence[str]) -> Answered:
+    """Answers `kode permissions ...`. Raises: ConfigError, StorageError, BusyError."""
+    return Parser.run_group("permissions", PERMISSIONS, argv or ["list"])

@@ -3,7 +3,6 @@
 Plug-ins add commands to the group: those of bundles. Older names, such as `kode skills`, still run.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -16,7 +15,7 @@ from typing import Any
 from kode import installed, paths
 from kode.broken_json import object_of
 from kode.cli.flags import directory
-from kode.cli.parser import Parser
+from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain, say
 from kode.cli.screen.question import make_ask
@@ -28,63 +27,12 @@ from kode.extensions.review import lines_of, rows_of
 from kode.extensions.trust import Approvals, Approved, Item
 from kode.permissions.question import visible
 
-COMMANDS = {
-    "skills": "list skills, with source and status",
-    "commands": "list commands defined by Markdown files",
-    "agents": "list agent definitions for subagents",
-    "hooks": "list hooks, or test those of an event",
-    "trust": "list what of this repository is approved, changed or new; show one item",
-    "approve": "approve one item, or all that are pending",
-    "revoke": "withdraw an approval",
-}
-TRUST = {
-    "list": "list approved, changed and new items",
-    "show": "show one item in full, or what changed in it",
-    "approve": COMMANDS["approve"],
-    "revoke": COMMANDS["revoke"],
-}
 LIST = "a list; --json: one JSON list"
 
 
-def main(argv: Sequence[str]) -> Answered:
-    """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
-    every = COMMANDS | installed.subcommands("extensions")
-    argv = argv or ["list" if "list" in every else "--help"]
-    if (of_plugin := installed.command("extensions", *argv[:1])) is not None:
-        return of_plugin(argv[1:])
-    command, _, rest = Parser.of_group("extensions", every, argv)
-    if command == "hooks":
-        return hooks(rest)
-    if command in ("trust", "approve", "revoke"):
-        return run_trust(rest if command == "trust" else [command, *rest])
-    return _list_kind(command, rest)
-
-
-def _list_kind(kind: Any, argv: Sequence[str]) -> Answer:
-    parser = Parser(f"kode extensions {kind}", COMMANDS[kind])
+def _list_kind(kind: Any, parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("--json", action="store_true", help=LIST)
-    return _answer(kind, wants_json=parser.parse(argv).json)
-
-
-skills, commands, agents = (partial(_list_kind, kind) for kind in ("skills", "commands", "agents"))
-
-
-def hooks(argv: Sequence[str]) -> Answer:
-    """Runs `kode extensions hooks ...`. Raises: ConfigError."""
-    parser = Parser("kode extensions hooks", COMMANDS["hooks"])
-    below = parser.add_subparsers(dest="command", metavar="COMMAND")
-    below.add_parser("list", help=LIST).add_argument("--json", action="store_true", help=LIST)
-    test = below.add_parser("test", help="run the hooks of an event and print their answers")
-    test.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
-    test.add_argument("--input", metavar="FILE", help="their stdin, as JSON")
-    arguments = parser.parse(argv or ["list"])
-    if arguments.command == "list":
-        return _answer("hooks", wants_json=arguments.json)
-    return asyncio.run(_test_hooks(arguments.event, _read_input(arguments.input)))
-
-
-def _answer(kind: review.Kind, *, wants_json: bool) -> Answer:
-    extensions = _find()
+    wants_json, extensions = parser.parse(argv).json, _find()
     rows = rows_of(extensions, kind)
     faults = [] if wants_json else map(public, extensions.problems[kind])
     return Answer(value=rows, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
@@ -107,8 +55,15 @@ def _read_input(name: str | None) -> Mapping[str, Any]:
     return value
 
 
-async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
+def _test_hooks(parser: Parser, argv: Sequence[str]) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
+    parser.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
+    parser.add_argument("--input", metavar="FILE", help="their stdin, as JSON")
+    arguments = parser.parse(argv)
+    return asyncio.run(_run_hooks(arguments.event, _read_input(arguments.input)))
+
+
+async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
     from kode.conversation.extensions import run_hook
@@ -155,39 +110,32 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     )
 
 
-def run_trust(argv: Sequence[str]) -> Answered:
-    """Runs `kode extensions trust ...`. Raises: ConfigError, StorageError, BusyError."""
-    command, parser, rest = Parser.of_group("extensions trust", TRUST, argv or ["list"])
-    add = parser.add_argument
-    if command == "list":
-        add("--json", action="store_true", help="one JSON list")
-    else:
-        add("name", metavar="ITEM", nargs="?" if command == "approve" else None)
-    if command == "approve":
-        add("--yes", action="store_true", help="do not ask for confirmation")
-        about = "servers may run without a sandbox where there is none, hooks do"
-        add("--outside", action="store_true", help=about)
-    arguments = parser.parse(rest)
+def _open_trust() -> tuple[Sequence[Item], Approvals, Path]:
+    """What needs approval here, what has it, and the home."""
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain(approvals.problem)
-    items = review.find_items(home, cwd)
-    if command == "list":
-        return _list_items(items, approvals, as_json=arguments.json)
-    if command == "revoke":
-        return _revoke(arguments.name, approvals, home)
-    matches = [item for item in items if arguments.name in (None, item.name)]
-    if arguments.name and not matches:
-        raise ConfigError(
-            f"There is nothing called {arguments.name!r} here: see `kode extensions trust`."
-        )
-    if command == "show":
-        shown = [public(review.describe(item, approvals, lines=sys.maxsize)) for item in matches]
-        return Answer(lines=shown)
-    return _approve(arguments, matches, approvals, home)
+    return review.find_items(home, cwd), approvals, home
 
 
-def _list_items(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answer:
+def _find_items(items: Sequence[Item], name: str) -> Sequence[Item]:
+    """Those of a name. Raises: ConfigError if there is none."""
+    if matches := [item for item in items if item.name == name]:
+        return matches
+    raise ConfigError(f"There is nothing called {name!r} here: see `kode extensions trust`.")
+
+
+def _show(parser: Parser, argv: Sequence[str]) -> Answer:
+    parser.add_argument("name", metavar="ITEM")
+    name, (items, approvals, _) = parser.parse(argv).name, _open_trust()
+    matches = _find_items(items, name)
+    shown = [public(review.describe(item, approvals, lines=sys.maxsize)) for item in matches]
+    return Answer(lines=shown)
+
+
+def _list_items(parser: Parser, argv: Sequence[str]) -> Answer:
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+    as_json, (items, approvals, _) = parser.parse(argv).json, _open_trust()
     rows = [
         _row(item, item.scope, trust.state(item, approvals), trust.digest(item)) for item in items
     ]
@@ -211,12 +159,15 @@ def _row(item: Item | Approved, scope: str, state: str, digest: str) -> dict[str
     return {"kind": item.kind, "name": item.name, **place, "hash": digest}
 
 
-def _approve(
-    arguments: argparse.Namespace, items: Sequence[Item], approvals: Approvals, home: Path
-) -> Answered:
-    wanted = [*items]
+def _approve(parser: Parser, argv: Sequence[str]) -> Answered:
+    parser.add_argument("name", metavar="ITEM", nargs="?")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    about = "servers may run without a sandbox where there is none, hooks do"
+    parser.add_argument("--outside", action="store_true", help=about)
+    arguments, (items, approvals, home) = parser.parse(argv), _open_trust()
+    wanted = [*(_find_items(items, arguments.name) if arguments.name else items)]
     if arguments.outside:
-        wanted += [trust.outside(item) for item in items if item.kind in ("mcp", "hook")]
+        wanted += [trust.outside(item) for item in wanted if item.kind in ("mcp", "hook")]
     pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
     if not pending:
         return "Nothing is pending."
@@ -249,7 +200,10 @@ async def approve_shown(
     return True
 
 
-def _revoke(name: str, approvals: Approvals, home: Path) -> str:
+def _revoke(parser: Parser, argv: Sequence[str]) -> str:
+    parser.add_argument("name", metavar="ITEM")
+    name, (_, approvals, home) = parser.parse(argv).name, _open_trust()
+
     def is_about(approval: Approved) -> bool:
         is_tool = approval.kind == "mcp-tool" and approval.name.startswith(f"{name}:")
         return approval.name == name or is_tool  # a server includes its tools
@@ -259,3 +213,36 @@ def _revoke(name: str, approvals: Approvals, home: Path) -> str:
         raise ConfigError(f"Nothing called {name!r} is approved: see `kode extensions trust`.")
     trust.revoke(home, approvals.project, revoked)
     return public(f"Revoked: {', '.join(f'{it.kind} {it.name}' for it in revoked)}")
+
+
+TRUST: Commands = {
+    "list": (_list_items, "list approved, changed and new items"),
+    "show": (_show, "show one item in full, or what changed in it"),
+    "approve": (_approve, "approve one item, or all that are pending"),
+    "revoke": (_revoke, "withdraw an approval"),
+}
+HOOKS: Commands = {
+    "list": (partial(_list_kind, "hooks"), LIST),
+    "test": (_test_hooks, "run the hooks of an event and print their answers"),
+}
+
+
+def _run_below(commands: Commands, parser: Parser, argv: Sequence[str]) -> Answered:
+    return Parser.run_group(parser.prog.removeprefix("kode "), commands, argv or ["list"])
+
+
+COMMANDS: Commands = {
+    "skills": (partial(_list_kind, "skills"), "list skills, with source and status"),
+    "commands": (partial(_list_kind, "commands"), "list commands defined by Markdown files"),
+    "agents": (partial(_list_kind, "agents"), "list agent definitions for subagents"),
+    "hooks": (partial(_run_below, HOOKS), "list hooks, or test those of an event"),
+    "trust": (partial(_run_below, TRUST), "list, show, approve and revoke what needs approval"),
+    "approve": TRUST["approve"],
+    "revoke": TRUST["revoke"],
+}
+
+
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
+    default = "list" if "list" in installed.subcommands("extensions") else "--help"
+    return Parser.run_group("extensions", COMMANDS, argv or [default])

@@ -9,15 +9,16 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kode import credentials, installed, paths
+from kode import credentials, paths
 from kode.broken_json import object_of
 from kode.cli.flags import directory
-from kode.cli.parser import Parser
+from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain, say
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
@@ -344,51 +345,13 @@ def _without_secrets(server: ParsedServer) -> ParsedServer:
     return ParsedServer(server.name, values, notes)
 
 
-COMMANDS = {
-    "list": "list all servers, with source and trust",
-    "get": "show one server: its entry and approved tools",
-    "remove": "remove one from the file it is in",
-    "approve": "approve a project's server, or changed tools",
-    "test": "connect to one and list what it offers; log in if needed",
-    "add": "add one: NAME URL, NAME -- COMMAND ARG..., or JSON",
-    "add-json": "add one: NAME JSON",
-    "import": "list or take what other agents have configured here",
-}
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
 LOGIN_TIMEOUT_S = 300.0  # of a start here, where a person may have to log in
 
 
-def main(argv: Sequence[str]) -> Answered:
-    """Runs `kode mcp ...`. Raises: KodeError."""
-    argv = argv or ["list"]
-    if (of_plugin := installed.command("mcp", *argv[:1])) is not None:
-        return of_plugin(argv[1:])
-    command, parser, rest = Parser.of_group("mcp", COMMANDS | installed.subcommands("mcp"), argv)
-    if command in ("add", "add-json", "import"):
-        return (import_servers if command == "import" else add)(parser, rest)
-    if command == "list":
-        parser.add_argument("--json", action="store_true", help="one JSON list")
-        return _list(as_json=parser.parse(rest).json)
-    parser.add_argument("name", metavar="SERVER", help="the server")
-    run = {"approve": _approve, "test": _test}.get(command)
-    if run is not None:
-        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    arguments = parser.parse(rest)
-    config = find_servers(paths.home(), directory())
-    entry = next((entry for entry in config.entries if entry.name == arguments.name), None)
-    if entry is None:
-        why = f"There is no MCP server {arguments.name!r} here. `kode mcp list` lists all."
-        raise ConfigError(" ".join((why, *config.faults)))
-    if run is not None:
-        return asyncio.run(run(entry, unasked=arguments.yes))
-    if command == "get":
-        return _show(entry)
-    remove(entry.origin, entry.name)
-    mcp_server.forget(paths.home(), entry, _approvals_of(entry))
-    return f"Removed {entry.name} from {entry.origin}."
-
-
-def _list(*, as_json: bool) -> Answer:
+def _list(parser: Parser, argv: Sequence[str]) -> Answer:
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+    as_json = parser.parse(argv).json
     config = find_servers(paths.home(), directory())
     values, rows = [], []
     for entry in config.entries:
@@ -418,9 +381,28 @@ def _list(*, as_json: bool) -> Answer:
     )
 
 
-def _show(entry: McpServerEntry) -> Answer:
+def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, McpServerEntry]:
+    """The arguments and the server that they name. Raises: ConfigError if there is none."""
+    parser.add_argument("name", metavar="SERVER", help="the server")
+    arguments, config = parser.parse(argv), find_servers(paths.home(), directory())
+    for entry in config.entries:
+        if entry.name == arguments.name:
+            return arguments, entry
+    why = f"There is no MCP server {arguments.name!r} here. `kode mcp list` lists all."
+    raise ConfigError(" ".join((why, *config.faults)))
+
+
+def _remove(parser: Parser, argv: Sequence[str]) -> str:
+    _, entry = _find(parser, argv)
+    remove(entry.origin, entry.name)
+    mcp_server.forget(paths.home(), entry, _approvals_of(entry))
+    return f"Removed {entry.name} from {entry.origin}."
+
+
+def _show(parser: Parser, argv: Sequence[str]) -> Answer:
     """The entry without its variables, headers and logins: most is secret, whatever it looks like.
     The name of a variable that it takes from the environment is not."""
+    _, entry = _find(parser, argv)
     approvals, values = _approvals_of(entry), entry.values
     held = [*values.get("env", {}).values(), *values.get("headers", {}).values()]
     secrets = [json.dumps(value, ensure_ascii=False) for value in held if "${" not in str(value)]
@@ -435,6 +417,13 @@ def _approvals_of(entry: McpServerEntry) -> trust.Approvals:
     approvals = trust.load(paths.home(), entry.root)
     complain(approvals.problem)  # once: the damaged file is then out of the way
     return approvals
+
+
+def _reach(run: Callable[..., Any], parser: Parser, argv: Sequence[str]) -> Answered:
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    arguments, entry = _find(parser, argv)
+    answer: Answered = asyncio.run(run(entry, unasked=arguments.yes))
+    return answer
 
 
 async def _approve(entry: McpServerEntry, *, unasked: bool) -> Answered:
@@ -526,3 +515,20 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
 
 def _report(text: str) -> None:
     say(visible(text), sys.stderr)
+
+
+COMMANDS: Commands = {
+    "list": (_list, "list all servers, with source and trust"),
+    "get": (_show, "show one server: its entry and approved tools"),
+    "remove": (_remove, "remove one from the file it is in"),
+    "approve": (partial(_reach, _approve), "approve a project's server, or changed tools"),
+    "test": (partial(_reach, _test), "connect to one and list what it offers; log in if needed"),
+    "add": (add, "add one: NAME URL, NAME -- COMMAND ARG..., or JSON"),
+    "add-json": (add, "add one: NAME JSON"),
+    "import": (import_servers, "list or take what other agents have configured here"),
+}
+
+
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode mcp ...`. Raises: KodeError."""
+    return Parser.run_group("mcp", COMMANDS, argv or ["list"])

@@ -7,54 +7,25 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kode import installed, paths
-from kode.cli.parser import Parser, nearest
-from kode.cli.screen.printer import Answer
+from kode.cli.parser import Commands, Parser, nearest
+from kode.cli.screen.printer import Answer, Answered
 from kode.config.files import read_document, write_document
 from kode.config.load import with_value
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
 from kode.programs import find_program
 
-COMMANDS = {
-    "list": "list plug-ins: on, off, or faulty",
-    "show": "what one adds",
-    "enable": "turn one on: it runs with your rights, as kode does",
-    "disable": "turn one off",
-    "install": "install one into kode's environment: a folder, a git address, a package",
-    "new": "write a package with a tool and its test, to begin one",
-}
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def main(argv: Sequence[str]) -> Answer:
-    """Answers `kode plugin ...`. Raises: ConfigError, StorageError."""
-    command, parser, rest = Parser.of_group("plugin", COMMANDS, argv)
-    if command == "list":
-        parser.add_argument("--json", action="store_true", help="one JSON list")
-        return _list(as_json=parser.parse(rest).json)
-    if command == "install":
-        parser.add_argument("source", metavar="SOURCE", help="as pip takes it")
-        return Answer(lines=_install(parser.parse(rest).source))
-    if command == "new":
-        parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
-        return Answer(lines=_begin(parser.parse(rest).name))
-    parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
-    name = parser.parse(rest).name
-    plugins = {plugin.name: plugin for plugin in installed.find_plugins()}
-    if name not in plugins:
-        raise ConfigError(
-            f"There is no plug-in {name!r} here.{nearest(name, plugins)} `kode plugin list` lists "
-            "all; `kode plugin install SOURCE` installs one."
-        )
-    lines = _show(plugins[name]) if command == "show" else _switch(plugins[name], command)
-    return Answer(lines=lines)
-
-
-def _list(*, as_json: bool) -> Answer:
+def _list(parser: Parser, argv: Sequence[str]) -> Answer:
+    parser.add_argument("--json", action="store_true", help="one JSON list")
+    as_json = parser.parse(argv).json
     rows: list[dict[str, Any]] = [
         {
             "name": plugin.name,
@@ -82,7 +53,24 @@ def _state(plugin: Installed) -> str:
     return "faulty" if plugin.fault else "on" if plugin.enabled else "off"
 
 
-def _show(plugin: Installed) -> Iterator[str]:
+def _find(parser: Parser, argv: Sequence[str]) -> Installed:
+    """The plug-in that the arguments name. Raises: ConfigError if there is none."""
+    parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
+    name = parser.parse(argv).name
+    plugins = {plugin.name: plugin for plugin in installed.find_plugins()}
+    if name not in plugins:
+        raise ConfigError(
+            f"There is no plug-in {name!r} here.{nearest(name, plugins)} `kode plugin list` lists "
+            "all; `kode plugin install SOURCE` installs one."
+        )
+    return plugins[name]
+
+
+def _show(parser: Parser, argv: Sequence[str]) -> Answer:
+    return Answer(lines=_describe(_find(parser, argv)))
+
+
+def _describe(plugin: Installed) -> Iterator[str]:
     origin = f"from {plugin.distribution} {plugin.version} ({plugin.value})"
     yield f"{plugin.name}: {_state(plugin)}, {origin}"
     if plugin.fault:
@@ -100,19 +88,22 @@ def _show(plugin: Installed) -> Iterator[str]:
             yield f"  {part.name}: {getattr(added, '__name__', added)}"
 
 
-def _switch(plugin: Installed, command: str) -> Iterator[str]:
+def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> Answer:
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
-    path, is_on = paths.config_file(paths.home()), command == "enable"
+    plugin, path = _find(parser, argv), paths.config_file(paths.home())
     key = f"{SECTION}.{plugin.name}.enabled"
-    write_document(path, with_value(read_document(path), key, is_on, f"kode plugin {command}"))
+    write_document(path, with_value(read_document(path), key, is_on, parser.prog))
     installed.forget()
-    yield f"{plugin.name} is {'on' if is_on else 'off'} ({path})."
+    lines = [f"{plugin.name} is {'on' if is_on else 'off'} ({path})."]
     if is_on and not plugin.is_own:
-        yield "Its code runs with your rights whenever kode uses it."
+        lines.append("Its code runs with your rights whenever kode uses it.")
+    return Answer(lines=lines)
 
 
-def _install(source: str) -> Iterator[str]:
+def _install(parser: Parser, argv: Sequence[str]) -> Answer:
     """Raises: ConfigError if it is not installed."""
+    parser.add_argument("source", metavar="SOURCE", help="as pip takes it")
+    source = parser.parse(argv).source
     before = {(plugin.name, plugin.version) for plugin in installed.find_plugins()}
     what = str(Path(source).resolve()) if Path(source).exists() else source
     uv = find_program("uv")
@@ -133,15 +124,18 @@ def _install(source: str) -> Iterator[str]:
     importlib.invalidate_caches()
     installed.forget()
     new = [it for it in installed.find_plugins() if (it.name, it.version) not in before]
+    lines = []
     for plugin in new:
         then = "" if plugin.enabled else f"; `kode plugin enable {plugin.name}` turns it on"
-        yield f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}."
-    if not new:
-        yield f"{source} is installed. It adds no plug-in that was not there before."
+        lines.append(f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}.")
+    nothing = f"{source} is installed. It adds no plug-in that was not there before."
+    return Answer(lines=lines, empty=nothing)
 
 
-def _begin(name: str) -> Iterator[str]:
+def _begin(parser: Parser, argv: Sequence[str]) -> Answer:
     """Raises: ConfigError."""
+    parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
+    name = parser.parse(argv).name
     folder = Path(f"kode-{name}")
     if not NAME.fullmatch(name) or any(it.name == name for it in installed.find_plugins()):
         raise ConfigError(f"{name!r} is taken, or not of lower-case letters, digits and hyphens.")
@@ -155,8 +149,9 @@ def _begin(name: str) -> Iterator[str]:
             file.write_text(text.format(name=name, module=module), encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{folder} could not be written: {error.strerror}.") from error
-    yield f"Wrote {folder} with a tool and its test: `cd {folder} && python -m pytest` runs it."
-    yield f"Use it: `kode plugin install ./{folder}`, then `kode plugin enable {name}`."
+    wrote = f"Wrote {folder} with a tool and its test: `cd {folder} && python -m pytest` runs it."
+    use = f"Use it: `kode plugin install ./{folder}`, then `kode plugin enable {name}`."
+    return Answer(lines=[wrote, use])
 
 
 PACKAGE = {
@@ -199,3 +194,18 @@ def test_the_tool_counts_words():
 """,
 }
 """What `kode plugin new` writes: path → text."""
+
+
+COMMANDS: Commands = {
+    "list": (_list, "list plug-ins: on, off, or faulty"),
+    "show": (_show, "what one adds"),
+    "enable": (partial(_switch, is_on=True), "turn one on: it runs with your rights, as kode does"),
+    "disable": (partial(_switch, is_on=False), "turn one off"),
+    "install": (_install, "install one into the environment of kode, as pip does"),
+    "new": (_begin, "write a package with a tool and its test, to begin one"),
+}
+
+
+def main(argv: Sequence[str]) -> Answered:
+    """Answers `kode plugin ...`. Raises: ConfigError, StorageError."""
+    return Parser.run_group("plugin", COMMANDS, argv)

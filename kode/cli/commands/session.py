@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kode import installed, paths
 from kode.cli.flags import directory
-from kode.cli.parser import Parser
+from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import cell_width, clip, clip_middle, money, one_line, when
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer, print_document
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
@@ -156,7 +156,11 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
     )
 
 
-def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
+def _add_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
+
+
+def _parse_id(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
     """Parses the arguments; also returns the session that their ID names. Raises: ConfigError,
     SessionError."""
     arguments = parser.parse(argv)
@@ -164,8 +168,9 @@ def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Nam
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> Answered:
+    _add_id(parser)
     parser.add_argument("--json", action="store_true", help="the document of `export`")
-    arguments, session_id = _session_argument(parser, argv)
+    arguments, session_id = _parse_id(parser, argv)
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
         return Answer(value=as_json(transcript), as_json=True, faults=transcript.faults)
@@ -173,14 +178,16 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answered:
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> str:
-    _, session_id = _session_argument(parser, argv)
+    _add_id(parser)
+    _, session_id = _parse_id(parser, argv)
     upkeep.delete(paths.home(), session_id)
     return f"deleted {session_id}"
 
 
 def _trim(parser: Parser, argv: Sequence[str]) -> str:
+    _add_id(parser)
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
-    arguments, session_id = _session_argument(parser, argv)
+    arguments, session_id = _parse_id(parser, argv)
     count, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
@@ -197,8 +204,9 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
 
 
 def _fork(parser: Parser, argv: Sequence[str]) -> str:
+    _add_id(parser)
     parser.add_argument("--at", metavar="ENTRY", help="the last entry to copy")
-    arguments, session_id = _session_argument(parser, argv)
+    arguments, session_id = _parse_id(parser, argv)
     return upkeep.fork(paths.home(), session_id, arguments.at)
 
 
@@ -250,7 +258,7 @@ def _check(parser: Parser, argv: Sequence[str]) -> Answer:
     )
 
 
-COMMANDS: Mapping[str, tuple[Callable[[Parser, Sequence[str]], Answered], str]] = {
+COMMANDS: Commands = {
     "list": (_list, "list sessions, the last used first"),
     "search": (_search, "search the text of all sessions"),
     "show": (_show, "a transcript"),
@@ -266,11 +274,4 @@ COMMANDS: Mapping[str, tuple[Callable[[Parser, Sequence[str]], Answered], str]] 
 
 def main(argv: Sequence[str]) -> Answered:
     """Runs `kode session ...`. Raises: SessionError, ConfigError."""
-    if (of_plugin := installed.command("session", *argv[:1])) is not None:
-        return of_plugin(argv[1:])
-    about = {name: text for name, (_, text) in COMMANDS.items()}
-    every = about | installed.subcommands("session")
-    command, parser, rest = Parser.of_group("session", every, argv)
-    if command in ("show", "delete", "trim", "fork"):
-        parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
-    return COMMANDS[command][0](parser, rest)
+    return Parser.run_group("session", COMMANDS, argv)

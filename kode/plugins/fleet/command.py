@@ -172,22 +172,6 @@ def conclusion(queue: Queue) -> str:
     return text
 
 
-COMMANDS = {
-    "run": "start a fleet: one task per line",
-    "status": "show the status and result of each task",
-    "resume": "continue after a stop or a crash",
-    "cancel": "stop the running tasks and start no more",
-    "collect": "collect changes as patches, branches or commits",
-}
-
-
-def main(argv: Sequence[str]) -> int:
-    """Runs `kode fleet` with these arguments and returns its exit code."""
-    name, parser, rest = Parser.of_group("fleet", COMMANDS, argv)
-    commands = (_run, _status, _resume, _cancel, _collect)
-    return dict(zip(COMMANDS, commands, strict=True))[name](parser, rest)
-
-
 def _run(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     parser.epilog = "flags after `--` go to every `kode run`, e.g. -- --allow 'shell(pytest:*)'\n"
@@ -374,3 +358,17 @@ def _parse_running(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
 
 def _open(arguments: argparse.Namespace) -> Queue:
     return open_queue(kode_home(), arguments.queue)
+
+
+COMMANDS = {
+    "run": (_run, "start a fleet: one task per line"),
+    "status": (_status, "show the status and result of each task"),
+    "resume": (_resume, "continue after a stop or a crash"),
+    "cancel": (_cancel, "stop the running tasks and start no more"),
+    "collect": (_collect, "collect changes as patches, branches or commits"),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode fleet` with these arguments and returns its exit code."""
+    return Parser.run_group("fleet", COMMANDS, argv)

@@ -1,5 +1,4 @@
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -8,9 +7,6 @@ from kode.cli.commands import extensions, mcp
 from kode.errors import ConfigError
 from kode.extensions import trust as approvals
 from tests.cli.commands.answers import run
-
-hooks = SimpleNamespace(main=extensions.hooks)
-trust = SimpleNamespace(main=extensions.run_trust)
 
 
 @pytest.fixture
@@ -29,28 +25,28 @@ def bring(project, **servers):
 def test_a_server_is_new_then_trusted_changed_and_revoked(project, capsys):
     def states():
         capsys.readouterr()
-        run(trust, ["list", "--json"])
+        run(extensions, ["trust", "list", "--json"])
         return {row["name"]: row["state"] for row in json.loads(capsys.readouterr().out)}
 
     bring(project, one={"command": "a"}, two={"command": "b"})
     assert states() == {"one": "new", "two": "new"}
 
-    assert run(trust, ["approve", "one", "--yes"]) == 0
+    assert run(extensions, ["trust", "approve", "one", "--yes"]) == 0
     assert states() == {"one": "trusted", "two": "new"}
 
     bring(project, one={"command": "c"}, two={"command": "b"})
     assert states() == {"one": "changed", "two": "new"}
-    run(trust, ["show", "one"])
+    run(extensions, ["trust", "show", "one"])
     assert '+  "command": "c"' in capsys.readouterr().out
 
-    assert run(trust, ["revoke", "one"]) == 0
+    assert run(extensions, ["trust", "revoke", "one"]) == 0
     assert states() == {"one": "new", "two": "new"}
 
 
 def test_approval_needs_a_person_who_can_be_asked(project):
     bring(project, one={"command": "a"})
     with pytest.raises(ConfigError, match="--yes"):
-        run(trust, ["approve", "one"])
+        run(extensions, ["trust", "approve", "one"])
 
 
 def test_a_removed_server_leaves_no_approval_behind(project, capsys):
@@ -61,9 +57,9 @@ def test_a_removed_server_leaves_no_approval_behind(project, capsys):
 
 def test_approving_outside_lets_servers_run_without_a_sandbox(project, capsys):
     bring(project, one={"command": "a"})
-    run(trust, ["approve", "--yes", "--outside"])
+    run(extensions, ["trust", "approve", "--yes", "--outside"])
     capsys.readouterr()
-    run(trust, ["list", "--json"])
+    run(extensions, ["trust", "list", "--json"])
     kinds = {row["kind"] for row in json.loads(capsys.readouterr().out)}
     assert kinds == {"mcp", "mcp-outside"}
 
@@ -77,9 +73,9 @@ KEY = "ghp_" + "x7Kq2mVb9Rt4Yw1Zc8Ns" + "5Dg3Hj6Lp0Fa2Bv4"
         (mcp, ["get", "one"]),
         (mcp, ["list"]),
         (mcp, ["list", "--json"]),
-        (trust, ["show", "one"]),
-        (hooks, ["list"]),
-        (hooks, ["list", "--json"]),
+        (extensions, ["trust", "show", "one"]),
+        (extensions, ["hooks", "list"]),
+        (extensions, ["hooks", "list", "--json"]),
     ],
 )
 def test_no_list_of_extensions_shows_a_key(project, capsys, command, words):
