@@ -182,7 +182,7 @@ async def test_the_list_of_commands_is_as_before(tmp_path: Path, width: int) -> 
     assert readable(text) == external_file(f"screens/help-{width}.txt")
 
 
-@pytest.mark.parametrize("command", ["context", "diff", "permissions", "model"])
+@pytest.mark.parametrize("command", ["context", "diff", "permissions"])
 async def test_the_screen_of_a_command_is_as_before(tmp_path: Path, command: str) -> None:
     text = await typed(tmp_path, f"/{command}")
 
