@@ -23,7 +23,6 @@ from kode.config.load import load_config
 from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import UNBEGUN, Event, Notice, TurnEnded
-from kode.function_tool import plain_tool
 from kode.memory.contract import Injection, MemorySystem, NullMemory, Turn
 from kode.messages import Text
 from kode.paths import home
@@ -31,7 +30,7 @@ from kode.permissions.names import PermissionMode
 from kode.permissions.question import Answer, Ask, Question
 from kode.providers import warm_up
 from kode.session.index import find
-from kode.tool import Tool, ToolOutput
+from kode.tool import Tool, ToolOutput, plain_tool
 
 __all__ = [
     "Answer",

@@ -32,8 +32,7 @@ from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
-from kode.process_end import write_report
-from kode.programs import one_deeper
+from kode.process import one_deeper, write_report
 from kode.prompts import opening_sections, system_sections
 from kode.provider import Provider
 from kode.providers import open_provider

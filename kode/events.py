@@ -1,5 +1,5 @@
 """What can happen in a turn. The terminal, the JSON printer, a parent process and a test's
-`list.append` are all functions of one of these; a `Result` is what programs get at the end.
+`list.append` are all functions of one of these.
 
 A turn is from `TurnStarted`, when the person's text is on disk, to `TurnEnded`, when everything of
 it is. Each of its requests to the model is a `StepStarted`, a `TextDelta` or `ThinkingDelta` as the
@@ -246,45 +246,6 @@ class TurnEnded:
 UNBEGUN = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tokens:
-    input_tokens: int
-    output_tokens: int
-    cached_tokens: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result:
-    """The result of one task; docs/scripts.md explains each field."""
-
-    status: Status
-    result: str
-    error: str | None
-    setting: Setting | None
-    session_id: str | None
-    steps: int
-    usage: Tokens
-    cost_usd: float | None
-    files_changed: list[str]
-    denials: list[Denial]
-    refused: list[Denial]
-    checks: list[Check]
-    checked: Checked
-    fallback_model: str | None
-    untrusted: list[str]
-    warnings: list[str]
-    structured: Any
-    goal: Mapping[str, Any] | None
-    duration_ms: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResultLine(Result):
-    """The last line of a task's event stream."""
-
-    type: Literal["result"] = "result"
-
-
 def result_object(
     ended: TurnEnded,
     session_id: str | None,
@@ -293,15 +254,16 @@ def result_object(
     untrusted: Sequence[str] = (),
     warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """A `Result` as JSON. Changed files inside `cwd` are relative to it; `untrusted` names what the
-    repository brings and nobody has approved, `warnings` is what a person would have read."""
-    values = asdict(ended)
-    values |= {"session_id": session_id, "untrusted": untrusted, "warnings": warnings}
-    values["usage"] = {name: values["usage"][name] for name in Tokens.__annotations__}
+    """The result of one task as JSON; docs/scripts.md explains each field. Changed files inside
+    `cwd` are relative to it; `untrusted` names what the repository brings and nobody has approved,
+    `warnings` is what a person would have read."""
+    values = asdict(ended) | {"session_id": session_id}
+    del values["type"]
+    tokens = ("input_tokens", "output_tokens", "cached_tokens")
+    values["usage"] = {name: getattr(ended.usage, name) for name in tokens}
     values["files_changed"] = [relative_path(path, cwd) for path in ended.files_changed]
-    for name in ("denials", "refused", "checks", "untrusted", "warnings"):
-        values[name] = list(values[name])
-    return {name: values[name] for name in Result.__annotations__}
+    values |= {"untrusted": untrusted, "warnings": warnings}
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

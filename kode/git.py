@@ -18,7 +18,7 @@ from typing import Literal
 
 from kode.beneath import real_path
 from kode.errors import GitError
-from kode.programs import find_program
+from kode.process import find_program
 from kode.workplace import GitFolder, below, below_any
 
 MAX_MODULE_FOLDERS = 1_000

@@ -105,14 +105,14 @@ def fit_picture(picture: Picture) -> Picture:
 
     Raises: UserError if it is not a picture, or cannot be shrunk, as without Pillow.
     """
-    from kode import extras  # not at every start
+    from kode.installed import has_extra, require_extra  # not at every start
 
     looks = check(picture)
     if _is_accepted(picture, looks):
         is_large = max(looks.width, looks.height) > LARGE_SIDE
-        if not (is_large and extras.is_installed("pictures")):
+        if not (is_large and has_extra("pictures")):
             return picture
-    extras.require("pictures", UserError)
+    require_extra("pictures", UserError)
     try:
         return Picture(picture.name, _shrink(picture.data))
     except Exception as error:  # decoders fail in many ways on damaged files

@@ -36,9 +36,8 @@ HOMES = {
     "kode.events": "Event TextDelta TurnEnded",
     "kode.extensions.review": "BundleItems",
     "kode.extensions.places": "Bundle",
-    "kode.extras": "require_extra=require",
     "kode.git": "run_git",
-    "kode.installed": "Command ExportFile Plugin",
+    "kode.installed": "Command ExportFile Plugin require_extra",
     "kode.memory.commands": "open_memory=open_outside",
     "kode.memory.contract": "Injection NullMemory RemoteAnswer RemoteLine",
     "kode.memory.transfer": "ForeignReader",
@@ -46,7 +45,7 @@ HOMES = {
     "kode.paths": "expand_path=expand kode_home=home path_hash project_root real_path session_file",
     "kode.permissions.names": "PermissionMode",
     "kode.permissions.question": "Answer Question visible",
-    "kode.process_end": "cancelled_by_signals describe_fault",
+    "kode.process": "cancelled_by_signals describe_fault",
     "kode.provider": "Request ToolSpec",
     "kode.providers.models": "model_info_of=info_of",
     "kode.registry": "Dialect ProviderRow",
@@ -120,11 +119,11 @@ if TYPE_CHECKING:
     from kode.events import TurnEnded as TurnEnded
     from kode.extensions.places import Bundle as Bundle
     from kode.extensions.review import BundleItems as BundleItems
-    from kode.extras import require as _require_extra
     from kode.git import run_git as run_git
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
+    from kode.installed import require_extra as require_extra
     from kode.memory.commands import open_outside as _open_memory
     from kode.memory.contract import Injection as Injection
     from kode.memory.contract import NullMemory as NullMemory
@@ -149,8 +148,8 @@ if TYPE_CHECKING:
     from kode.permissions.question import Answer as Answer
     from kode.permissions.question import Question as Question
     from kode.permissions.question import visible as visible
-    from kode.process_end import cancelled_by_signals as cancelled_by_signals
-    from kode.process_end import describe_fault as describe_fault
+    from kode.process import cancelled_by_signals as cancelled_by_signals
+    from kode.process import describe_fault as describe_fault
     from kode.provider import Request as Request
     from kode.provider import ToolSpec as ToolSpec
     from kode.providers.models import info_of as _model_info_of
@@ -181,7 +180,6 @@ if TYPE_CHECKING:
     redact_secrets = _redact_secrets
     lock_file = _lock_file
     replace_file = _replace_file
-    require_extra = _require_extra
     expand_path = _expand_path
     kode_home = _kode_home
     model_info_of = _model_info_of

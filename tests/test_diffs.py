@@ -3,7 +3,7 @@ import difflib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode import diffs
+from kode import plain_text as diffs
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=30).map("\n".join)
 
@@ -39,7 +39,7 @@ def test_a_small_change_among_equal_lines_stays_small() -> None:
 
     text = diffs.unified_diff("f", "\n".join(lines), "\n".join(changed))
 
-    assert diffs.counts(text) == "+1 -1"
+    assert diffs.count_changes(text) == "+1 -1"
     assert "@@ -6998,7 +6998,7 @@" in text
     assert "7001\tx" in diffs.changed_lines(text).split("\n")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import ConfigError, ToolError
-from kode.extras import EXTRAS, install_command, require
+from kode.installed import EXTRAS, install_command, require_extra
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 
@@ -30,10 +30,10 @@ def test_every_extra_that_pip_knows_is_known_to_kode() -> None:
 
 
 def test_a_missing_extra_is_its_callers_kind_of_error(without_view: None) -> None:
-    require("mcp")
+    require_extra("mcp")
     for error in (ConfigError, ToolError):
         with pytest.raises(error, match=r"kode\[view\]"):
-            require("view", error)
+            require_extra("view", error)
 
 
 def test_an_extra_whose_parent_package_is_missing_is_missing(
@@ -43,7 +43,7 @@ def test_an_extra_whose_parent_package_is_missing_is_missing(
     monkeypatch.delitem(sys.modules, "google.auth", raising=False)
 
     with pytest.raises(ConfigError, match=r"kode\[vertex\]"):
-        require("vertex")
+        require_extra("vertex")
 
 
 @pytest.mark.parametrize(

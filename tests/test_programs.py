@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.programs import DEPTH, depth, find_program, one_deeper, start_program
+from kode.process import DEPTH, depth, find_program, one_deeper, start_program
 
 
 @pytest.fixture

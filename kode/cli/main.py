@@ -93,7 +93,7 @@ def _give_up(stream: TextIO) -> None:
 
 
 def _own_fault(argv: Sequence[str], error: Exception) -> int:
-    from kode.process_end import write_report
+    from kode.process import write_report
 
     where = write_report(error)
     return _report(argv, KodeError(f"an internal error in kode ({type(error).__name__}). {where}"))

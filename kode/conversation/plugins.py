@@ -11,13 +11,12 @@ from kode import installed
 from kode.config.load import settings_of
 from kode.errors import ConfigError, KodeError
 from kode.events import Emit, Event, Level, Notice, Subscriber, TurnEnded
-from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
 from kode.permissions.decide import deny
 from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.tool import Action, CallDecision, Decision, Interceptor, Tool
+from kode.tool import Action, CallDecision, Decision, Interceptor, Tool, plain_tool
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

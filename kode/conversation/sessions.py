@@ -41,7 +41,7 @@ from kode.memory.scan import scan
 from kode.memory.words import stem
 from kode.messages import Message, Usage, first_of, shorten, text_of
 from kode.permissions.rules import FAMILIES, parse
-from kode.programs import depth
+from kode.process import depth
 from kode.provider import Provider, Request
 from kode.providers import warm_up
 from kode.providers.models import cost_usd

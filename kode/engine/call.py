@@ -35,12 +35,11 @@ from kode.events import Denial, Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import find_called_tool
-from kode.function_tool import parse_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
 from kode.session.messages import find_unreported, notes, text_by_id
-from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep
+from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.workplace import locate, real_path
 
 MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kode.diffs import MAX_DIFF_CHARS, unified_diff
 from kode.engine.agent import Agent
 from kode.errors import KodeError, StorageError, ToolError
 from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.paths import relative_path
-from kode.plain_text import printable
+from kode.plain_text import MAX_DIFF_CHARS, printable, unified_diff
 from kode.tool import Action, Decision, FileChange, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.undo.undo import Undo
 from kode.workplace import as_seen

@@ -12,7 +12,6 @@ from kode.engine.reply import ask, note_search
 from kode.engine.tokens import chars_of, clip_middle, room_to_think, tokens_of, tokens_of_text
 from kode.errors import ContextOverflow, ThinkingRefused, ToolError
 from kode.events import silent
-from kode.function_tool import parse_arguments
 from kode.messages import (
     Image,
     Message,
@@ -32,6 +31,7 @@ from kode.provider import ModelInfo, Request
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, visible_messages
+from kode.tool import parse_arguments
 
 NOTE_TOKENS = 2_000
 QUESTION_TOKENS = 300  # what the question for the note takes, about

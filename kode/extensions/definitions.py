@@ -29,13 +29,12 @@ from kode.extensions.places import (
     read_text,
 )
 from kode.extensions.trust import FOREIGN, Item, folder_content
-from kode.function_tool import tool
 from kode.messages import first_of, shorten
 from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
 from kode.permissions.rules import parse
 from kode.provider import EFFORTS, Effort
-from kode.tool import Tool, ToolContext, ToolOutput
+from kode.tool import Tool, ToolContext, ToolOutput, tool
 
 FILE = "SKILL.md"
 MAX_NAME_CHARS = 64

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import durable, extras, paths
+from kode import durable, paths
 from kode.errors import ConfigError, KodeError, SandboxUnknownError, ServerError, Setting
 from kode.events import Emit, Notice
 from kode.extensions import trust
@@ -41,6 +41,7 @@ from kode.extensions.mcp_config import (
     resolve,
 )
 from kode.extensions.trust import Approvals, Approved, Item
+from kode.installed import require_extra
 from kode.paths import real_path
 from kode.workplace import Workplace
 
@@ -225,7 +226,7 @@ class Opener:
 
     @asynccontextmanager
     async def _open_connection(self, start: "_Start") -> "AsyncIterator[Connection]":
-        extras.require("mcp")
+        require_extra("mcp")
         module = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
         async with module.connect(
             start.server,

@@ -39,7 +39,7 @@ from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
 from kode.extensions.mcp_config import SOCKET, Server
-from kode.programs import one_deeper
+from kode.process import one_deeper
 from kode.tools.processes import ProcessTree, open_program
 
 if TYPE_CHECKING:

@@ -30,10 +30,9 @@ from kode.extensions.mcp_config import Definition, Entry
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, name_of
 from kode.extensions.trust import Approvals
-from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
-from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
+from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput, tool
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 FIRST_START_WAITS_S = 15.0

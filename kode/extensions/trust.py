@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kode import durable, paths
 from kode.credentials import redact
-from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
+from kode.plain_text import unified_diff
 from kode.session.provenance import Record, record_of
 from kode.workplace import below
 

@@ -24,7 +24,7 @@ from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, statement_of_session, timestamp
 from kode.memory.tools import as_list_item, check_word, describe_share, memory_tool
 from kode.messages import Message, calls_of, keep_ends, text_of
-from kode.programs import find_program
+from kode.process import find_program
 from kode.session.record import Project, SessionRecord
 from kode.tool import ToolOutput
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any
 
 from kode.credentials import redact
 from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
-from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.markdown import LINES
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import Outcome
-from kode.tool import Brief, Tool, ToolContext, ToolOutput
+from kode.tool import Brief, Tool, ToolContext, ToolOutput, tool
 
 Function = Callable[..., Awaitable[ToolOutput]]
 MakeTool = Callable[[OpenMemory], Tool]
@@ -24,7 +23,7 @@ Source = Annotated[str, "path:line or path:first-last of the code that shows it"
 def memory_tool(
     *, brief: Brief | None = None, **declaration: Any
 ) -> Callable[[Function], MakeTool]:
-    """Declares a tool as `function_tool.tool` does, of a function whose first parameter is an open
+    """Declares a tool as `kode.tool.tool` does, of a function whose first parameter is an open
     memory. The result makes the tool over one memory; a refusal is its error. To a weak model it is
     described by its docstring and what it requires, unless `brief` says otherwise."""
 

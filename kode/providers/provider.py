@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kode import extras
 from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
+from kode.installed import require_extra
 from kode.messages import Message
 from kode.provider import Api, ModelInfo, Request, ToolSpec
 from kode.providers import ProviderSettings, row_at
@@ -293,7 +293,7 @@ def _open_bedrock(endpoint: Endpoint, base_url: str | None, options: dict[str, A
     from openai.providers.bedrock import bedrock
 
     if not endpoint.api_key:
-        extras.require("bedrock")
+        require_extra("bedrock")
     account = {"base_url": base_url, "api_key": endpoint.api_key}
     try:
         provider = bedrock(**{key: value for key, value in account.items() if value})  # type: ignore[arg-type]
@@ -319,14 +319,14 @@ def _open_anthropic(
         if not region and not (url and key):
             region = _require_variable("AWS_REGION", "Amazon Bedrock", "us-east-1")
         if not key:
-            extras.require("bedrock")
+            require_extra("bedrock")
         account: dict[str, Any] = {"aws_region": region, "api_key": key, "base_url": url}
         return anthropic.AsyncAnthropicBedrockMantle(**account, **options)
     if row.client == "vertex":
         region = _require_variable("CLOUD_ML_REGION", "Vertex AI", "global")
         project = _require_variable("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
         if not key:
-            extras.require("vertex")
+            require_extra("vertex")
         account = {"region": region, "project_id": project, "access_token": key, "base_url": url}
         return anthropic.AsyncAnthropicVertex(**account, **options)
     if row.client == "foundry":

@@ -30,7 +30,7 @@ from kode.errors import KodeError, StorageError, ToolError
 from kode.events import FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
 from kode.messages import Usage, plural, shorten
 from kode.permissions import question as permission
-from kode.programs import one_deeper
+from kode.process import one_deeper
 from kode.session.log import Session
 from kode.subagents import records
 from kode.subagents.task import (

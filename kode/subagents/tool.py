@@ -12,12 +12,11 @@ from typing import Any
 from kode.errors import ToolError
 from kode.events import silent
 from kode.extensions.definitions import AgentDefinition
-from kode.function_tool import tool
 from kode.messages import plural, shorten
 from kode.subagents import records
 from kode.subagents.parent import ChildProcess, Delegation, prepare, run_children
 from kode.subagents.task import MAX_TASKS, AgentTaskArgument, TaskArgument
-from kode.tool import Tool, ToolContext, ToolOutput, WorkStep
+from kode.tool import Tool, ToolContext, ToolOutput, WorkStep, tool
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30  # that are listed; the model may name any

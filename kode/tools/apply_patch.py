@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.errors import ToolError
-from kode.function_tool import tool
-from kode.tool import Tool, ToolContext, ToolOutput
+from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools.edit import (
     Change,
     Misfit,

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from kode.errors import StorageError, ToolError, UserError
 from kode.events import Emit, Notice, silent
-from kode.function_tool import tool
 from kode.messages import shorten
 from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
 from kode.session.messages import running_jobs
-from kode.tool import ToolContext, ToolOutput
+from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools.output import MAX_CHARS, Capture
 
 if TYPE_CHECKING:

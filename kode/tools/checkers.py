@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.messages import first_of, shorten
-from kode.programs import find_program
+from kode.process import find_program
 from kode.tool import Action, Around, ToolOutput
 from kode.tools.processes import run_program
 from kode.workplace import Workplace

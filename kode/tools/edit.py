@@ -14,12 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kode import diffs
 from kode.errors import ToolError
-from kode.function_tool import tool
 from kode.messages import plural
-from kode.plain_text import lines_of, with_line_feeds
-from kode.tool import Brief, Tool, ToolContext, ToolOutput
+from kode.plain_text import (
+    changed_lines,
+    count_changes,
+    count_common,
+    lines_of,
+    unified_diff,
+    with_line_feeds,
+)
+from kode.tool import Brief, Tool, ToolContext, ToolOutput, tool
 from kode.tools import files
 
 if TYPE_CHECKING:
@@ -42,7 +47,7 @@ class Change:
     def preview(self) -> str:
         """The diff. Raises: ToolError for characters that the encoding lacks."""
         files.encode(self.after, self.file.encoding, self.file.name)
-        return diffs.unified_diff(self.file.name, self.file.text, self.after)
+        return unified_diff(self.file.name, self.file.text, self.after)
 
     def write(self, context: ToolContext) -> ToolOutput:
         """Raises: ToolError as `preview` and `files.write`."""
@@ -56,13 +61,13 @@ class Change:
             more = files.write(context, file.path, data)
         text, untrusted = " ".join([self.done, *self.notes, *more]), ""
         if self.shows_lines:
-            lines = diffs.changed_lines(diff, whole=bool(self.notes))
+            lines = changed_lines(diff, whole=bool(self.notes))
             text += f" It now reads:\n{lines}" if lines else ""
             # The lines around a change come from the file.
             untrusted = files.find_outside_source(context, file.path)
         return ToolOutput(
             text=text,
-            summary=count_lines(self.after) if file.is_new else diffs.counts(diff),
+            summary=count_lines(self.after) if file.is_new else count_changes(diff),
             diff=diff,
             files_changed=(str(file.path),),
             untrusted=untrusted,
@@ -313,8 +318,8 @@ def restore_ends(before: str, after: str) -> str:
     old, ends, new = parts[::2], parts[1::2], after.split("\n")
     if len(set(ends)) < 2:
         return after.replace("\n", ends[0]) if ends else after
-    head = diffs.count_common(old, new)
-    tail = diffs.count_common(old[head:][::-1], new[head:][::-1])
+    head = count_common(old, new)
+    tail = count_common(old[head:][::-1], new[head:][::-1])
     old_middle, new_middle = (lines[head : len(lines) - tail] for lines in (old, new))
     new_ends = ends[:head]
     for _, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old_middle, new_middle).get_opcodes():

@@ -14,11 +14,11 @@ import re
 import socket
 from typing import TYPE_CHECKING, NamedTuple
 
-from kode import __version__, extras
+from kode import __version__
 from kode.errors import ToolError
-from kode.function_tool import tool
+from kode.installed import require_extra
 from kode.plain_text import printable
-from kode.tool import ToolContext, ToolOutput
+from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files
 from kode.tools import page as page_worker
 from kode.tools.processes import ask_worker
@@ -141,7 +141,7 @@ async def fetch(url: str) -> Page:
         raise ToolError(str(error), untrusted=error.untrusted or untrusted) from None
     if not is_html:
         return page
-    extras.require("web", ToolError)
+    require_extra("web", ToolError)
     question, answer = json.dumps({"html": page.text, "url": page_url}).encode(), None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):

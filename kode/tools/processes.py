@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.paths import real_path
-from kode.programs import start_program
+from kode.process import start_program
 from kode.tool import Blocked
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
-from kode import extras, paths
+from kode import paths
 from kode.errors import StorageError, ToolError, UserError
-from kode.function_tool import tool
 from kode.images import MAX_READ_BYTES, PDF, Picture, fit_picture, keep, looks_of
+from kode.installed import require_extra
 from kode.messages import plural
 from kode.plain_text import lines_of
 from kode.session.messages import EARLIER
-from kode.tool import Brief, ToolContext, ToolOutput
+from kode.tool import Brief, ToolContext, ToolOutput, tool
 from kode.tools import files, pdf_worker
 from kode.tools.processes import ask_worker
 
@@ -184,7 +184,7 @@ async def _read_pages(
     ToolError, also where the PDF takes too long, and without the extra that reads PDFs."""
     if len(data) > MAX_READ_BYTES:
         raise ToolError(f"{name} is too large: split it by a shell command such as `qpdf`.")
-    extras.require("documents", ToolError)
+    require_extra("documents", ToolError)
     count = min(limit, MAX_PICTURES) if as_pictures else limit
     head = json.dumps({"first": offset, "count": count, "pictures": as_pictures, "room": room})
     try:

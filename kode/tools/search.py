@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from kode.errors import ToolError
-from kode.function_tool import tool
 from kode.messages import plural
 from kode.permissions import places
-from kode.programs import find_program
-from kode.tool import ToolContext, ToolOutput
+from kode.process import find_program
+from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files, search_worker
 from kode.tools.processes import PYTHON, feed, open_program
 

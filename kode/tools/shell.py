@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
-from kode.function_tool import tool
-from kode.tool import Brief, ToolContext, ToolOutput
+from kode.tool import Brief, ToolContext, ToolOutput, tool
 from kode.tools import check_statuses
 from kode.tools.output import MAX_CHARS, Capture
 from kode.tools.processes import READ_BYTES, ProcessTree

@@ -4,9 +4,8 @@ state here. Finished steps are ticked in the session's plan, if it has one."""
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.function_tool import tool
 from kode.session.plan import Plan
-from kode.tool import ToolContext, ToolOutput
+from kode.tool import ToolContext, ToolOutput, tool
 
 _MARKS = {"pending": "[ ]", "doing": "[>]", "done": "[x]"}
 

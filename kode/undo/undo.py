@@ -16,12 +16,12 @@ from typing import Literal
 
 from kode import durable, paths
 from kode.credentials import redact
-from kode.diffs import unified_diff
 from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
 from kode.git import NOTHING, git_record
 from kode.messages import first_of, plural
 from kode.paths import relative_path
+from kode.plain_text import unified_diff
 from kode.undo import journal, outside
 from kode.undo.journal import History, Step, TurnId, drop_parents, way_back
 from kode.undo.store import FOLDER, LINK, WHY_NOT_SAVED, Contents, Seen, State, is_digest

@@ -15,7 +15,6 @@ from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
-from kode.function_tool import tool
 from kode.memory.contract import NullMemory
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, results_of
 from kode.provider import ModelInfo, Request
@@ -23,7 +22,7 @@ from kode.session import log
 from kode.session.entries import Header
 from kode.session.log import Session
 from kode.session.provenance import Provenance
-from kode.tool import ALLOWED, Action, Decision, Tool, ToolContext, ToolOutput
+from kode.tool import ALLOWED, Action, Decision, Tool, ToolContext, ToolOutput, tool
 from tests.tools.conftest import until
 from tests.undo.changes import undo_in
 from tests.workplaces import workplace

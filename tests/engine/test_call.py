@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.events import ToolStarted, silent
-from kode.function_tool import parse_arguments, tool
 from kode.messages import ToolCall
 from kode.session.provenance import Provenance
-from kode.tool import ToolContext, ToolOutput
+from kode.tool import ToolContext, ToolOutput, parse_arguments, tool
 from tests.engine.conftest import ECHO, MakeBench, calls, says
 
 

@@ -6,12 +6,11 @@ import pytest
 from kode.engine.context import compact, context_tokens
 from kode.engine.tokens import tokens_of
 from kode.events import ContextReduced, Emit, silent
-from kode.function_tool import tool
 from kode.memory.contract import Drop, NullMemory
 from kode.memory.system import Guarded
 from kode.messages import Message, Usage, results_of, text_of
 from kode.provider import Request
-from kode.tool import ToolContext
+from kode.tool import ToolContext, tool
 from tests.engine.conftest import ECHO, Bench, MakeBench, calls, says
 
 

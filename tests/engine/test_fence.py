@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import ToolError
-from kode.function_tool import tool
 from kode.plain_text import fence_text, printable
-from kode.tool import ToolContext, ToolOutput
+from kode.tool import ToolContext, ToolOutput, tool
 from tests.engine.conftest import MakeBench, calls, says
 
 LINES = re.compile(r'\A<outside-([0-9a-f]{16}) source="([^"\n<>]*)">\n(.*)\n</outside-\1>\Z', re.S)

@@ -4,10 +4,9 @@ import json
 from dataclasses import replace
 
 from kode.events import ToolOutput as OutputEvent
-from kode.function_tool import tool
 from kode.session.entries import TaintEntry
 from kode.session.provenance import Provenance
-from kode.tool import ALLOWED, ToolContext, ToolOutput
+from kode.tool import ALLOWED, ToolContext, ToolOutput, tool
 from kode.tools.shell import shell
 from tests.engine.conftest import calls, says
 from tests.undo.changes import undo_in

@@ -29,14 +29,13 @@ from kode.events import (
     TurnEnded,
 )
 from kode.events import ToolOutput as OutputEvent
-from kode.function_tool import tool
 from kode.memory.contract import NullMemory
 from kode.messages import Message, Refusal, ToolCall, Usage, calls_of, results_of, text_of
 from kode.permissions.shell.judge import Line
 from kode.provider import Request
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, SectionUpdateEntry, TurnEntry
-from kode.tool import ALLOWED, ToolContext, ToolOutput, WorkStep
+from kode.tool import ALLOWED, ToolContext, ToolOutput, WorkStep, tool
 from kode.tools.shell import shell
 from tests.engine.conftest import ECHO, Bench, MakeBench, OpenGate, calls, says
 

@@ -10,7 +10,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.messages import plural
-from kode.programs import start_program
+from kode.process import start_program
 from kode.tool import Tool, ToolContext
 from kode.tools import search
 from kode.tools.search import list_files, search_files

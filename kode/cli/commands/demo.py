@@ -26,7 +26,7 @@ from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK, KodeError
-from kode.process_end import interrupt_by_signals
+from kode.process import interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -25,7 +25,7 @@ from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
 from kode.installed import Plugin
 from kode.plain_text import clean
-from kode.programs import find_program
+from kode.process import find_program
 from kode.providers.server import ServerAnswer, reach_server, url_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from kode.config.files import read_document, write_document
 from kode.config.load import with_value
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
-from kode.programs import find_program
+from kode.process import find_program
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -28,7 +28,7 @@ from kode.cli.screen.printer import complain, print_json, print_line, say
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
-from kode.process_end import (
+from kode.process import (
     SIGNALS,
     cancelled_by_signals,
     handle_signals,

@@ -19,7 +19,7 @@ from pydantic import Base64Bytes, BaseModel, BeforeValidator, ValidationError, m
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, UNBEGUN, Notice, TurnEnded
 from kode.messages import Text
-from kode.process_end import cancelled_by_signals
+from kode.process import cancelled_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -40,7 +40,7 @@ from kode.errors import (
     KodeError,
     UserError,
 )
-from kode.process_end import SIGNALS
+from kode.process import SIGNALS
 
 if TYPE_CHECKING:
     from kode.config.load import Loaded
@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     except KodeError as error:  # a failure in the turn itself is in its result
         text, code = str(error), EXIT_NOT_STARTED
     except (Exception, asyncio.CancelledError) as error:
-        from kode.process_end import describe_fault
+        from kode.process import describe_fault
 
         text, code = describe_fault(error), EXIT_FAILED
     say(text if text.startswith("kode") else f"kode subagent: {text}", sys.stderr)

@@ -18,7 +18,7 @@ from kode.cli.flags import named_servers, working_directory
 from kode.cli.screen.printer import complain
 from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
-from kode.process_end import interrupt_by_signals
+from kode.process import interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, Settings

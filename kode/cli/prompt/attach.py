@@ -24,7 +24,7 @@ from kode.errors import GitError, UserError
 from kode.git import run_git
 from kode.images import NAMED_SO, Picture, fit_picture, looks_of, read_picture
 from kode.paths import real_path
-from kode.programs import find_program
+from kode.process import find_program
 
 if TYPE_CHECKING:
     from kode.cli.screen.screen import Screen

@@ -27,7 +27,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, read_line
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.events import UNBEGUN, TurnEnded
-from kode.process_end import handle_signals
+from kode.process import handle_signals
 
 if TYPE_CHECKING:
     from kode.conversation.structured import Form

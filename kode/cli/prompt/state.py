@@ -22,7 +22,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import Text, plural
-from kode.programs import find_program
+from kode.process import find_program
 
 if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor
@@ -196,7 +196,7 @@ class PromptState:
         if isinstance(error, KodeError):
             self.screen.print(f"Error: {error}", "error")
             return
-        from kode.process_end import write_report
+        from kode.process import write_report
 
         self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kode.errors import BusyError, KodeError, StorageError
-from kode.function_tool import parse_arguments
 from kode.memory import frame
 from kode.memory.frame import mark_read
 from kode.memory.pending import Pending
@@ -17,7 +16,7 @@ from kode.memory.vault.tools import READ_CHARS, TOOLS, index_rows
 from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, user_message
 from kode.provider import Request
 from kode.session.record import SessionRecord
-from kode.tool import Tool, ToolContext, ToolOutput
+from kode.tool import Tool, ToolContext, ToolOutput, parse_arguments
 from kode.workplace import NOWHERE
 
 MAX_MODEL_CALLS = 5  # the document's

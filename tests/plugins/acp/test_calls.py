@@ -4,8 +4,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.diffs import unified_diff
 from kode.messages import ToolCall
+from kode.plain_text import unified_diff
 from kode.plugins.acp.updates import edits_of, show_call
 from tests.plugins.acp.conftest import preview
 

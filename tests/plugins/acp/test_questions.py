@@ -10,9 +10,9 @@ from acp.schema import (
     RequestPermissionResponse,
 )
 
-from kode.diffs import unified_diff
 from kode.extensions.mcp_config import ElicitField, ElicitForm
 from kode.permissions.question import Question
+from kode.plain_text import unified_diff
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
 
 GONE = ConnectionError("gone")

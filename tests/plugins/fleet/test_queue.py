@@ -178,7 +178,7 @@ def test_status_prints_no_control_sequences(queue, capsys):
 
 
 def test_an_executor_names_the_extra_it_needs(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("kode.extras.is_installed", lambda extra: False)
+    monkeypatch.setattr("kode.installed.has_extra", lambda extra: False)
     assert main(["fleet", "run", "tasks.jsonl", "--executor", "ray"]) == EXIT_NOT_STARTED
     assert "ray" in capsys.readouterr().err
     assert not (paths.home() / "queues").exists()

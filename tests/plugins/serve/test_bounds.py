@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kode import programs
+from kode import process
 from kode.errors import ConfigError
 from kode.plugins.serve.command import roots_of
 from tests.plugins.serve.conftest import DONE
@@ -78,11 +78,11 @@ async def test_mode_auto_edit_needs_the_whole_repository_as_root(serve, tmp_path
 
 
 async def test_a_server_is_never_deeper_than_subagents_may_be(serve, monkeypatch):
-    monkeypatch.setenv(programs.DEPTH, "1")
+    monkeypatch.setenv(process.DEPTH, "1")
     async with serve(DONE, depth=1) as call:
         served = call.conversation((await call.start())["session"])
         assert "delegate_tasks" not in [tool.name for tool in served.agent.tools]
-        assert programs.depth(served.agent.place.environment) == 2
+        assert process.depth(served.agent.place.environment) == 2
     async with serve(DONE, depth=2) as call:
         assert "max_depth" in await call.refused()
 
