@@ -41,7 +41,6 @@ one with `model` only for that model, which then has an order of its own.
       endless            true: its text over and over, never an end (chunk_delay_s default 0.01)
       text_bytes         that much text
       no_usage           true: no usage anywhere
-      two_finals         true: the final chunk is sent twice
       no_done            true: without `[DONE]` (Chat Completions only)
       ids                [..]: the ids of the calls, empty and duplicate ones too
 """
@@ -59,14 +58,14 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 Reply = dict[str, Any]
 Script = Sequence[Reply] | Callable[[dict[str, Any]], Reply]
 
-STATUS_WORDS = {"overflow": 400, "auth": 401, "refused": 400, "transient": 503}
+STATUS_WORDS: dict[Any, int] = {"overflow": 400, "auth": 401, "refused": 400, "transient": 503}
 DROP = object()
 """In a stream of chunks: break the connection here."""
 
@@ -305,23 +304,17 @@ class Connection(asyncio.Protocol):
         if fixed is not None:
             self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
             return
-        if request.method != "POST":  # as vendors answer, without a reply of the script
-            text = json.dumps({"error": {"message": "Method Not Allowed", "code": 405}})
-            self.transport.write(whole_response(405, text, "application/json"))
-            return
-        if not (
-            request.path.endswith("/chat/completions")
-            or is_anthropic(request)
-            or is_responses(request)
-        ):
-            text = json.dumps({"error": {"message": "File Not Found", "code": 404}})
-            self.transport.write(whole_response(404, text, "application/json"))
+        speaks = ("/chat/completions", "/responses", "/messages", ":streamRawPredict")
+        if request.method != "POST" or not request.path.endswith(speaks):
+            status = 404 if request.method == "POST" else 405  # as vendors answer
+            text = json.dumps({"error": {"message": "Not here", "code": status}})
+            self.transport.write(whole_response(status, text, "application/json"))
             return
         try:
             reply = self.server.choose(request)
         except Exception as error:  # a script function's bug must not hang the test
             reply = {"error": {"status": 500, "text": f"the script failed: {error!r}"}}
-        if is_plain(reply):
+        if "wire" not in reply and not reply.get("delay_s"):
             self.transport.write(plain_response(request, reply))
             return
         self.task = asyncio.get_running_loop().create_task(self._misbehave(request, reply))
@@ -347,11 +340,6 @@ class Connection(asyncio.Protocol):
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         await asyncio.sleep(reply.get("wire", {}).get("linger_s", 0))
         self.transport.write(b"0\r\n\r\n")
-
-
-def is_plain(reply: Reply) -> bool:
-    """Whether the whole answer can be written at once."""
-    return "wire" not in reply and not reply.get("delay_s")
 
 
 def plain_response(request: Recorded, reply: Reply) -> bytes:
@@ -384,8 +372,6 @@ def is_responses(request: Recorded) -> bool:
     return request.path.endswith("/responses")
 
 
-ENDS = (b'"finish_reason":"', b'"type":"message_delta"', b'"type":"response.completed"')
-"""What the last event but for the end's own mark holds."""
 LATER = "\u2063"
 """Stands for a text that is made while it is sent."""
 
@@ -438,10 +424,7 @@ def chunks(request: Recorded, reply: Reply) -> Iterator[bytes]:
             for text in text_pieces(reply) if b"delta" in data else ("",):
                 yield data.replace(LATER.encode(), json.dumps(text)[1:-1].encode())
             continue
-        if wire.get("no_done") and data == b"data: [DONE]\n\n":
-            continue
-        yield data
-        if wire.get("two_finals") and any(end in data for end in ENDS):
+        if not wire.get("no_done") or data != b"data: [DONE]\n\n":
             yield data
 
 
@@ -455,39 +438,39 @@ def without_usage(data: bytes) -> bytes:
     return f"{name}{mark}{json.dumps(event)}\n\n".encode()
 
 
+def _is_here(number: int, data: bytes, before: bytes, after: Any) -> bool:
+    """Whether a fault that comes after a chunk of that number or with that text comes now; at the
+    end of the stream the data is empty."""
+    if isinstance(after, str):
+        return after.encode() in before
+    return after is not None and (number == after or (not data and after > number))
+
+
 async def misbehaving(request: Recorded, reply: Reply) -> AsyncIterator[Any]:
     """The stream of a reply with the faults that its `wire` asks for."""
     wire = reply.get("wire", {})
     pause_s = wire.get("chunk_delay_s", 0.01 if wire.get("endless") else 0)
-    fault = wire.get("error_after")
-    number = 0
+    fault = wire.get("error_after", {})
     before = b""
-
-    def here(after: int | str | None) -> bool:
-        return number == after if not isinstance(after, str) else after.encode() in before
-
-    for number, data in enumerate(chunks(request, reply)):
-        if here(wire.get("end_after")):
+    for number, data in enumerate(itertools.chain(chunks(request, reply), (b"",))):
+        is_here = partial(_is_here, number, data, before)
+        if is_here(wire.get("end_after")):
             return
-        if here(wire.get("drop_after")):
+        if is_here(wire.get("drop_after")):
             await asyncio.sleep(0.05)  # what was written before is sent before the reset
             yield DROP
-        if here(wire.get("stall_after")):
+        if is_here(wire.get("stall_after")):
             await asyncio.sleep(wire.get("stall_s", 60))
-        if fault and here(fault["chunks"]):
+        if is_here(fault.get("chunks")):
             yield stream_error(request, fault["error"])
             return
-        before = data
         if pause_s:
             await asyncio.sleep(pause_s)
         elif number % 64 == 63:
             await asyncio.sleep(0)
-        yield data
-    number += 1
-    if (isinstance(at := wire.get("drop_after", -1), int) and at >= number) or here(at):
-        yield DROP
-    if fault and ((isinstance(at := fault["chunks"], int) and at >= number) or here(at)):
-        yield stream_error(request, fault["error"])
+        if data:
+            yield data
+        before = data
 
 
 # ── what all share ───────────────────────────────────────────────────────────────────────────
@@ -551,13 +534,9 @@ def raw_frame(frame: Any) -> bytes:
     return sse(frame, frame.get("type", "") if isinstance(frame.get("type"), str) else "")
 
 
-def status_of(word: str | int) -> int:
-    return STATUS_WORDS[word] if isinstance(word, str) else word
-
-
 def error_object(request: Recorded, error: Reply) -> dict[str, Any]:
     word = error.get("status", 500)
-    status = status_of(word)
+    status = STATUS_WORDS.get(word, word)
     text = error.get("text", f"scripted error {word}")
     if word == "overflow" and "text" not in error:
         text = (
@@ -588,7 +567,7 @@ def error_response(request: Recorded, error: Reply, wire: Reply) -> bytes:
     if "retry_after_s" in error:
         headers["retry-after"] = str(error["retry_after_s"])
     body = json.dumps(error_object(request, error))
-    return whole_response(status_of(word), body, "application/json", headers)
+    return whole_response(STATUS_WORDS.get(word, word), body, "application/json", headers)
 
 
 def head(status: int, headers: dict[str, str], *, length: int | None) -> bytes:

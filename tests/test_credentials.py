@@ -1,8 +1,6 @@
 """Credentials in a text: found and masked, and what is none left alone."""
 
 import base64
-import random
-import string
 import time
 
 import pytest
@@ -85,22 +83,19 @@ def test_text_that_is_no_credential_stays_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
-def test_only_the_value_of_an_assignment_is_masked() -> None:
-    assert redact("DB_PASSWORD=x8Kq2LmN4v psql") == "DB_PASSWORD=[redacted password] psql"
-
-
-def test_a_url_keeps_its_host_and_user() -> None:
-    masked = redact("redis://bob:1ad9UQ5mCejjUcBu@cache:6379/0")
-    assert masked == "redis://bob:[redacted password]@cache:6379/0"
-
-
-def test_two_credentials_in_one_text_are_both_masked() -> None:
-    text = f"{CREDENTIALS['github']} and {CREDENTIALS['aws id']}"
-    assert redact(text) == "[redacted GitHub token] and [redacted AWS access key]"
-
-
-def test_a_growing_lower_case_letter_shifts_no_mask() -> None:
-    assert redact("İİİİ password=x8Kq2LmN4v!") == "İİİİ password=[redacted password]!"
+@for_each(
+    ("text", "masked"),
+    [
+        ("DB_PASSWORD=x8Kq2LmN4v psql", "DB_PASSWORD=[redacted password] psql"),
+        ("redis://bob:1ad9UQ5mCejjUcBu@cache:6379", "redis://bob:[redacted password]@cache:6379"),
+        (f"{CREDENTIALS['github']} and {CREDENTIALS['aws id']}",
+         "[redacted GitHub token] and [redacted AWS access key]"),
+        # A letter that grows in lower case shifts no mask.
+        ("İİİİ password=x8Kq2LmN4v!", "İİİİ password=[redacted password]!"),
+    ],
+)  # fmt: skip
+def test_only_the_value_of_a_credential_is_masked(text: str, masked: str) -> None:
+    assert redact(text) == masked
 
 
 _pieces = st.sampled_from([*CREDENTIALS.values(), *INNOCENT, " ", "\n", "://", "=", ":", '"', "@"])
@@ -111,14 +106,6 @@ _pieces = st.sampled_from([*CREDENTIALS.values(), *INNOCENT, " ", "\n", "://", "
 def test_masking_again_changes_nothing(text: str) -> None:
     once = redact(text)
     assert redact(once) == once
-
-
-@given(st.text(max_size=300))
-def test_findings_are_in_order_and_inside_the_text(text: str) -> None:
-    end = 0
-    for credential in find(text):
-        assert end <= credential.start < credential.end <= len(text)
-        end = credential.end
 
 
 @pytest.mark.slow
@@ -137,13 +124,6 @@ def test_time_grows_with_the_text_and_not_with_its_square(unit: str) -> None:
     short, long = min(seconds(20_000) for _ in range(3)), seconds(160_000)
     # Eight times the text: linear is 8, quadratic 64.
     assert long < 30 * short + 0.05
-
-
-def test_random_letters_and_digits_are_searched_to_the_end() -> None:
-    rng = random.Random(1)
-    noise = "".join(rng.choices(string.ascii_letters + string.digits + " =:", k=20_000))
-    key = CREDENTIALS["github"]
-    assert any(c.kind == "GitHub token" for c in find(f"{noise} {key}"))
 
 
 def test_the_key_in_use_is_found_whatever_it_looks_like() -> None:
@@ -169,9 +149,8 @@ def test_a_key_is_found_within_any_base64(before: bytes, key: str, after: bytes)
         assert len(masked) <= len(base64.b64encode(before)) + len(base64.b64encode(after)) + 4
 
 
-@pytest.mark.parametrize("word", ["none", "EMPTY", "lm-studio", "not-needed", "your-key-here"])
+@for_each("word", ["none", "EMPTY", "lm-studio", "not-needed", "your-key-here"])
 def test_words_that_local_servers_take_for_keys_stay(word: str) -> None:
-
     keep_secret(word)
 
     assert not is_key(word)

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import io
-import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
@@ -20,17 +19,22 @@ from kode.errors import BusyError, StorageError
 Change = Callable[[Path], object]
 
 
+def watch(monkeypatch: pytest.MonkeyPatch, name: str, before: Callable[..., object]) -> None:
+    """Has `before` called with what each call of `os.NAME` in the module has."""
+    real = getattr(os, name)
+
+    def watched(*given: Any, **more: Any) -> Any:
+        before(*given)
+        return real(*given, **more)
+
+    monkeypatch.setattr(durable.os, name, watched)
+
+
 def names_synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The inodes of what is synced from now on, in order; no folder counts as synced before."""
     synced: list[int] = []
-    real = os.fsync
-
-    def sync(descriptor: int) -> None:
-        synced.append(os.fstat(descriptor).st_ino)
-        real(descriptor)
-
     monkeypatch.setattr(durable, "_synced", set())
-    monkeypatch.setattr(durable.os, "fsync", sync)
+    watch(monkeypatch, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
     return synced
 
 
@@ -105,15 +109,13 @@ def test_a_failed_sync_is_never_retried_on_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    real = os.fsync
 
-    def once(descriptor: int) -> None:
-        synced.append(os.fstat(descriptor).st_ino)
+    def fail_once(descriptor: int) -> None:
+        synced.append(descriptor)
         if len(synced) == 1:
             raise OSError(errno.EIO, "Input/output error")
-        real(descriptor)
 
-    monkeypatch.setattr(durable.os, "fsync", once)
+    watch(monkeypatch, "fsync", fail_once)
     durable.replace(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"new"
     assert len(synced) == 3  # the failed file, the new one, the folder
@@ -124,14 +126,12 @@ def test_a_file_is_synced_before_it_gets_its_name(
 ) -> None:
     synced = names_synced(monkeypatch)
     renamed: list[bool] = []
-    real = os.rename
 
-    def rename(source: str, target: str, **folders: int) -> None:
+    def rename(source: str, target: str) -> None:
         renamed.append(os.stat(tmp_path / source).st_ino in synced)
         durable.remove_stale_temporaries(tmp_path)  # that of a living writer stays
-        real(source, target, **folders)
 
-    monkeypatch.setattr(durable.os, "rename", rename)
+    watch(monkeypatch, "rename", rename)
     durable.replace(tmp_path / "f", b"new")
     assert renamed == [True]
     assert (tmp_path / "f").read_bytes() == b"new"
@@ -225,13 +225,7 @@ def test_an_append_holds_the_lock_until_it_is_synced(
 ) -> None:
     path = tmp_path / "lines"
     free: list[bool] = []
-    real = os.fsync
-
-    def sync(descriptor: int) -> None:
-        free.append(is_free(path))
-        real(descriptor)
-
-    monkeypatch.setattr(durable.os, "fsync", sync)
+    watch(monkeypatch, "fsync", lambda descriptor: free.append(is_free(path)))
     durable.append_lines(path, [b"one"])
     assert free == [False, False]  # the folder's name for it, and the line
     assert is_free(path)
@@ -289,25 +283,6 @@ def test_an_entry_in_place_of_a_note_stops_no_append(
 # ── locks ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _count_up(folder: Path) -> None:
-    for _ in range(25):
-        with durable.locked(folder):
-            number = int((folder / "n").read_bytes())
-            durable.replace(folder / "n", str(number + 1).encode())
-
-
-@pytest.mark.slow
-def test_read_modify_write_inside_the_lock_loses_nothing(tmp_path: Path) -> None:
-    durable.replace(tmp_path / "n", b"0")
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_count_up, args=(tmp_path,)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert (tmp_path / "n").read_bytes() == b"100"
-
-
 def test_taking_a_lock_makes_durable_what_its_last_holder_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,8 +319,7 @@ def test_a_lock_is_free_though_a_child_holds_its_file(
 
     with monkeypatch.context() as patch:
         patch.setattr(durable.fcntl, "flock", take)
-        with durable.locked(tmp_path):
-            pass
+        lock(tmp_path)
     assert is_free(tmp_path / ".lock")
     os.close(copies[0])
 

@@ -4,12 +4,11 @@ that take roles in turn. It imports nothing of kode.
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from tests.strict_server import chat, messages
 from tests.strict_server.models import Model
-from tests.strict_server.refusals import Refused
+from tests.strict_server.refusals import Refused, refuse
 from tests.strict_server.replies import Memory
 
 Body = dict[str, Any]
@@ -24,64 +23,53 @@ def faults_of(path: str, data: bytes) -> list[str]:
     try:
         body = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
         if path.endswith("/messages"):
-            return [*_turn_faults(body), *_refusals_of_messages(body)]
-        chat.check(body, "any", ANY_MODEL, Memory())
-        return list(_chat_faults(body["messages"]))
+            _check_turns(body["messages"])
+            # Without thinking, whose signature no server knows here.
+            kept = [
+                {**turn, "content": [b for b in turn["content"] if "thinking" not in b["type"]]}
+                for turn in body["messages"]
+            ]
+            messages.check({**body, "messages": kept}, {}, ANY_MODEL, Memory())
+        else:
+            chat.check(body, "any", ANY_MODEL, Memory())
+            _check_chat(body["messages"])
     except (ValueError, Refused) as error:
         return [str(error)]
+    return []
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _refusals_of_messages(body: Body) -> Iterator[str]:
-    """Without thinking, whose signature no server knows here."""
-    kept = [
-        {**turn, "content": [b for b in turn["content"] if "thinking" not in b["type"]]}
-        for turn in body["messages"]
-    ]
-    try:
-        messages.check({**body, "messages": kept}, {}, ANY_MODEL, Memory())
-    except Refused as refused:
-        yield str(refused)
-
-
-def _turn_faults(body: Body) -> Iterator[str]:
+def _check_turns(turns: list[Body]) -> None:
     role = "assistant"
-    for at, turn in enumerate(body["messages"]):
-        if turn["role"] == role:
-            yield f"message {at}: the roles take turns"
-        role, blocks = turn["role"], turn["content"]
-        if role == "assistant" and not any(b["type"] in ("text", "tool_use") for b in blocks):
-            yield f"message {at}: thinking alone"
-        for block in blocks:
-            if block["type"] == "thinking" and not block.get("signature"):
-                yield f"message {at}: thinking without its signature"
-            if block["type"] == "tool_use" and not NAME.fullmatch(block["name"]):
-                yield f"message {at}: call {block}"
+    for turn in turns:
+        refuse(turn["role"] == role, f"the roles take turns: {turn}")
+        role = turn["role"]
+        kinds = {block["type"] for block in turn["content"]}
+        refuse(role == "assistant" and not kinds & {"text", "tool_use"}, f"it only thinks: {turn}")
+        for block in turn["content"]:
+            is_unsigned = block["type"] == "thinking" and not block.get("signature")
+            refuse(is_unsigned, f"thinking without its signature: {turn}")
+            is_odd = block["type"] == "tool_use" and not NAME.fullmatch(block["name"])
+            refuse(is_odd, f"the name of a call: {turn}")
 
 
-def _chat_faults(turns: list[Body]) -> Iterator[str]:
-    before, seen = "", set[str]()
+def _check_chat(turns: list[Body]) -> None:
+    before, ids = "", list[str]()
     for at, message in enumerate(turns):
-        where, role, content = f"message {at}", message["role"], message.get("content")
-        if role == before == "user":
-            yield f"{where}: a user after a user, which many templates refuse"
-        if (role == "system") != (at == 0):
-            yield f"{where}: the system message is the first"
-        before, calls = role, message.get("tool_calls", [])
-        if ("tool_calls" in message and not calls) or (not calls and not content):
-            yield f"{where}: no content"
-        if content is not None and not isinstance(content, str):
-            yield f"{where}: content is {content!r}"
-        for call in calls:
-            name, function = call["id"], call["function"]
-            if name in seen or not 0 < len(name) <= 40 or not NAME.fullmatch(function["name"]):
-                yield f"{where}: call {call}"
-            seen.add(name)
-            given = json.loads(function["arguments"], parse_constant=_no_constant)
-            if not isinstance(given, dict):
-                yield f"{where}: arguments {given!r} are no object"
-    if before not in ("user", "tool"):
-        yield "the last message is nobody's turn to answer"
+        role, content = message["role"], message.get("content")
+        refuse(role == before == "user", f"a user after a user: {message}")
+        refuse((role == "system") != (at == 0), "the system message is the first")
+        refuse(not isinstance(content, str | None), f"no text: {message}")
+        refuse(not content and not message.get("tool_calls"), f"no content: {message}")
+        before = role
+        refuse(message.get("tool_calls") == [], "an empty list of calls")
+        for call in message.get("tool_calls", ()):
+            ids.append(call["id"])
+            given = json.loads(call["function"]["arguments"], parse_constant=_no_constant)
+            is_odd = not 0 < len(call["id"]) <= 40 or not NAME.fullmatch(call["function"]["name"])
+            refuse(is_odd or not isinstance(given, dict), f"a call: {call}")
+    refuse(len({*ids}) < len(ids), f"two calls with one id: {ids}")
+    refuse(before not in ("user", "tool"), "the last message is nobody's turn to answer")

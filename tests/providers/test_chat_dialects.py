@@ -77,27 +77,6 @@ async def test_a_reply_goes_back_as_it_came_or_plain_elsewhere(connect: Connect)
     assert other["messages"][1] == {**said, "content": "Sure."}
 
 
-@for_each(
-    ("pieces", "details"),
-    [
-        ([{"index": 0, "id": None}, {"index": 0, "id": "r1"}], [{"index": 0, "id": "r1"}]),
-        ([{"index": 0}, {"index": 1}], [{"index": 0}, {"index": 1}]),
-        ([{"id": "r1"}, {"id": "r2"}], [{"id": "r1"}, {"id": "r2"}]),
-    ],
-)
-async def test_pieces_of_a_detail_are_told_apart(
-    connect: Connect, pieces: list[Object], details: list[Object]
-) -> None:
-    text = {"type": "reasoning.text", "text": "ab"}
-    deltas = [chunk(reasoning_details=[{**text, **piece}]) for piece in pieces]
-
-    thinking = (await host(connect, "openrouter").play(*chat(*deltas, chunk(content="x")))).parts[0]
-
-    size = "abab" if len(details) == 1 else "ab"
-    assert isinstance(thinking, Thinking)
-    assert thinking.own == {"reasoning_details": [{**text, "text": size, **one} for one in details]}
-
-
 async def test_thinking_stays_behind_where_its_server_would_refuse_it(connect: Connect) -> None:
     signed = [chunk(reasoning_details=[detail("Hm.", signature="c2ln")]), chunk(content="Yes.")]
     for model, deltas, finish, moved, is_sent in (

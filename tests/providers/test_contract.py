@@ -169,7 +169,7 @@ async def test_odd_replies_are_whole_messages_over_one_connection(
 ) -> None:
     monkeypatch.setattr("kode.providers.stream.LAST_WORDS_S", 0.2)
     line = connect(name, api_key=None, idle_timeout_s=600)  # a server of one's own needs no key
-    for wire in ({"two_finals": True}, {"no_usage": True}, {}):
+    for wire in ({"no_usage": True}, {}):
         message = await line.reply({"text": "Hi", "wire": wire})
         assert (text_of(message), message.stop) == ("Hi", "end")
         assert (message.usage is None) == ("no_usage" in wire)

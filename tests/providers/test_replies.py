@@ -408,26 +408,3 @@ async def test_a_vendors_own_server_may_answer_with_tags_of_thoughts(connect: Co
     line = connect("openai", official=True, api="chat")
 
     await check(line, chat(chunk(content="<think>x</think>Yes.")), ("end", "<think>x</think>Yes."))
-
-
-async def test_forms_that_add_nothing_are_not_kept(connect: Connect) -> None:
-    plain = await connect("deepseek", official=True).play(
-        *chat(chunk(reasoning_content="Hm."), chunk(content="Yes."))
-    )
-    blocks = [
-        start(0, type="thinking", thinking="Hm.", signature="sealed"),
-        start(1, type="redacted_thinking", data="sealed"),
-        start(2, type="text", text="Reading."),
-        start(3, type="tool_use", id="toolu_1", name="read", input={"a": [1, 2]}),
-    ]
-    claude = await connect("anthropic").play(*blocks, *stop("tool_use"))
-    cut = await connect("anthropic").play(
-        start(0, type="tool_use", id="toolu_1", name="read", input={}, caller="x"),
-        delta(0, "input_json", partial_json='{"path": "a'),
-        *stop("max_tokens"),
-    )
-
-    parts = (*plain.parts, *claude.parts, *cut.parts)
-    assert [getattr(part, "own", 0) for part in parts] == [None] * 7
-    assert plain.origin == "chat:deepseek/some-model"
-    assert claude.origin == "messages:anthropic/some-model"

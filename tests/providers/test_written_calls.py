@@ -89,16 +89,6 @@ def test_an_impossible_call_stops_as_malformed(case: Object) -> None:
     assert read(case["text"]) == reply(case["text"], stop="malformed_call")
 
 
-@for_each("shown", [READ, json.dumps(json.loads(READ), indent=2)])
-def test_a_call_that_was_read_before_is_quoted(shown: str) -> None:
-    numbered = "\n".join(f"{n}\t{line}" for n, line in enumerate(shown.splitlines(), 1))
-    fenced = f"```json\n{shown}\n```"
-
-    assert read(fenced, *shown_by_tool(f"call.json\n{numbered}\n")) == reply(fenced)
-    assert read(READ, user_message(f"What does {shown} mean?")) == reply(READ)
-    assert read(READ, system=f"# Memory\n- {shown}") == reply(READ)
-
-
 @for_each("words", ["I will look.", "I need to read the file:", "**Reading**"])
 def test_a_call_after_words_runs_once_the_model_is_asked(words: str) -> None:
     text = f"{words}\n\n```json\n{READ}\n```"
