@@ -106,7 +106,7 @@ async def test_a_message_of_chat_goes_back_as_it_came(reuse: Connect, reply: Obj
     reply = {key: value for key, value in reply.items() if value is not None or key == "content"}
     finish = "tool_calls" if "tool_calls" in reply else "stop"
     choice = {"message": reply, "finish_reason": finish}
-    whole = {"id": "x", "created": 0, "model": "m", "choices": [choice], "usage": {}}
+    whole = {"id": "x", "model": "m", "choices": [choice], "usage": {}}
 
     line = reuse("openai", official=True, api="chat")
     await goes_back(line, chat_stream.events({}, whole, "vllm"), encode_json(reply))
@@ -171,9 +171,7 @@ CONTENTS = st.builds(
 
 def block_frames(content: list[Object], stop: str = "end_turn") -> Any:
     raw = [Part("call", json.dumps(b["input"])) for b in content if b["type"] == "tool_use"]
-    usage = {"output_tokens_details": {}, "cache_creation": {}}
-    ended = {"stop_reason": stop, "stop_sequence": None, "stop_details": None}
-    return message_stream.events({"content": content, "usage": usage, **ended}, raw)
+    return message_stream.events({"content": content, "usage": {}, "stop_reason": stop}, raw)
 
 
 @shared_line

@@ -60,7 +60,6 @@ def make(
     return {
         "id": new_id("chatcmpl-", 29),
         "object": "chat.completion",
-        "created": 1767225600,
         "model": model.name,
         "choices": [{"index": 0, "message": message | shared, "finish_reason": finish}],
         "usage": _usage(parts, cost, vendor, model),
@@ -125,7 +124,7 @@ def _usage(parts: list[Part], cost: Cost, vendor: str, model: Model) -> dict[str
 
 def events(body: Body, whole: dict[str, Any], vendor: str) -> Iterator[bytes]:
     """The stream of a completion."""
-    base = {key: whole[key] for key in ("id", "created", "model")}
+    base = {key: whole[key] for key in ("id", "model")}
     base["object"] = "chat.completion.chunk"
     choice = whole["choices"][0]
     message = dict(choice["message"])

@@ -49,31 +49,21 @@ def make(
     stop = stop_of(reply, parts)
     if stop == "pause_turn":
         memory.paused.update(key_of(block) for block in blocks)
-    searches = sum(part.kind == "search" for part in parts)
     usage = {
         "input_tokens": cost.new,
         "cache_creation_input_tokens": cost.written,
         "cache_read_input_tokens": cost.cached,
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": cost.written - cost.long,
-            "ephemeral_1h_input_tokens": cost.long,
-        },
+        "cache_creation": {"ephemeral_1h_input_tokens": cost.long},
         "output_tokens": tokens_of(parts) + 1 if body["max_tokens"] else 0,
         "output_tokens_details": {"thinking_tokens": tokens_of(parts, THOUGHTS)},
-        "service_tier": "standard",
     }
-    if searches:
-        usage["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
-    details = {"type": "refusal", "category": None, "explanation": None}
     return {
         "id": new_id("msg_"),
         "type": "message",
         "role": "assistant",
         "model": model.name,
         "content": blocks,
-        "stop_reason": "max_tokens" if body["max_tokens"] == 0 else STOPS.get(stop, stop),
-        "stop_sequence": None,
-        "stop_details": details if stop == "refusal" else None,
+        "stop_reason": STOPS.get(stop, stop) if body["max_tokens"] else "max_tokens",
         "usage": usage,
         **reply.get("extra", {}),
     }
@@ -94,13 +84,7 @@ def _blocks(part: Part, shows: bool) -> list[Block]:
     name = new_id("srvtoolu_", 33)
     asked = {"type": "server_tool_use", "id": name, "name": "web_search"}
     found = [
-        {
-            "type": "web_search_result",
-            "url": result["url"],
-            "title": result.get("title", result["url"]),
-            "encrypted_content": seal(kind="search", url=result["url"]),
-            "page_age": None,
-        }
+        {"type": "web_search_result", "encrypted_content": seal(kind="search"), **result}
         for result in part.results
     ]
     result = {"type": "web_search_tool_result", "tool_use_id": name, "content": found}
@@ -136,10 +120,8 @@ def events(message: dict[str, Any], parts: list[Part]) -> Iterator[bytes]:
     """The stream of a message. A call's arguments come as the script has them, raw too."""
     raw = iter([part.text or "{}" for part in parts if part.kind == "call"])
     usage = message["usage"]
-    opening = {**usage, "output_tokens": 1}
-    opening.pop("output_tokens_details")
-    start = {**message, "content": [], "stop_reason": None, "stop_details": None, "usage": opening}
-    yield _event("message_start", message=start)
+    opening = {**usage, "output_tokens": 1, "output_tokens_details": None}
+    yield _event("message_start", message={**message, "content": [], "usage": opening})
     yield _event("ping")
     for index, block in enumerate(message["content"]):
         begun = {key: STARTED.get(key, value) for key, value in block.items()}
@@ -149,10 +131,7 @@ def events(message: dict[str, Any], parts: list[Part]) -> Iterator[bytes]:
         for delta in _deltas(block, raw):
             yield _event("content_block_delta", index=index, delta=delta)
         yield _event("content_block_stop", index=index)
-    delta = {key: message[key] for key in ("stop_reason", "stop_sequence", "stop_details")}
-    final = {key: value for key, value in usage.items() if key not in ("service_tier",)}
-    final.pop("cache_creation")
-    yield _event("message_delta", delta=delta, usage=final)
+    yield _event("message_delta", delta={"stop_reason": message["stop_reason"]}, usage=usage)
     yield _event("message_stop")
 
 

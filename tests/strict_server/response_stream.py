@@ -20,13 +20,10 @@ from tests.strict_server.replies import (
 )
 from tests.strict_server.responses import SEALED, Body, Item, keep
 
-INCOMPLETE = {"length": "max_output_tokens"}
-
 
 def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> dict[str, Any]:
     """The whole response. What it holds is kept, to know it again."""
-    reasoning = body.get("reasoning") or {}
-    effort = reasoning.get("effort") or model.default_effort
+    effort = (body.get("reasoning") or {}).get("effort") or model.default_effort
     thinks = model.reasons and effort != "none"
     parts = [p for p in parts_of(reply) if thinks or p.kind not in THOUGHTS]
     stop = stop_of(reply, parts)
@@ -37,102 +34,80 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
             thought = item["id"]
         elif thought:
             memory.needs[item["id"]] = thought
-        whole = item | part.extra
-        keep(whole, dict(item), model.name, memory)
+        keep(item | part.extra, dict(item), model.name, memory)
         item.update(part.extra)
-    details = {"cached_tokens": cost.cached, "cache_write_tokens": cost.written}
-    said = tokens_of(parts) + 1
     usage = {
         "input_tokens": cost.total,
-        "input_tokens_details": details,
-        "output_tokens": said,
+        "input_tokens_details": {
+            "cached_tokens": cost.cached,
+            "cache_write_tokens": cost.written,
+        },
+        "output_tokens": tokens_of(parts) + 1,
         "output_tokens_details": {"reasoning_tokens": tokens_of(parts, THOUGHTS)},
-        "total_tokens": cost.total + said,
     }
-    status = "incomplete" if stop in INCOMPLETE else "completed"
     return {
         "id": new_id("resp_", 48),
         "object": "response",
-        "created_at": 1767225600,
-        "status": status,
+        "status": "incomplete" if stop == "length" else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if stop == "length" else None,
         "error": None,
-        "incomplete_details": {"reason": INCOMPLETE[stop]} if status == "incomplete" else None,
         "model": model.name,
         "output": items,
-        "reasoning": {"effort": effort, "summary": reasoning.get("summary")},
-        "service_tier": "default",
         "usage": usage,
-        "metadata": {},
     }
 
 
 def _items(body: Body, parts: list[Part], stop: str, model: Model) -> list[Item]:
     custom = {tool["name"] for tool in body.get("tools", ()) if tool["type"] == "custom"}
-    summary = (body.get("reasoning") or {}).get("summary")
-    asked = "reasoning.encrypted_content" in (body.get("include") or ())
-    sealed = model.breakpoints or asked  # older models give it only to those who ask
     items: list[Item] = []
     results: tuple[Reply, ...] = ()
     for at, part in enumerate(parts):
-        last = at == len(parts) - 1
-        status = "incomplete" if last and stop in INCOMPLETE else "completed"
+        is_cut = at == len(parts) - 1 and stop == "length"
+        status = {"status": "incomplete" if is_cut else "completed"}
+        call = {"call_id": new_id("call_") if part.id is None else part.id, "name": part.name}
         if part.kind in THOUGHTS:
-            shown = summary and part.kind == "thinking" and part.text and not part.omitted
-            items.append(_reasoning(part, bool(shown), bool(sealed), model))
+            items.append(_reasoning(part, body, model))
         elif part.kind == "call" and part.name in custom:
-            call = {"id": new_id("ctc_", 48), "type": "custom_tool_call"}
-            call |= {
-                "call_id": new_id("call_") if part.id is None else part.id,
-                "name": part.name,
-                "input": part.text,
-            }
-            items.append(call)
+            made = {"id": new_id("ctc_", 48), "type": "custom_tool_call", "input": part.text}
+            items.append(made | call)
         elif part.kind == "call":
-            call = {"id": new_id("fc_", 48), "type": "function_call", "status": status}
-            call |= {
-                "arguments": part.text,
-                "call_id": new_id("call_") if part.id is None else part.id,
-            }
-            items.append(call | {"name": part.name})
+            made = {"id": new_id("fc_", 48), "type": "function_call", "arguments": part.text}
+            items.append(made | call | status)
         elif part.kind == "search":
             results = part.results
             sources = [{"type": "url", "url": result["url"]} for result in results]
-            action = {"type": "search", "query": part.text, "queries": [part.text]}
-            search = {"id": new_id("ws_", 48), "type": "web_search_call", "status": "completed"}
-            items.append(search | {"action": action | {"sources": sources}})
+            action = {"type": "search", "query": part.text, "sources": sources}
+            items.append(
+                {"id": new_id("ws_", 48), "type": "web_search_call", "action": action} | status
+            )
         else:
-            items.append(_message(part, status, stop, results, parts[at + 1 :], model))
+            items.append(_message(part, stop, results, parts[at + 1 :], model) | status)
             results = ()
     return items
 
 
-def _reasoning(part: Part, shown: bool, sealed: bool, model: Model) -> Item:
-    name = new_id("rs_", 48)
-    said = {"id": name, "model": model.name, "text": part.text}
-    return {
-        "id": name,
-        "type": "reasoning",
-        "summary": [{"type": "summary_text", "text": part.text}] if shown else [],
-        "encrypted_content": seal(SEALED, at="done", **said) if sealed else None,
-    }
+def _reasoning(part: Part, body: Body, model: Model) -> Item:
+    name, text = new_id("rs_", 48), part.text
+    asked = "reasoning.encrypted_content" in (body.get("include") or ())
+    is_sealed = model.breakpoints or asked  # older models give it only to those who ask
+    is_shown = part.kind == "thinking" and text and not part.omitted
+    is_shown = is_shown and (body.get("reasoning") or {}).get("summary")
+    sealed = seal(SEALED, at="done", id=name, model=model.name, text=text) if is_sealed else None
+    summary = [{"type": "summary_text", "text": text}] if is_shown else []
+    return {"id": name, "type": "reasoning", "summary": summary, "encrypted_content": sealed}
 
 
 def _message(
-    part: Part, status: str, stop: str, found: tuple[Reply, ...], later: list[Part], model: Model
+    part: Part, stop: str, found: tuple[Reply, ...], later: list[Part], model: Model
 ) -> Item:
-    item = {"id": new_id("msg_", 48), "type": "message", "status": status, "role": "assistant"}
-    phase = "commentary" if any(p.kind == "call" for p in later) else "final_answer"
+    item: Item = {"id": new_id("msg_", 48), "type": "message", "role": "assistant"}
     if model.chat_tools != "any" or model.name == "gpt-5.3-codex":
-        item["phase"] = phase
+        item["phase"] = "commentary" if any(p.kind == "call" for p in later) else "final_answer"
     if stop == "refusal":
         return item | {"content": [{"type": "refusal", "refusal": part.text}]}
-    cited = [
-        {"type": "url_citation", "start_index": 0, "end_index": len(part.text)}
-        | {"url": result["url"], "title": result.get("title", result["url"])}
-        for result in found
-    ]
-    text = {"type": "output_text", "text": part.text, "annotations": cited, "logprobs": []}
-    return item | {"content": [text]}
+    place = {"type": "url_citation", "start_index": 0, "end_index": len(part.text)}
+    cited = [{"title": result["url"], **place, **result} for result in found]
+    return item | {"content": [{"type": "output_text", "text": part.text, "annotations": cited}]}
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────
@@ -170,12 +145,12 @@ def _item_events(item: Item, at: int) -> Iterator[Event]:
             yield from _text_events("content", here, part)
     elif kind == "function_call":
         for piece in pieces(item["arguments"]):
-            yield "response.function_call_arguments.delta", {**place, **_delta(piece)}
+            yield "response.function_call_arguments.delta", {**place, "delta": piece}
         done = {**place, "name": item["name"], "arguments": item["arguments"]}
         yield "response.function_call_arguments.done", done
     elif kind == "custom_tool_call":
         for piece in pieces(item["input"]):
-            yield "response.custom_tool_call_input.delta", {**place, **_delta(piece)}
+            yield "response.custom_tool_call_input.delta", {**place, "delta": piece}
         yield "response.custom_tool_call_input.done", {**place, "input": item["input"]}
     elif kind == "web_search_call":
         for word in ("in_progress", "searching", "completed"):
@@ -197,17 +172,13 @@ def _begun(item: Item) -> Item:
     return begun
 
 
-def _delta(piece: str) -> dict[str, str]:
-    return {"delta": piece, "obfuscation": "x" * (16 - len(piece) % 16)}
-
-
 def _text_events(kind: str, place: dict[str, Any], part: dict[str, Any]) -> Iterator[Event]:
     name = "refusal" if part["type"] == "refusal" else "text"
     word = f"{kind}_text" if kind != "content" else {"text": "output_text"}.get(name, name)
     empty = {**part, name: ""} | ({"annotations": []} if "annotations" in part else {})
     yield f"response.{kind}_part.added", {**place, "part": empty}
     for piece in pieces(part[name]):
-        yield f"response.{word}.delta", {**place, **_delta(piece)}
+        yield f"response.{word}.delta", {**place, "delta": piece}
     for number, cited in enumerate(part.get("annotations", ())):
         found = {**place, "annotation_index": number, "annotation": cited}
         yield "response.output_text.annotation.added", found
