@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from hypothesis import HealthCheck, settings
+
 from kode.events import Event
 from kode.images import keep
 from kode.messages import Image, Message, ToolResult, calls_of, user_message
@@ -16,10 +18,16 @@ from kode.providers.models import info_of
 from kode.providers.request import Target
 from kode.registry import ProviderRow, provider_row
 from kode.session.entries import MessageEntry, line_of, parse_line
+from tests.effort import share
 from tests.pictures import pdf, png
 from tests.scripted_server import ScriptedServer
 
 Object = dict[str, Any]
+
+shared_line = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60)
+)
+"""For a property of replies that come over one line."""
 
 READ = ToolSpec(
     name="read_file",

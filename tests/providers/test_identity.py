@@ -5,7 +5,7 @@ import itertools
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kode.credentials import redact
@@ -18,17 +18,12 @@ from kode.messages import (
     user_message,
 )
 from kode.providers.request import encode_json
-from tests.effort import share
 from tests.providers.conftest import Connect
-from tests.providers.line import Line, Object, from_disk, results_of
+from tests.providers.line import Line, Object, from_disk, results_of, shared_line
 from tests.providers.test_replies import chat, chunk
 from tests.strict_server import chat_stream, message_stream, response_stream
 from tests.strict_server.replies import Part
 from tests.tables import for_each
-
-shared_line = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60)
-)
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 SAID = TEXT.filter(str.strip)

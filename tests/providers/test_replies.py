@@ -1,9 +1,12 @@
 """What a stream of each format becomes: tables of events and the message, or the error."""
 
+import itertools
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kode.errors import (
     ContextOverflow,
@@ -14,8 +17,10 @@ from kode.errors import (
 )
 from kode.events import TextDelta, ThinkingDelta
 from kode.messages import Message, ServerItem, Text, Thinking, ToolCall, text_of
+from kode.providers.errors import Endpoint
+from kode.providers.stream import Decoder
 from tests.providers.conftest import Connect
-from tests.providers.line import READ, Line, traced
+from tests.providers.line import READ, Line, shared_line, traced
 from tests.strict_server import response_stream
 from tests.tables import for_each
 
@@ -408,3 +413,76 @@ async def test_a_vendors_own_server_may_answer_with_tags_of_thoughts(connect: Co
     line = connect("openai", official=True, api="chat")
 
     await check(line, chat(chunk(content="<think>x</think>Yes.")), ("end", "<think>x</think>Yes."))
+
+
+# ── bytes ────────────────────────────────────────────────────────────────────────────────────
+
+
+def decoded(pieces: list[bytes]) -> tuple[list[tuple[str, object]], bool]:
+    decoder = Decoder(Endpoint(base_url="http://host/v1", model="m"))
+    found = [event for part in pieces for event in decoder.feed(part)] + [*decoder.end()]
+    names = [event.name for event in found]
+    end = names.index("[DONE]") if "[DONE]" in names else len(found)
+    return [(event.name, event.data) for event in found[:end]], end < len(found)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "ping", "müde"]), st.text()), max_size=5),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.booleans(),
+    st.lists(st.integers(min_value=0, max_value=400), max_size=12),
+)
+def test_any_cutting_of_any_line_ends_gives_the_same_events(
+    told: list[tuple[str, str]], line_end: str, ends: bool, cuts: list[int]
+) -> None:
+    lines = []
+    for name, text in told:
+        lines += [f"event: {name}"] if name else []
+        lines += [": a comment", f"data: {json.dumps({'text': text}, ensure_ascii=True)}", ""]
+    lines += ["data: [DONE]", ""] if ends else []
+    stream = "".join(line + line_end for line in lines).encode()
+    at = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+
+    found = decoded([stream[a:b] for a, b in itertools.pairwise(at)])
+
+    assert found == ([(name, {"text": text}) for name, text in told], ends)
+
+
+@for_each("data", [b'data: {"a":\ndata: 1}\n\n', b'data: {"a": 1}'])
+def test_an_event_may_have_several_lines_or_no_end(data: bytes) -> None:
+    assert decoded([data]) == ([("", {"a": 1})], False)
+
+
+# ── texts ────────────────────────────────────────────────────────────────────────────────────
+
+HARMONY = "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"
+THOUGHTS = {
+    "Hello <think>x</think>": ("", "Hello <think>x</think>"),
+    "\n Hello": ("", "\n Hello"),
+    "<think>\nHm.\n</think>\n\nYes.": ("\nHm.\n", "Yes."),
+    " <thinking>Hm.</thinking>Yes.": ("Hm.", "Yes."),
+    "<think>Hm. </thin": ("Hm. </thin", ""),
+    "<thin air": ("", "<thin air"),
+    f"{HARMONY}<|start|>assistant<|channel|>final<|message|>Yes.": ("Hm.", "Yes."),
+    f"{HARMONY}<|channel|>commentary": ("Hm.", "<|channel|>commentary"),
+}
+
+
+@pytest.mark.parametrize("written", THOUGHTS)
+@shared_line
+@given(cuts=st.lists(st.integers(0, 70), max_size=6))
+async def test_written_thoughts_are_found_wherever_pieces_end(
+    reuse: Connect, written: str, cuts: list[int]
+) -> None:
+    """A local server leaves them in the text of a reply, of which they are no part."""
+    line = reuse("vllm")
+    line.events.clear()
+    places = [0, *sorted(cuts), len(written)]
+    pieces = [written[a:b] for a, b in itertools.pairwise(places)]
+
+    message = await line.play(*chat(*(chunk(content=text) for text in pieces)))
+
+    thought, text = THOUGHTS[written]
+    expected = ([[thought, ""]] if thought else []) + ([text] if text else [])
+    assert outline(message) == ("end", *expected)
+    assert ["".join(line.shown(kind)) for kind in (ThinkingDelta, TextDelta)] == [thought, text]

@@ -1,10 +1,13 @@
 """What goes out: the parameters and the messages of a request in each format."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kode.errors import RefusedError
 from kode.messages import (
@@ -17,8 +20,11 @@ from kode.messages import (
     user_message,
 )
 from kode.provider import ToolSpec
+from kode.providers.chat import form_of, message_bytes
+from kode.providers.request import CONTEXT_REPLY, FEW, EncodedMessages
+from kode.registry import ProviderRow
 from tests.providers.conftest import Connect
-from tests.providers.line import READ, Object, attached, kinds_in, results_of
+from tests.providers.line import READ, Object, attached, kinds_in, results_of, target_of
 from tests.tables import for_each
 
 MARK = {"type": "ephemeral"}
@@ -501,3 +507,60 @@ async def test_a_chat_message_that_says_nothing_is_left_out(connect: Connect) ->
     sent = await connect("openai").sent(user_message("a"), silent, user_message("b"))
 
     assert sent["messages"] == [{"role": "user", "content": "a\n\nb"}]
+
+
+# ── a session's list on its way ──────────────────────────────────────────────────────────────
+
+encode = partial(message_bytes, form=form_of(target_of(ProviderRow(name="x"))))
+STEPS = st.sampled_from(["append", "append", "silent", "replace", "shorten", "another"])
+
+
+@given(st.lists(STEPS, max_size=40), st.booleans())
+def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str], joins: bool) -> None:
+    encoded = EncodedMessages(encode, joins_users=joins)
+    messages = [user_message(f"message {number} at first") for number in range(FEW - 2)]
+    for number, step in enumerate(steps):
+        sent = messages
+        if step == "append":
+            messages.append(user_message(f"message {number}"))
+        elif step == "silent":  # an answer without text has no wire form
+            messages.append(Message(role="assistant", parts=()))
+        elif step == "replace":
+            sent = messages = [user_message("anew"), *messages[1:]]
+        elif step == "shorten":
+            sent = messages = messages[: len(messages) // 2]
+        else:
+            sent = [user_message(f"beside {number}")] * (number % (2 * FEW))
+        assert encoded.of(sent) == EncodedMessages(encode, joins_users=joins).of(sent)
+
+
+INDEX = Message(role="user", parts=(Text(text="Available memory: ...", source="memory"),))
+EPISODE = Text(text="an episode", source="memory")
+FACTS = Text(text="facts", source="memory", section_name="recall")
+PLACE = Text(text="# Where you are", source="opening")
+QUESTION = Text(text="Which port?")
+
+
+@for_each(
+    ("messages", "sent"),
+    [
+        # User messages in a row become one.
+        ([user_message("a"), user_message("b"), Message(role="assistant", parts=(QUESTION,)),
+          user_message("c"), Message(role="assistant", parts=()), user_message("d")],
+         [("user", "a\n\nb"), ("assistant", "Which port?"), ("user", "c\n\nd")]),
+        ([INDEX, Message(role="user", parts=(EPISODE, Text(text="a"))), user_message("b")],
+         [("user", "Available memory: ...\n\nan episode\n\na\n\nb")]),
+        # Words stand alone behind memory that was recorded for a small model.
+        ([Message(role="user", parts=(FACTS,)), Message(role="user", parts=(PLACE, QUESTION))],
+         [("user", "facts\n\n# Where you are"), ("assistant", CONTEXT_REPLY.parts[0].text),
+          ("user", "Which port?")]),
+        ([Message(role="user", parts=(PLACE, QUESTION))],
+         [("user", "# Where you are\n\nWhich port?")]),
+    ],
+)  # fmt: skip
+async def test_neighbours_and_context_stand_as_weak_models_take_them(
+    connect: Connect, messages: list[Message], sent: list[tuple[str, str]]
+) -> None:
+    body = await connect("openai").sent(*messages)
+
+    assert [(message["role"], message["content"]) for message in body["messages"]] == sent
