@@ -277,17 +277,6 @@ class ToolContext:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Brief:
-    """How a tool is described to a weak model; it still accepts all other parameters."""
-
-    description: str
-    required: tuple[str, ...]
-    optional: tuple[str, ...] = ()
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Parameter → the values to list, for a parameter that has more."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Tool:
     """A tool, made of a function by `tool` or `plain_tool`."""
 
@@ -312,8 +301,6 @@ class Tool:
     """For the permission question: what will happen. Raises: ToolError; then nobody is asked."""
     api_type: str = ""
     """As in `ToolSpec`."""
-    brief: Brief | None = None
-    """None: described the same way to all models."""
     grammar: str = ""
     """As in `ToolSpec`."""
     parts: Callable[[Mapping[str, Any]], "Sequence[tuple[Tool, Mapping[str, Any]]]"] | None = None
@@ -341,21 +328,6 @@ class Tool:
             api_type=self.api_type,
             grammar=self.grammar,
         )
-
-    @property
-    def brief_spec(self) -> ToolSpec:
-        """The description for a weak model."""
-        brief, known = self.brief, self.parameters().get("properties", {})
-        if brief is None:
-            return self.spec
-        properties = {
-            name: {key: known[name][key] for key in ("type", "items", "enum") if key in known[name]}
-            for name in (*brief.required, *brief.optional)
-        }
-        for name, values in brief.choices.items():
-            properties[name]["enum"] = list(values)
-        schema = {"type": "object", "properties": properties, "required": list(brief.required)}
-        return replace(self.spec, description=brief.description, parameters=schema)
 
 
 CALLS_ANY = "mcp_call"

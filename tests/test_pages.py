@@ -75,7 +75,7 @@ def test_every_event_is_documented():
 def test_the_fields_of_the_result_are_those_of_the_example(capsys):
     shown = json.loads(re.search(r"^```json\n(.*?)^```$", SCRIPTS, re.MULTILINE | re.DOTALL)[1])
     print_failure(["--output-format", "json"], ConfigError("x"))
-    assert list(shown) == list(json.loads(capsys.readouterr().out))
+    assert shown.keys() == json.loads(capsys.readouterr().out).keys()
 
 
 def test_every_exit_status_is_documented():

@@ -120,7 +120,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 
 def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
-    specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
+    specs = (tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
         sections={**sections},

@@ -21,7 +21,7 @@ from kode.memory.statement import Amendment, Statement, statement_of_session, ti
 from kode.memory.tools import Source, answer, check_word, describe_share, memory_tool
 from kode.messages import shorten
 from kode.session.record import Project, SessionRecord
-from kode.tool import Brief, Effect, ToolOutput
+from kode.tool import Effect, ToolOutput
 
 Target = Literal["user", "env"]
 Scope = Literal["global", "project"]
@@ -128,12 +128,6 @@ def _derive(name: str, text: str, statements: Sequence[Statement], template: str
 Action = Literal["add", "replace", "remove", "archive", "consolidate", "read", "search", "episodes"]
 MAX_HITS = 8  # about 600 tokens
 MAX_LISTED = 20  # one line each
-BRIEF = Brief(
-    description="Keep what the user wants you to remember (add), drop it, or search what is known. "
-    "target: user (who they are, what they prefer) or env (project, machine).",
-    required=("action", "target", "content"),
-    choices={"action": ("add", "remove", "search")},
-)
 
 
 def _effect_of(arguments: Mapping[str, Any]) -> Effect:
@@ -141,7 +135,7 @@ def _effect_of(arguments: Mapping[str, Any]) -> Effect:
     return "memory-read" if is_read else "memory"
 
 
-@memory_tool(effect="memory", effect_of=_effect_of, subject="action", name="memory", brief=BRIEF)
+@memory_tool(effect="memory", effect_of=_effect_of, subject="action", name="memory")
 async def use_memory(
     memory: OpenMemory,
     action: Action = "add",

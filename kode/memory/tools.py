@@ -4,7 +4,6 @@ how a text becomes an entry of its file.
 
 from collections.abc import Awaitable, Callable, Collection
 from functools import wraps
-from inspect import Parameter, signature
 from typing import Annotated, Any
 
 from kode.credentials import redact
@@ -13,25 +12,19 @@ from kode.memory import frame
 from kode.memory.markdown import LINES
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import Outcome
-from kode.tool import Brief, Tool, ToolContext, ToolOutput, tool
+from kode.tool import Tool, ToolContext, ToolOutput, tool
 
 Function = Callable[..., Awaitable[ToolOutput]]
 MakeTool = Callable[[OpenMemory], Tool]
 Source = Annotated[str, "path:line or path:first-last of the code that shows it"]
 
 
-def memory_tool(
-    *, brief: Brief | None = None, **declaration: Any
-) -> Callable[[Function], MakeTool]:
+def memory_tool(**declaration: Any) -> Callable[[Function], MakeTool]:
     """Declares a tool as `kode.tool.tool` does, of a function whose first parameter is an open
-    memory. The result makes the tool over one memory; a refusal is its error. To a weak model it is
-    described by its docstring and what it requires, unless `brief` says otherwise."""
+    memory. The result makes the tool over one memory; a refusal is its error."""
 
     def declare(function: Function) -> MakeTool:
-        _, *parameters = signature(function).parameters.values()
-        required = tuple(value.name for value in parameters if value.default is Parameter.empty)
         text = " ".join((function.__doc__ or "").split())
-        short = brief or Brief(description=text, required=required)
 
         def bind(memory: OpenMemory) -> Tool:
             @wraps(function)
@@ -41,7 +34,7 @@ def memory_tool(
                 except (MemoryRefused, StorageError, BusyError) as error:
                     raise ToolError(redact(str(error))) from error
 
-            return tool(brief=short, description=text, **declaration)(run)
+            return tool(description=text, **declaration)(run)
 
         return bind
 

@@ -24,7 +24,7 @@ from kode.plain_text import (
     unified_diff,
     with_line_feeds,
 )
-from kode.tool import Brief, Tool, ToolContext, ToolOutput, tool
+from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools import files
 
 if TYPE_CHECKING:
@@ -95,12 +95,7 @@ def change_tool(**more: Any) -> Callable[[Callable[..., Change]], Tool]:
     return declare
 
 
-@change_tool(
-    brief=Brief(
-        description="Create a file, or replace one you have read.",
-        required=("path", "content"),
-    ),
-)
+@change_tool()
 def write_file(context: ToolContext, path: str, content: str) -> Change:
     """Create a file, or replace one you have read."""
     real = files.resolve(context, path)
@@ -200,12 +195,7 @@ class Edit:
         return Replaced(text=text, count=len(places), reindented=True, is_proven=False)
 
 
-@change_tool(
-    brief=Brief(
-        description="Replace text in a file you have read; old_text stands in it exactly once.",
-        required=("path", "old_text", "new_text"),
-    ),
-)
+@change_tool()
 def edit_file(
     context: ToolContext,
     path: str,

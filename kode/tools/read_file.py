@@ -17,7 +17,7 @@ from kode.installed import require_extra
 from kode.messages import plural
 from kode.plain_text import lines_of
 from kode.session.messages import EARLIER
-from kode.tool import Brief, ToolContext, ToolOutput, tool
+from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files, pdf_worker
 from kode.tools.processes import ask_worker
 
@@ -49,11 +49,6 @@ class View(NamedTuple):
     effect="read",
     subject="path",
     parallel=True,
-    brief=Brief(
-        description="Read a text file; each line is shown behind its number.",
-        required=("path",),
-        optional=("offset", "limit"),
-    ),
 )
 async def read_file(
     context: ToolContext,

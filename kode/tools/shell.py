@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
-from kode.tool import Brief, ToolContext, ToolOutput, tool
+from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import check_statuses
 from kode.tools.output import MAX_CHARS, Capture
 from kode.tools.processes import READ_BYTES, ProcessTree
@@ -45,11 +45,6 @@ _ADDED = {
 @tool(
     effect="run",
     subject="command",
-    brief=Brief(
-        description="Run a bash command in the working directory.",
-        required=("command",),
-        optional=("timeout_s",),
-    ),
 )
 async def shell(
     context: ToolContext,
