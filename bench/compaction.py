@@ -80,7 +80,7 @@ async def _session(
     """Of each compaction: how many requests there were, which facts were read, what was said."""
 
     def hear(event: Event) -> None:
-        if event.type == "context_reduced" and event.kind == "compaction":
+        if event.type == "context_reduced":
             results = [e for e in talk.session.entries if getattr(e, "role", "") == "tool"]
             read = {fact for one in results for fact in FACT.findall(str(one))}
             marks.append((len(server.requests), read, {f"Task number {n}." for n in range(turn)}))

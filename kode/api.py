@@ -22,7 +22,7 @@ from kode import paths
 from kode.config.load import load_config
 from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
-from kode.events import UNBEGUN, Event, Notice, TurnEnded
+from kode.events import UNBEGUN, Emit, Event, Notice, TurnEnded
 from kode.memory.contract import Injection, MemorySystem, NullMemory, Turn
 from kode.messages import Text
 from kode.paths import home
@@ -130,22 +130,23 @@ async def open(
     named = {key: value for key, value in given.items() if value is not None}
     flags = {**(settings or {}), **named}
     own_tools = tuple(tool if isinstance(tool, Tool) else plain_tool(tool) for tool in tools)
-    events = _Events(on_event)
+    conversation, cancelled = Conversation(on_event), False
     session_id = None if resume is None else find(home(), resume)
     inner_settings = inner.Settings(
         load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
-        emit=events.emit,
-        ask=None if gate is None else _make_ask(gate, events),
+        emit=conversation._emit,
+        ask=None if gate is None else _make_ask(gate, conversation._emit),
         keep_session=keep_session,
         trust_project=trust_project,
         tools=own_tools,
         memory=own_memory,
     )
-    talk = await inner.open_conversation(inner_settings, cwd=folder, session_id=session_id)
-    conversation, cancelled = Conversation(talk, events), False
+    conversation._talk = await inner.open_conversation(
+        inner_settings, cwd=folder, session_id=session_id
+    )
     try:
         # The SDK takes up to a second to import: keep it off the caller's event loop.
-        await asyncio.to_thread(warm_up, talk.agent.provider)
+        await asyncio.to_thread(warm_up, conversation._talk.agent.provider)
         yield conversation
     except asyncio.CancelledError:
         cancelled = True  # nobody waits for memory then: it leaves its work for later
@@ -158,9 +159,16 @@ class Conversation:
     """An open conversation, returned by `kode.open`. It runs one turn at a time; a further one
     waits. Several conversations in one process do not disturb each other."""
 
-    def __init__(self, talk: inner.Conversation, events: "_Events") -> None:
-        self._talk = talk
-        self._events = events
+    _talk: inner.Conversation
+
+    def __init__(self, on_event: Callable[[Event], None] | None) -> None:
+        self._on_event = on_event
+        self._hear: Callable[[Event], None] | None = None
+        """Takes the events of the turn that runs."""
+        self._waiting: list[Event] = []
+        """Events in between, for the next turn."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._one_at_a_time = asyncio.Lock()
         self._running: asyncio.Task[TurnEnded] | None = None
         self._steering: list[str] = []
@@ -170,15 +178,6 @@ class Conversation:
     def session_id(self) -> str | None:
         """The session's id, for `kode.open(resume=...)`; None with `keep_session=False`."""
         return self._talk.session.id
-
-    @property
-    def permission_mode(self) -> PermissionMode:
-        """May be set; takes effect with the next call."""
-        return self._talk.gate.mode
-
-    @permission_mode.setter
-    def permission_mode(self, mode: PermissionMode) -> None:
-        self._talk.set_permission_mode(mode)
 
     async def turn(self, text: str, *, files: Files = ()) -> AsyncGenerator[Event, None]:
         """Runs a turn and yields its events (`kode.events`) as they happen; the last is
@@ -230,8 +229,12 @@ class Conversation:
             form = form_of_schema(dict(schema), "schema")
         elif schema is not None:
             form = form_of_type(schema)
-        work = self._run(text, self._events.keep_notices, files, form)
-        running = asyncio.create_task(work)
+
+        def keep_notice(event: Event) -> None:
+            if isinstance(event, Notice):
+                self._waiting.append(event)
+
+        running = asyncio.create_task(self._run(text, keep_notice, files, form))
         try:
             ended = await asyncio.shield(running)
         finally:
@@ -276,16 +279,17 @@ class Conversation:
                 )
             self._running = asyncio.current_task()
             text = "\n\n".join((*(part.text for part in self._take_steering()), text))
-            self._events.hear(hear)
+            waiting, self._waiting, self._hear = self._waiting, [], hear
+            for event in waiting:
+                hear(event)
             try:
                 self._talk.attach_files(map(str, files))
                 ended = await self._talk.turn(text, steering=self._take_steering, form=form)
             except asyncio.CancelledError:
                 ended = UNBEGUN
             finally:
-                self._events.hear(None)
-                self._running = None
-            self._events.pass_on(ended)
+                self._hear = self._running = None
+            self._pass_on(ended)
             return ended
 
     def _take_steering(self) -> list[Text]:
@@ -298,6 +302,24 @@ class Conversation:
             await _end(self._running)
         await self._talk.close(interrupted=interrupted)
 
+    def _emit(self, event: Event) -> None:
+        """See `kode.events.Emit`. Some events come from threads that work for a turn."""
+        if threading.get_ident() != self._thread:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and so are its readers
+                self._loop.call_soon_threadsafe(self._emit, event)
+        elif not isinstance(event, TurnEnded):  # several turns of the engine are one here
+            (self._hear or self._waiting.append)(event)
+            self._pass_on(event)
+
+    def _pass_on(self, event: Event) -> None:
+        try:
+            if self._on_event is not None:
+                self._on_event(event)
+        except Exception as error:  # a fault in the program's callback must not end the turn
+            self._loop.call_exception_handler(
+                {"message": "kode: on_event failed", "exception": error}
+            )
+
 
 async def _end(running: "asyncio.Task[TurnEnded]") -> None:
     """Interrupts a running turn, and waits until its progress is on disk."""
@@ -308,59 +330,7 @@ async def _end(running: "asyncio.Task[TurnEnded]") -> None:
             running.exception()  # retrieves it: nobody else will
 
 
-class _Events:
-    """Routes a conversation's events to whoever iterates over a turn; events in between wait for
-    the next turn. Each goes to `on_event` too, at once."""
-
-    def __init__(self, on_event: Callable[[Event], None] | None) -> None:
-        self._on_event = on_event
-        self._hear: Callable[[Event], None] | None = None
-        self._waiting: list[Event] = []
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-
-    def emit(self, event: Event) -> None:
-        """See `kode.events.Emit`. Some events come from threads that work for a turn."""
-        if threading.get_ident() == self._thread:
-            self._take(event)
-            return
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and so are its readers
-            self._loop.call_soon_threadsafe(self._take, event)
-
-    def keep_notices(self, event: Event) -> None:
-        """For a turn that nobody iterates over: keeps warnings for the next one that somebody
-        does."""
-        if isinstance(event, Notice):
-            self._waiting.append(event)
-
-    def hear(self, hear: Callable[[Event], None] | None) -> None:
-        """Sends queued and new events to `hear`; None: they queue."""
-        self._hear = hear
-        if hear is not None:
-            waiting, self._waiting = self._waiting, []
-            for event in waiting:
-                hear(event)
-
-    def _take(self, event: Event) -> None:
-        if isinstance(event, TurnEnded):
-            return  # a turn of the program may be several of the engine: it gets one end
-        hear = self._hear or self._waiting.append
-        hear(event)
-        self.pass_on(event)
-
-    def pass_on(self, event: Event) -> None:
-        """Passes an event to `on_event`."""
-        if self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception as error:  # a fault in the program's callback must not end the turn
-            self._loop.call_exception_handler(
-                {"message": "kode: on_event failed", "exception": error}
-            )
-
-
-def _make_ask(gate: Gate, events: _Events) -> Ask:
+def _make_ask(gate: Gate, emit: Emit) -> Ask:
     """A gate as the conversation asks it. One that raises has refused, with a notice."""
 
     async def ask(question: Question) -> Answer:
@@ -378,7 +348,7 @@ def _make_ask(gate: Gate, events: _Events) -> Ask:
             if isinstance(answer, bool):
                 return Answer(choice="once" if answer else "no")
             fault = f"The gate gave {answer!r} instead of True, False or an Answer"
-        events.emit(Notice(text=f"{fault}: the call was refused.", level="error"))
+        emit(Notice(text=f"{fault}: the call was refused.", level="error"))
         return Answer(choice="no")
 
     return ask

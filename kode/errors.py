@@ -138,10 +138,6 @@ class AuthenticationError(ProviderError):
     """The key is missing, wrong or lacks permission."""
 
 
-class LimitError(KodeError):
-    """A limit the user set ended the turn: steps or money."""
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class TurnFailed(KodeError):
     """A turn that a program waited for failed, or is incomplete (`kode.Conversation.ask`)."""
@@ -210,13 +206,11 @@ class Interrupted(KodeError):
     exit_code = EXIT_INTERRUPTED
 
 
+@dataclass(eq=False, repr=False)
 class GitError(Exception):
     """git is missing, took too long, or refused. The text says which, in a few words. Not a
-    KodeError: the caller either does without git or says what to do next.
+    KodeError: the caller either does without git or says what to do next."""
 
-    `exit_status` is git's; None if it did not run to its end.
-    """
-
-    def __init__(self, text: str, *, exit_status: int | None = None) -> None:
-        super().__init__(text)
-        self.exit_status = exit_status
+    text: str
+    exit_status: int | None = None
+    """git's; None if it did not run to its end."""

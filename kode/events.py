@@ -157,7 +157,6 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReduced:
-    kind: Literal["compaction"] = "compaction"
     tokens_before: int
     tokens_after: int
     type: Literal["context_reduced"] = "context_reduced"

@@ -105,7 +105,9 @@ class Plugin:
     `ExportFile`."""
     replays: Mapping[str, Code] = field(default_factory=dict)
     """Formats of `exports` that can stand in for a model: name → a context manager over a file that
-    gives a `provider.Recorded`."""
+    gives a `Provider`, with the `tool_format` that was used. Before the first request its
+    `follow` is called with the home, the project, the session's id, and what returns the sections
+    of the system prompt."""
     imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose sessions kode imports: name → a function of a path → a `Transcript` or None."""
     remote_logs: Mapping[str, Code] = field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from kode.events import Emit
@@ -125,23 +124,6 @@ class Provider(Protocol):
 
     async def aclose(self) -> None:
         """Closes connections. May be called twice."""
-
-
-class Recorded(Provider, Protocol):
-    """Answers a conversation as a recorded one was, and refuses a request that differs."""
-
-    @property
-    def tool_format(self) -> ToolFormat:
-        """The form in which tools for files were offered."""
-
-    def follow(
-        self,
-        home: Path,
-        project: Path,
-        session_id: str | None,
-        sections: Callable[[], Mapping[str, str]],
-    ) -> None:
-        """Called once, before the first request; `sections` are those of the system prompt."""
 
 
 AskReply = Callable[[Request], Awaitable[Message]]

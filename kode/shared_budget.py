@@ -13,7 +13,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from kode.durable import RecordLog
-from kode.errors import LimitError
+from kode.errors import KodeError
 
 
 class SharedBudget:
@@ -63,10 +63,10 @@ class SharedBudget:
         return ""
 
     def check(self) -> None:
-        """Raises: LimitError if nothing more is to be spent; StorageError."""
+        """Raises: KodeError if nothing more is to be spent; StorageError."""
         self.refresh()
         if why := self.explain_stop():
-            raise LimitError(why)
+            raise KodeError(why)
 
     def add(self, cost_usd: float, by: str = "") -> None:
         """Records spent money. Raises: StorageError."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.errors import LimitError
+from kode.errors import KodeError
 from kode.shared_budget import SharedBudget
 from tests.tables import for_each
 
@@ -20,7 +20,7 @@ def test_one_agents_spending_shows_before_anothers_next_request(path: Path) -> N
     one.add(0.6)
     other.check()
     other.add(0.5)
-    with pytest.raises(LimitError, match=r"\$1 is used up \(\$1.1000 spent"):
+    with pytest.raises(KodeError, match=r"\$1 is used up \(\$1.1000 spent"):
         one.check()
     assert one.spent_by == {"one": 0.6, "other": 0.5}
     SharedBudget(path).set_limit(2.0)  # counts for those that run
@@ -79,10 +79,10 @@ def test_a_damaged_record_lets_nothing_more_be_spent(path: Path, damage: str) ->
     path.write_bytes(lines.get(damage, whole.replace(b"1.0", b"9.0")))
 
     other = SharedBudget(path)
-    with pytest.raises(LimitError):
+    with pytest.raises(KodeError):
         other.check()
     one.add(0.1)
-    with pytest.raises(LimitError):
+    with pytest.raises(KodeError):
         SharedBudget(path).check()
     SharedBudget(path).set_limit(3.0)
     other.check()

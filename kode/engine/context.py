@@ -16,7 +16,7 @@ from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
 from kode.engine.tokens import MESSAGE_TOKENS, chars_of, tokens_of, tokens_of_part, tokens_of_text
-from kode.errors import LARGER_WINDOW, LimitError
+from kode.errors import LARGER_WINDOW, KodeError
 from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of
@@ -205,7 +205,7 @@ def fixed_tokens(context: Context) -> int:
 async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     """Builds and records the next request, reducing the context first if the window is too full.
 
-    Raises: LimitError after compactions that freed nothing; ProviderError from the summary's
+    Raises: KodeError after compactions that freed nothing; ProviderError from the summary's
     request; StorageError.
     """
     info, messages = agent.provider.info, context.session.messages
@@ -293,11 +293,11 @@ async def compact(
     answer if it was asked already; `wish` is the wish for the note of a person who compacts by
     hand.
 
-    Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
+    Raises: KodeError after three in a row that freed nothing; ProviderError; StorageError.
     """
     session, window = context.session, agent.provider.info.context_window
     if context.fruitless >= MAX_FRUITLESS_COMPACTIONS:
-        raise LimitError(
+        raise KodeError(
             f"The conversation does not fit the window of {agent.provider.model} ({window} tokens) "
             f"even after {MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, "
             f"{LARGER_WINDOW}"

@@ -34,7 +34,6 @@ from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
     ContextOverflow,
     KodeError,
-    LimitError,
     ProviderError,
     RefusedError,
     Setting,
@@ -264,11 +263,11 @@ def _check_limits(run: Run) -> None:
     ):
         if steps >= most:
             limit = f"The limit of {plural(most, 'step')}{whose}"
-            raise LimitError(f"{limit} was reached. Raise it with `--max-steps`.")
+            raise KodeError(f"{limit} was reached. Raise it with `--max-steps`.")
     spent_usd = spend.cost_usd + spend.rest_of_tree_usd
     if config.max_budget_usd is not None and spent_usd >= config.max_budget_usd:
         budget = f"The budget of ${config.max_budget_usd:g} is used up (${spent_usd:.4f} spent)."
-        raise LimitError(f"{budget} Continue with a higher `--max-budget-usd`.")
+        raise KodeError(f"{budget} Continue with a higher `--max-budget-usd`.")
     if spend.shared is not None:
         spend.shared.check()
 

@@ -72,7 +72,7 @@ ALL_EVENTS = (
     tool(is_error=True, text="E assert\n" * 20),
     tool("edit_file", "a.py", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"),
     Working(what="Compacting the conversation"),
-    ContextReduced(kind="compaction", tokens_before=90_000, tokens_after=9_000),
+    ContextReduced(tokens_before=90_000, tokens_after=9_000),
     MemoryChanged(text='merged into env "a"', change_id="c"),
     AgentProgress(index=0, goal="g", activity="reading", elapsed_s=1.0, tokens=10),
     AgentFinished(index=0, goal="g", status="error", summary="no", elapsed_s=1.0, tokens=10),

@@ -119,7 +119,7 @@ async def test_memory_may_ask_for_a_drop_and_give_a_recap(bench: MakeBench) -> N
     said = [text_of(m) for m in run.session.messages]
     assert said[-2:] == ["question 2", "answer 2"]
     assert "question 0" not in str(said)
-    assert [e.kind for e in run.of(ContextReduced)] == ["compaction"]
+    assert len(run.of(ContextReduced)) == 1
 
 
 async def test_a_failing_memory_costs_no_compaction(bench: MakeBench) -> None:

@@ -130,7 +130,7 @@ async def soak(url: str, folder: Path, turns: int, leak: Leak | None = None) -> 
     def emit(event: Event) -> None:
         if isinstance(event, TextDelta):
             arrived.set()
-        measured.compactions += event.type == "context_reduced" and event.kind == "compaction"
+        measured.compactions += event.type == "context_reduced"
 
     talk = await open_conversation(Settings(loaded, emit=emit), cwd=folder)
     every = max(1, turns // SAMPLES)

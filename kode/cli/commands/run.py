@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from kode.extensions.mcp_config import Elicit
     from kode.messages import Text
     from kode.permissions.question import Ask
-    from kode.provider import Recorded
 
 
 CASSETTE = "cassette"
@@ -149,7 +148,7 @@ def _check_cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path |
 
 
 @contextlib.contextmanager
-def _open_cassette(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
+def _open_cassette(arguments: argparse.Namespace) -> Iterator[Any]:
     """The model of `--replay`; None without. Raises: SessionError for a file that is not a
     cassette."""
     _, replay = _check_cassettes(arguments)
@@ -175,9 +174,7 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
         say("\n  ".join((f"recorded: {record}, which holds:", *exported.contains)), sys.stderr)
 
 
-def _load_settings(
-    arguments: argparse.Namespace, cwd: Path, recorded: "Recorded | None"
-) -> "Loaded":
+def _load_settings(arguments: argparse.Namespace, cwd: Path, recorded: Any) -> "Loaded":
     """The configuration with the flags. A cassette needs no key, whatever provider the settings
     name. Raises: ConfigError."""
     from kode.config.load import load_config

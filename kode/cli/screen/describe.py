@@ -64,11 +64,10 @@ def describe_event(event: events.Event, width: int) -> EventLine | None:
             text = f"{reason}Retrying in {duration(event.delay_s)} ({number})."
             return EventLine("", "", text, style="warning")
         case events.ContextReduced():
-            what = "compacted" if event.kind == "compaction" else "old tool output dropped"
             before, after = count(event.tokens_before), count(event.tokens_after)
             is_smaller = event.tokens_after < event.tokens_before and after != before
             freed = "" if is_smaller else "nothing freed, "
-            return EventLine("", "context:", f"{what}, {freed}{before} → {after} tokens")
+            return EventLine("", "context:", f"compacted, {freed}{before} → {after} tokens")
         case events.PlanKept():
             return EventLine(
                 "", "plan:", f"{plural(event.steps, 'step')}, in {one_line(event.path)}"

@@ -57,7 +57,6 @@ class KodeAgent:
     """Locked while a session is loaded or resumed, by the id that the client gave."""
     answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
     """Prompts whose answer is not written yet."""
-    can: schema.ClientCapabilities = field(default_factory=schema.ClientCapabilities)
     _client: Client | None = None
 
     def on_connect(self, conn: Client) -> None:
@@ -82,9 +81,9 @@ class KodeAgent:
         **_: Any,
     ) -> schema.InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
-        self.can = client_capabilities or schema.ClientCapabilities()
+        auth = client_capabilities.auth if client_capabilities is not None else None
         # kode asks for a key in a terminal, or takes it from the environment.
-        terminal = self.can.auth is not None and bool(self.can.auth.terminal)
+        terminal = auth is not None and bool(auth.terminal)
         what = "`kode init` in a terminal asks for a key and saves it."
         more = " Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
         setup = {"type": "terminal", "args": ["--setup"]} if terminal else {}
@@ -231,8 +230,7 @@ class KodeAgent:
             trust_project=self.trust_project,
             client_servers=servers_of(mcp_servers or ()),
         )
-        has_forms = self.can.elicitation is not None
-        live = await open_live(self._client, settings, where, has_forms, session_id)
+        live = await open_live(self._client, settings, where, session_id)
         self.sessions[live.id] = live
         return live
 

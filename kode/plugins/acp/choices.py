@@ -2,7 +2,6 @@
 commands of kode's own with which a message may begin. The conversation handles commands and skills
 from files, and prompts of MCP servers."""
 
-import asyncio
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -127,34 +126,12 @@ async def _memory(conversation: Conversation, argument: str) -> str:
     return f"```\n{outcome.text.rstrip()}\n```"
 
 
-async def _context(conversation: Conversation, argument: str) -> str:
-    window = await conversation.window()
-    parts = "\n".join(f"- {kind}: {window[kind]:,}" for kind in window)
-    used, size = conversation.context_tokens, conversation.agent.provider.info.context_window
-    return f"{used:,} of {size:,} tokens are used.\n\n{parts}"
-
-
-async def _model(conversation: Conversation, argument: str) -> str:
-    if argument:
-        await asyncio.to_thread(conversation.use_model, argument)
-    return f"Model: {conversation.agent.provider.model}"
-
-
-async def _effort(conversation: Conversation, argument: str) -> str:
-    if argument:
-        conversation.use_effort(argument)
-    return f"Effort: {conversation.agent.effort or DEFAULT}"
-
-
 COMMANDS: Mapping[str, tuple[Run, str, str]] = {
     "undo": (lambda conversation, _: conversation.undo(), "undo the last turn's files", ""),
     "redo": (lambda conversation, _: conversation.redo(), "redo the last undo", ""),
     "compact": (_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
     "plan": (_plan, "plan first: nothing changes until you approve", "[show | go | drop]"),
     "memory": (_memory, "show and change what kode remembers", "[COMMAND]"),
-    "context": (_context, "show what fills the model's window", ""),
-    "model": (_model, "show or switch the model", "[NAME]"),
-    "effort": (_effort, "set how much the model thinks", "[LEVEL]"),
 }
 """Those of the prompt that make sense in a client: what each runs, does, and takes."""
 

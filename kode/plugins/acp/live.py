@@ -6,11 +6,10 @@
 import asyncio
 import contextlib
 import functools
-import itertools
 import threading
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -39,8 +38,8 @@ from kode.plugin import (
 )
 from kode.plugins.acp import choices
 from kode.plugins.acp import updates as to_update
-from kode.plugins.acp.prompts import Block, read_prompt, words_of
-from kode.plugins.acp.questions import ask_about_plan, ask_permission, fill_form
+from kode.plugins.acp.prompts import Block, read_prompt
+from kode.plugins.acp.questions import ask_about_plan, ask_permission
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603  # JSON-RPC 2.0, section 5.1
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002  # the Agent Client Protocol's own codes
@@ -72,16 +71,6 @@ def translate_faults(
             raise RequestError(INTERNAL_ERROR, text) from error
 
     return answer
-
-
-@dataclass(eq=False)
-class QueuedPrompt:
-    """A prompt that waits for its turn, or for the next step of another."""
-
-    words: str | None
-    """All of it, where the running turn can be given that; else None."""
-    ended: TurnEnded | None = None
-    """How the turn ended that was given it."""
 
 
 @dataclass
@@ -145,10 +134,6 @@ class Live:
     """As the client knows them."""
     commands: to_update.Update | None = None
     """As last sent."""
-    _waiting: list[QueuedPrompt] = field(default_factory=list)
-    """In the order in which the person sent them."""
-    _given: list[QueuedPrompt] = field(default_factory=list)
-    """Those that the running turn has been given."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -176,10 +161,6 @@ class Live:
         calls = self.updates.calls.values()
         call = next((call for call in calls if (call.name, visible(call.subject)) == about), None)
         return await ask_permission(self.client, self.id, question, call, self.updates.cwd)
-
-    async def elicit(self, form: Any) -> Mapping[str, Any] | None:
-        await self.outbox.wait_until_sent()
-        return await fill_form(self.client, self.id, form)
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Runs a turn or a command after earlier ones. All its updates are written when this
@@ -252,26 +233,12 @@ class Live:
             self.outbox.put(commands)
 
     async def _prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
-        """Runs a prompt when those before it have ended, unless the running turn is given it
-        first."""
-        prompt = QueuedPrompt(words_of(blocks))
-        self._waiting.append(prompt)
-        try:
-            await self._one_at_a_time.acquire()
-        except asyncio.CancelledError:
-            if prompt in self._waiting:
-                self._waiting.remove(prompt)
-            raise
-        try:
-            if prompt not in self._waiting:
-                if prompt.ended is None:
-                    raise RequestError(INTERNAL_ERROR, "The turn that was given this failed.")
-                return schema.PromptResponse(stop_reason=self._stop_reason(prompt.ended))
-            self._waiting.remove(prompt)
-            return await self._run(blocks)
-        finally:
-            self.send_choices()
-            self._one_at_a_time.release()
+        """Runs a prompt when those before it have ended."""
+        async with self._one_at_a_time:
+            try:
+                return await self._run(blocks)
+            finally:
+                self.send_choices()
 
     async def _run(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Raises: RequestError for a failed turn, with what to do next."""
@@ -307,22 +274,9 @@ class Live:
         )
         return schema.PromptResponse(stop_reason=reason, usage=usage)
 
-    def _give(self) -> list[Text]:
-        """What the person has said for the running turn, which gets it with its next step. A prompt
-        that cannot go there holds back those after it."""
-        prompts = list(itertools.takewhile(lambda text: text.words is not None, self._waiting))
-        del self._waiting[: len(prompts)]
-        self._given += prompts
-        return [Text(text=prompt.words or "") for prompt in prompts]
-
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.conversation.catalog is not None
-        try:
-            ended = await self.conversation.turn(text, attachments=attachments, steering=self._give)
-        finally:
-            prompts, self._given = self._given, []
-        for prompt in prompts:
-            prompt.ended = ended
+        ended = await self.conversation.turn(text, attachments=attachments)
         window = self.conversation.agent.provider.info.context_window
         self.outbox.put(*self.updates.usage(self.conversation.context_tokens, window))
         if not opened_before:  # servers have started meanwhile, and approvals count
@@ -355,11 +309,9 @@ async def open_live(
     client: Client,
     settings: ConversationSettings,
     cwd: Path,
-    has_forms: bool,
     session_id: str | None,
 ) -> Live:
-    """Opens a new session, or the one named, for a client, which may support forms.
-    Sends nothing before `release`.
+    """Opens a new session, or the one named, for a client. Sends nothing before `release`.
 
     Raises: as `open_conversation`.
     """
@@ -374,8 +326,7 @@ async def open_live(
         lambda: live.conversation.plan.steps,
     )
     live = Live(client=client, outbox=Outbox(send), updates=updates)
-    elicit = live.elicit if has_forms else None
-    settings = replace(settings, emit=live.emit, ask=live.ask, elicit=elicit)
+    settings = replace(settings, emit=live.emit, ask=live.ask)
     conversation = live.opened = await open_conversation(settings, cwd=cwd, session_id=session_id)
     live.updates.titled = conversation.session.turns > 0
     live.updates.cost_usd = lambda: conversation.cost_usd

@@ -91,20 +91,6 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
     return message
 
 
-def words_of(blocks: Sequence[Block]) -> str | None:
-    """The text of a prompt that is words for the model alone; None for one with attachments, or
-    with a command."""
-    message = ClientMessage()
-    for block in blocks:
-        if not isinstance(block, schema.TextContentBlock):
-            return None
-        message.add_words(block.text)
-    text = message.text.strip()
-    is_path = "/" in text[1:].partition(" ")[0]
-    is_command = text.startswith("/") and "\n" not in text and not is_path
-    return None if is_command or not text else text
-
-
 def path_of(uri: str) -> Path | None:
     """The path of a file URI; None for other URIs."""
     parts = urlsplit(uri)

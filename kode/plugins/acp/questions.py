@@ -1,5 +1,4 @@
-"""Asks the person through the client: permission, the approval of a plan, forms of MCP servers. No
-answer means no."""
+"""Asks the person through the client: permission, the approval of a plan. No answer means no."""
 
 import uuid
 from collections.abc import Mapping
@@ -8,7 +7,6 @@ from typing import Any, cast
 
 from acp import RequestError, schema
 from acp.interfaces import Client
-from pydantic import AnyUrl
 
 from kode.plugin import Answer, PermissionMode, Question, visible
 from kode.plugins.acp.updates import Content, ShownCall, edits_of, text_content
@@ -69,37 +67,6 @@ async def ask_about_plan(client: Client, session_id: str, plan: str) -> Permissi
     return None
 
 
-async def fill_form(client: Client, session_id: str, form: Any) -> Mapping[str, Any] | None:
-    """Returns what the person filled in; None if they declined, or the client does not support such
-    a form."""
-    message = (
-        f"The MCP server {visible(form.server)} asks (never type a key here): "
-        f"{visible(form.message)}"
-    )
-    mode: schema.ElicitationMode
-    if form.url:
-        url, new_id = AnyUrl(form.url), str(uuid.uuid4())
-        mode = schema.ElicitationUrlSessionMode(
-            session_id=session_id, elicitation_id=new_id, url=url
-        )
-    else:
-        requested = {
-            "type": "object",
-            "properties": {field.name: _property(field) for field in form.fields},
-            "required": [field.name for field in form.fields if field.required] or None,
-        }
-        mode = schema.ElicitationFormSessionMode.model_validate(
-            {"sessionId": session_id, "mode": "form", "requestedSchema": requested}
-        )
-    try:
-        answer = await client.create_elicitation(message, mode)
-    except (RequestError, ConnectionError):
-        return None
-    return (
-        dict(answer.content or {}) if isinstance(answer, schema.AcceptElicitationResponse) else None
-    )
-
-
 async def _choose(
     client: Client,
     session_id: str,
@@ -124,13 +91,3 @@ def _content(question: Question, cwd: Path) -> tuple[list[Content], list[schema.
     if before.strip():
         content.append(text_content(before.rstrip()))
     return [*content, *(edit for edit, _ in edits)], [place for _, place in edits]
-
-
-def _property(field: Any) -> dict[str, Any]:
-    """A field as a JSON schema."""
-    fields = {"title": visible(field.title), "default": field.default}
-    if field.kind == "choices":
-        return {**fields, "type": "array", "items": {"type": "string", "enum": [*field.options]}}
-    if field.kind in ("text", "choice"):
-        return {**fields, "type": "string", "enum": [*field.options] or None}
-    return {**fields, "type": field.kind}

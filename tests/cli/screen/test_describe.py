@@ -53,9 +53,7 @@ LINES: dict[str, Event] = {
     "It broke off. Retrying in 2.0s (attempt 2 of 3).": RetryScheduled(
         attempt=1, max_attempts=3, delay_s=2, reason="It broke off."
     ),
-    "context: compacted, 9k → 100 tokens": ContextReduced(
-        kind="compaction", tokens_before=9000, tokens_after=100
-    ),
+    "context: compacted, 9k → 100 tokens": ContextReduced(tokens_before=9000, tokens_after=100),
     "memory: merged": MemoryChanged(text="merged"),
     "Warning: the disk is nearly full": Notice(text="the disk is\nnearly full"),
     "": StepStarted(step=1),

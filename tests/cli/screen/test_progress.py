@@ -46,7 +46,7 @@ def after(*timed):
         (
             [
                 (11, Working(what="Compacting the conversation")),
-                (12, ContextReduced(kind="compaction", tokens_before=9, tokens_after=1)),
+                (12, ContextReduced(tokens_before=9, tokens_after=1)),
             ],
             "Working… 20s",
         ),

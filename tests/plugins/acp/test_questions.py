@@ -1,19 +1,15 @@
 from pathlib import Path
 
-import pytest
 from acp import RequestError
 from acp.schema import (
-    AcceptElicitationResponse,
     AllowedOutcome,
-    DeclineElicitationResponse,
     DeniedOutcome,
     RequestPermissionResponse,
 )
 
-from kode.extensions.mcp_config import ElicitField, ElicitForm
 from kode.permissions.question import Question
 from kode.plain_text import unified_diff
-from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
+from kode.plugins.acp.questions import ask_permission, permission_options
 
 GONE = ConnectionError("gone")
 
@@ -26,13 +22,7 @@ class Client:
         self.got = []
 
     async def request_permission(self, session_id, call, options):
-        return self.answer_to(call, options)
-
-    async def create_elicitation(self, message, mode):
-        return self.answer_to(message, mode.model_dump(mode="json", by_alias=True))
-
-    def answer_to(self, *what):
-        self.got += what
+        self.got += (call, options)
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
@@ -94,47 +84,3 @@ def test_a_lasting_answer_names_the_rules_it_adds():
     assert ["shell(make:*)" in one.name for one in options] == [False, True, True, False]
     until = permission_options(question(until_changed=True).ways_to_allow)
     assert until[0].name == "Yes, until it changes"
-
-
-FORM = ElicitForm(
-    server="files",
-    message="Who\x1b[2J are you?",
-    fields=(
-        ElicitField(name="name", title="Name", kind="text", required=True),
-        ElicitField(name="age", title="Age", kind="integer"),
-        ElicitField(name="share", title="Share", kind="number", default=0.5),
-        ElicitField(name="sure", title="Sure", kind="boolean", default=True),
-        ElicitField(name="colour", title="Colour", kind="choice", options=("red", "blue")),
-        ElicitField(name="days", title="Days", kind="choices", options=("Mon", "Tue")),
-    ),
-)
-
-
-async def test_a_form_is_a_schema_and_its_text_cannot_paint():
-    client = Client(AcceptElicitationResponse(action="accept", content={"name": "Ann"}))
-
-    assert await fill_form(client, "s", FORM) == {"name": "Ann"}
-
-    message, mode = client.got
-    assert "\x1b" not in message
-    assert "files" in message
-    assert mode["requestedSchema"]["required"] == ["name"]
-    properties = mode["requestedSchema"]["properties"]
-    kinds = [one["type"] for one in properties.values()]
-    assert kinds == ["string", "integer", "number", "boolean", "string", "array"]
-    assert properties["colour"]["enum"] == ["red", "blue"]
-    assert properties["days"]["items"]["enum"] == ["Mon", "Tue"]
-    assert properties["share"]["default"] == 0.5
-
-
-@pytest.mark.parametrize("answer", [DeclineElicitationResponse(action="decline"), GONE])
-async def test_a_form_that_nobody_fills_in_is_declined(answer):
-    assert await fill_form(Client(answer), "s", FORM) is None
-
-
-async def test_a_page_to_open_is_a_page():
-    client = Client(AcceptElicitationResponse(action="accept", content=None))
-    form = ElicitForm(server="files", message="Log in", url="https://example.com/login")
-
-    assert await fill_form(client, "s", form) == {}
-    assert client.got[1]["url"] == "https://example.com/login"

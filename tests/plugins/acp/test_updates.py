@@ -81,7 +81,7 @@ async def test_updates_wait_for_the_session_and_skip_stale_output():
 def test_a_notice_of_kode_is_a_thought_and_no_answer(updates, wire):
     for event, words in (
         (Notice(text="the disk is nearly full"), "disk"),
-        (ContextReduced(kind="compaction", tokens_before=9000, tokens_after=100), "9k"),
+        (ContextReduced(tokens_before=9000, tokens_after=100), "9k"),
     ):
         (one,) = wire(event)
         assert one["sessionUpdate"] == "agent_thought_chunk"
