@@ -73,17 +73,6 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
-    """A file that an extension opened, as it was approved."""
-
-    path: str
-    """Absolute, as the extension named it."""
-    digest: str
-    """SHA-256 of its content; "" if it came or changed before it was seen, so that no
-    content is approved."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Approved:
     """An item as a person approved it."""
 
@@ -95,8 +84,9 @@ class Approved:
     """Without credentials: to show what changed."""
     approved_at: str
     """ISO 8601, UTC."""
-    loads: tuple[Loaded, ...] = ()
-    """What it was seen to load besides."""
+    loads: Mapping[str, str] = field(default_factory=dict)
+    """What it was seen to load besides: path, as it named it → SHA-256 of the content; "" if it
+    came or changed before it was seen, so that no content is approved."""
     folders: tuple[str, ...] = ()
     """Where it looked for that."""
     names: str = ""
@@ -201,9 +191,7 @@ def state(item: Item, approvals: Approvals) -> State:
     approval = approvals.find(item)
     if approval is None:
         return "new"
-    is_changed = approval.digest != digest(item) or any(
-        _is_load_changed(load, approvals.project) for load in approval.loads
-    )
+    is_changed = approval.digest != digest(item) or any(_changed_loads(approval, approvals.project))
     return "changed" if is_changed else "trusted"
 
 
@@ -236,7 +224,7 @@ def diff(item: Item, approvals: Approvals) -> str:
         return text
     if not text and approval.digest != digest(item):
         text = f"{item.name} differs in a credential, or is too large to compare\n"
-    changed = (it.path for it in approval.loads if _is_load_changed(it, approvals.project))
+    changed = _changed_loads(approval, approvals.project)
     names = (os.path.relpath(path, approvals.project) for path in changed)
     return text + "".join(f"{name}, which it loads, has changed: look at it\n" for name in names)
 
@@ -386,41 +374,41 @@ def _as_text(data: bytes) -> str:
 
 
 def _add_opened(
-    known: Sequence[Loaded], opened: Iterable[str], *, project: Path, since: float
-) -> tuple[Loaded, ...]:
+    known: Mapping[str, str], opened: Iterable[str], *, project: Path, since: float
+) -> dict[str, str]:
     """`known` with the project's files among `opened`. One that was changed after `since`, in
     seconds of the clock, counts as not approved.
 
     Raises: ConfigError for too many files.
     """
-    files = {file.path: file for file in known}
+    files = dict(known)
     for path in opened:
         # What git keeps there changes with each commit; what it runs, no command may change.
         inside = Path(path).is_relative_to(project)
         if path in files or not inside or ".git" in Path(path).relative_to(project).parts:
             continue
-        if (now := _read_load(path, project)) is None:
-            continue
-        content, changed_at = now
-        digest = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
-        files[path] = Loaded(path=path, digest=digest)
-        if len(files) > MAX_LOADED:
-            raise ConfigError(
-                f"It opens more than {MAX_LOADED:,} files of the project, too many to approve with "
-                "it: it has to load less, or belongs into your own configuration."
-            )
-    return tuple(files.values())
+        if (now := _read_load(path, project)) is not None:
+            content, changed_at = now
+            files[path] = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
+    if len(files) > MAX_LOADED:
+        raise ConfigError(
+            f"It opens more than {MAX_LOADED:,} files of the project, too many to approve with "
+            "it: it has to load less, or belongs into your own configuration."
+        )
+    return files
 
 
-def _is_load_changed(file: Loaded, project: Path) -> bool:
-    """Whether a file differs from the approved one. Never raises."""
-    states = []
-    with contextlib.suppress(OSError):
-        states += [os.lstat(file.path)]
-        states += [os.stat(file.path)]
-    # The kernel sets this time, whatever a program wants.
-    version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
-    return _digest_of(file.path, project, version) != file.digest
+def _changed_loads(approval: Approved, project: Path) -> Iterator[str]:
+    """The files that differ from the approved ones. Never raises."""
+    for path, digest in approval.loads.items():
+        states = []
+        with contextlib.suppress(OSError):
+            states += [os.lstat(path)]
+            states += [os.stat(path)]
+        # The kernel sets this time, whatever a program wants.
+        version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
+        if _digest_of(path, project, version) != digest:
+            yield path
 
 
 def _folders_of(opened: Iterable[str]) -> tuple[str, ...]:
