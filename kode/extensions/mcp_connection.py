@@ -13,8 +13,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +77,7 @@ async def connect(
 
     Raises: ServerError.
     """
-    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
-    used, listings = asyncio.Event(), _Listings()
+    connection, failed = Connection(server, elicit), None
 
     async def show(page: str) -> bool:
         if tell is not None:
@@ -88,34 +86,20 @@ async def connect(
         message = "To go on with this call, it wants you to log in, at this page on this machine:"
         form = ElicitForm(server=server.name, message=message, url=page)
         # The start of a server waits for nobody.
-        return elicit is not None and used.is_set() and await elicit(form) is not None
+        return elicit is not None and connection.is_used and await elicit(form) is not None
 
-    async def open_client(links: contextlib.AsyncExitStack) -> Connection:
-        transport: Transport
-        with _as_server_errors(server.name, closed):
-            if server.url:
-                is_known = "authorization" in {name.lower() for name in server.headers}
-                auth = None if is_known else make_authorization(server, home, show, closed)
-                transport = (open_sse if server.type == "sse" else open_http)(server, auth)
-            else:
-                transport = run_process(server, wrap(server.command), cwd, closed)
-            client = Client(
-                listings.read(transport),
-                client_info=types.Implementation(name="kode", version=__version__),
-                message_handler=partial(_handle_news, news),
-                elicitation_callback=elicit and partial(_elicit, server.name, elicit),
-            )
-            await links.enter_async_context(client)
-        listening = asyncio.ensure_future(_listen(client, news))
-        links.callback(listening.cancel)
-        return Connection(server, client, listings, news, closed, used)
+    def open_transport() -> Transport:
+        if not server.url:
+            return run_process(server, wrap(server.command), cwd, connection.closed)
+        is_known = "authorization" in {name.lower() for name in server.headers}
+        auth = None if is_known else make_authorization(server, home, show, connection.closed)
+        return (open_sse if server.type == "sse" else open_http)(server, auth)
 
-    failed: Exception | None = None
     try:
         # Closed in order, so that the SDK, which cancels this task when a connection breaks, also
         # undoes its cancellation.
         async with contextlib.AsyncExitStack() as links:
-            connection = await open_client(links)
+            await connection.open(links, open_transport)
             try:
                 yield connection
             except Exception as error:
@@ -130,34 +114,61 @@ async def connect(
         raise failed
 
 
+_KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
+"""A listing → what each of its items needs."""
+_CHANGES = (
+    types.ToolListChangedNotification,
+    types.PromptListChangedNotification,
+    types.ResourceListChangedNotification,
+)
+
+
 @dataclass
 class Connection:
-    """An open connection to one server. Every method raises ServerError."""
+    """A connection to one server. Every method raises ServerError.
+
+    It keeps the items of listings as the server sent them. The SDK gets only their names: it would
+    refuse a whole list for one odd item, and drop a result that does not fit the schema of its
+    tool.
+    """
 
     server: Server
-    client: Client
-    listings: "_Listings"
-    news: asyncio.Event
+    elicit: Elicit | None
+    news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server says that its lists have changed."""
-    closed: "asyncio.Future[str]"
+    closed: "asyncio.Future[str]" = field(default_factory=asyncio.Future)
     """Gets the reason when the connection ends."""
-    used: asyncio.Event
-    """Set with the first call: from then on a person can be asked to log in."""
+    is_used: bool = False
+    """Whether a call has been made: from then on a person can be asked to log in."""
+    left_out: dict[str, None] = field(default_factory=dict)
+    """What of its listings cannot be used, as `tool 'NAME': WHY`."""
     find_refusals: Callable[[], str] = str
     """What a sandbox has refused the server so far, in sentences."""
+    client: Client = field(init=False)
+    _items: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    async def open(
+        self, links: contextlib.AsyncExitStack, open_transport: Callable[[], Transport]
+    ) -> None:
+        """Starts to talk, until `links` are closed."""
+        with self._as_server_errors():
+            self.client = Client(
+                self._read(open_transport()),
+                client_info=types.Implementation(name="kode", version=__version__),
+                message_handler=self._handle_news,
+                elicitation_callback=self._elicit if self.elicit else None,
+            )
+            await links.enter_async_context(self.client)
+        listening = asyncio.ensure_future(self._listen())
+        links.callback(listening.cancel)
 
     @property
     def instructions(self) -> str:
         return self.client.instructions or ""
 
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """What of its listings cannot be used, as `tool 'NAME': WHY`."""
-        return tuple(self.listings.left_out)
-
     async def tools(self) -> Mapping[str, Definition]:
         """Its tools by name. Of two with one name the first counts: the second would hide it."""
-        self.listings.left_out.clear()
+        self.left_out.clear()
         definitions: dict[str, Definition] = {}
         for tool in await self._list("tools", self.client.list_tools):
             definitions.setdefault(tool["name"], Definition(tool))
@@ -183,7 +194,7 @@ class Connection:
     ) -> Content:
         """Calls a tool; `report` gets a line about its progress. Cancelling it notifies the
         server."""
-        self.used.set()
+        self.is_used = True
         limit_s = self.server.timeout / 1000
         loop = asyncio.get_running_loop()
         latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
@@ -218,7 +229,7 @@ class Connection:
         return _content(message.content for message in result.messages)
 
     async def _list(self, kind: str, page_of: Any) -> list[dict[str, Any]]:
-        items = self.listings.items[kind] = []
+        items = self._items[kind] = []
         if getattr(self.client.server_capabilities, kind) is None:
             return items
         cursor: str | None = None
@@ -234,7 +245,7 @@ class Connection:
         """Wraps a request. An HTTP request is the only way to notice that a server is gone and must
         be reached again."""
         try:
-            with _as_server_errors(self.server.name, self.closed, limit_s):
+            with self._as_server_errors(limit_s):
                 async with asyncio.timeout(limit_s) as deadline:
                     yield deadline
         except ServerError as error:
@@ -243,33 +254,34 @@ class Connection:
                 self.closed.set_result(str(cause) or "its connection broke")
             raise
 
-
-# ── what servers list ────────────────────────────────────────────────────────────────────────
-
-_KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
-"""A listing → what each of its items needs."""
-
-
-class _Listings:
-    """The items of listings as the server sent them. The SDK gets only their names: it would
-    refuse a whole list for one odd item, and drop a result that does not fit the schema of its
-    tool."""
-
-    def __init__(self) -> None:
-        self.items: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KINDS}
-        self.left_out: dict[str, None] = {}
-        """See `Connection`."""
+    @contextlib.contextmanager
+    def _as_server_errors(self, limit_s: float = 0.0) -> Iterator[None]:
+        """Turns whatever goes wrong into a ServerError with a sentence about it."""
+        name, closed = self.server.name, self.closed
+        try:
+            yield
+        except TimeoutError as error:
+            raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
+        except Exception as error:
+            if isinstance(error, MCPError) and not closed.done():
+                reason = " ".join(str(error).split())[:500]
+                raise ServerError(
+                    f"The MCP server {name} says: {reason}", untrusted=name
+                ) from error
+            fault = closed.result() if closed.done() else _describe(error)
+            text = f"The MCP server {name} failed: {fault}"
+            raise ServerError(text, untrusted=name, fault=fault) from error
 
     @asynccontextmanager
-    async def read(self, transport: Transport) -> AsyncIterator[Streams]:
-        """The streams of a transport, with each received message shown to `take` first."""
+    async def _read(self, transport: Transport) -> AsyncIterator[Streams]:
+        """The streams of a transport, with the items taken out of each message with a listing."""
         received, checked = anyio.create_memory_object_stream[Any](0)
 
         async def pass_on() -> None:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async with received, incoming:
                     async for message in incoming:
-                        self.take(message)
+                        self._take_items(message)
                         await received.send(message)
 
         async with transport as (incoming, outgoing), anyio.create_task_group() as group:
@@ -277,12 +289,11 @@ class _Listings:
             yield checked, outgoing
             group.cancel_scope.cancel()
 
-    def take(self, received: object) -> None:
-        """Moves the items out of a message with a listing."""
+    def _take_items(self, received: object) -> None:
         message = received.message if isinstance(received, SessionMessage) else None
         if not isinstance(message, types.JSONRPCResponse):
             return
-        for kind in _KINDS.keys() & message.result.keys():
+        for kind in self._items.keys() & message.result.keys():
             if isinstance(listed := message.result[kind], list):
                 message.result[kind] = [item for raw in listed for item in self._take(kind, raw)]
 
@@ -299,10 +310,33 @@ class _Listings:
         if fault:
             name = item.get("name", raw)
             self.left_out[f"{kind.removesuffix('s')} {str(name)[:80]!r}: {fault}"] = None
-        elif len(self.items[kind]) < MAX_LISTED:
-            self.items[kind].append(item)
+        elif len(self._items[kind]) < MAX_LISTED:
+            self._items[kind].append(item)
             name = item["name"] if kind == "tools" else kind
             yield {"name": name, "uri": "kode:listed", "inputSchema": {"type": "object"}}
+
+    async def _handle_news(self, message: IncomingMessage) -> None:
+        if isinstance(message, _CHANGES):
+            self.news.set()
+        await asyncio.sleep(0)
+
+    async def _listen(self) -> None:
+        """Servers of the newer era announce changes only to listeners; older ones do not support
+        that, which is fine."""
+        with contextlib.suppress(Exception):
+            async with self.client.listen(
+                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+            ) as changes:
+                async for _ in changes:
+                    self.news.set()
+
+    async def _elicit(
+        self, context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        form = _form(self.server.name, params)
+        if self.elicit is None or (filled := await self.elicit(form)) is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
 
 
 def _text(item: Mapping[str, Any], key: str) -> str:
@@ -316,9 +350,6 @@ def _arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
     for argument in listed if isinstance(listed, list) else ():
         if isinstance(argument, dict) and (name := _text(argument, "name")):
             yield f"{name}!" if argument.get("required") is True else name
-
-
-# ── what servers answer ──────────────────────────────────────────────────────────────────────
 
 
 def _content(blocks: Iterable[Any]) -> Content:
@@ -354,42 +385,6 @@ def _content(blocks: Iterable[Any]) -> Content:
     return Content(text="\n".join(texts), pictures=tuple(pictures))
 
 
-# ── what servers say unasked ─────────────────────────────────────────────────────────────────
-
-
-_CHANGES = (
-    types.ToolListChangedNotification,
-    types.PromptListChangedNotification,
-    types.ResourceListChangedNotification,
-)
-
-
-async def _handle_news(news: asyncio.Event, message: IncomingMessage) -> None:
-    if isinstance(message, _CHANGES):
-        news.set()
-    await asyncio.sleep(0)
-
-
-async def _listen(client: Client, news: asyncio.Event) -> None:
-    """Servers of the newer era announce changes only to listeners; older ones do not support that,
-    which is fine."""
-    with contextlib.suppress(Exception):
-        async with client.listen(
-            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-        ) as changes:
-            async for _ in changes:
-                news.set()
-
-
-async def _elicit(
-    name: str, elicit: Elicit, context: ClientRequestContext, params: types.ElicitRequestParams
-) -> types.ElicitResult:
-    form = _form(name, params)
-    if (filled := await elicit(form)) is None:
-        return types.ElicitResult(action="decline")
-    return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
-
-
 def _form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
     """The form that an elicitation asks for."""
     if isinstance(params, types.ElicitRequestURLParams):
@@ -419,27 +414,6 @@ def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> ElicitFie
         required=required,
         default=schema.get("default"),
     )
-
-
-# ── faults ───────────────────────────────────────────────────────────────────────────────────
-
-
-@contextlib.contextmanager
-def _as_server_errors(
-    name: str, closed: "asyncio.Future[str]", limit_s: float = 0.0
-) -> Iterator[None]:
-    """Turns whatever goes wrong with a server into a ServerError with a sentence about it."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
-    except Exception as error:
-        if isinstance(error, MCPError) and not closed.done():
-            reason = " ".join(str(error).split())[:500]
-            raise ServerError(f"The MCP server {name} says: {reason}", untrusted=name) from error
-        fault = closed.result() if closed.done() else _describe(error)
-        text = f"The MCP server {name} failed: {fault}"
-        raise ServerError(text, untrusted=name, fault=fault) from error
 
 
 def _is_of_connection(cause: BaseException | None) -> bool:

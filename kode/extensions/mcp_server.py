@@ -490,10 +490,9 @@ class McpServer:
     async def _look_at(self, connection: "Connection") -> None:
         tools = await connection.tools()
         self.prompts = await connection.prompts()
-        await connection.resources()  # for what is left out of them
         for what in (it for it in connection.left_out if it not in self.left_out):
             self.emit(Notice(text=f"The MCP server {self.name} is used without its {what}."))
-        self.left_out = connection.left_out
+        self.left_out = tuple(connection.left_out)
         held = await asyncio.to_thread(self._hold_back, tools)
         self.definitions = {name: tool for name, tool in tools.items() if name not in held}
         if held and held != self.held:
