@@ -92,7 +92,8 @@ class Call:
                 # can.
                 shown = self.tool.name.removeprefix("mcp__").replace("__", ":", 1)
                 names = (self.tool.subject_in(self.arguments), *[shown] * loosely)
-                return any(grammar.matches_mcp(rule, name) for name in names)
+                servers = [name.partition(":")[0] for name in names]
+                return rule.pattern in ("", *names, *servers)
             case "run":
                 return not rule.pattern
         return True

@@ -17,9 +17,10 @@ from kode import paths
 from kode.git import fold_path, git_record
 from kode.workplace import GitFolder, Workplace, below, below_any
 
-Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
-"""Where a path lies: in kode's own folders, the working folders or git's folders of them, the
-temporary folder, the user's home, the system's programs and documents, or elsewhere."""
+Place = Literal["protected", "root", "private", "temp", "system", "elsewhere"]
+"""Where a path lies: in kode's own folders, the working folders or git's folders of them, a
+temporary folder of which a command in the sandbox has its own, another temporary folder, the
+system's programs and documents, or elsewhere, as in the user's home."""
 
 TEMPORARY = ("/tmp", "/var/tmp")
 """Folders of which a command in the sandbox has its own."""
@@ -92,15 +93,10 @@ def find_place(path: str, where: PathRules) -> Place:
     if below_any(resolved, (*where.roots, *(folder.path for folder in where.git))):
         return "root"
     if below_any(resolved, (where.home, real(where.home))):
-        return "home"
+        return "elsewhere"
     if below_any(resolved, where.temp):
-        return "temp"
+        return "private" if below_any(resolved, TEMPORARY) else "temp"
     return "system" if below_any(resolved, names("system")) else "elsewhere"
-
-
-def is_private(path: str, where: PathRules) -> bool:
-    """Whether the sandbox has a temporary folder of its own in the place of this path's."""
-    return find_place(path, where) == "temp" and below_any(real(path), TEMPORARY)
 
 
 def is_in_tmp(path: str, where: PathRules) -> bool:
@@ -216,7 +212,7 @@ def is_rebuildable(path: str, where: PathRules) -> bool:
     """Whether a path is (in) a folder that a build regenerates, or in the temporary folder; never a
     root itself."""
     resolved = real(path)
-    if find_place(path, where) == "temp":
+    if find_place(path, where) in ("private", "temp"):
         return resolved not in where.temp
     root = next((it for it in where.roots if resolved != it and below(resolved, it)), resolved)
     steps = resolved[len(root) :].strip("/").split("/")

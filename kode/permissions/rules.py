@@ -199,11 +199,6 @@ def matches_url(rule: Rule, url: str) -> bool:
     return host.endswith(rule.pattern[1:]) if is_wild else host == rule.pattern
 
 
-def matches_mcp(rule: Rule, target: str) -> bool:
-    """Whether an mcp rule matches `SERVER:TOOL`."""
-    return rule.pattern in ("", target, target.partition(":")[0])
-
-
 def host_of(url: str) -> str:
     """The host of an http or https URL in lower case; "" if in doubt."""
     is_clear = re.match(r"\s*https?://", url, re.IGNORECASE) and "\\" not in url

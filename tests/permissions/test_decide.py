@@ -3,7 +3,6 @@
 import asyncio
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +44,18 @@ DECIDED = [
     ("shell", "echo '{}' > kode.json", {}, "- ask - -"),
     ("shell", "chmod +x .venv/bin/ls", {}, "ask ask deny ask"),
     ("write_file", "~/.kode/config.json", {}, "deny deny deny deny"),
+    # The temporary folder is outside of a project in it.
+    *(
+        (tool, path, {"cwd": Path("/tmp/p/work")}, f"- {outcome} - -")
+        for tool, path, outcome in [
+            ("write_file", "../outside/n.txt", "ask"),
+            ("edit_file", "/tmp/n.txt", "ask"),
+            ("read_file", "/tmp/n.txt", "ask"),
+            ("list_files", "/tmp", "ask"),
+            ("read_file", "n.txt", "allow"),
+            ("write_file", "n.txt", "allow"),
+        ]
+    ),
     ("fetch_url", "https://x.example/", {}, "ask ask ask allow"),
     ("delegate_tasks", {"tasks": []}, {}, "ask ask ask allow"),
     ("recall", {"query": "x"}, {}, "allow allow allow allow"),
@@ -273,16 +284,25 @@ def test_a_command_on_the_host_names_the_files_to_save(command, names):
     assert (decision.run_in, decision.only_reads, decision.line.writes) == ("host", False, names)
 
 
-@pytest.mark.parametrize("rule", ["read(./**)", "read(link)"])
-def test_an_allow_rule_does_not_follow_a_link_out(tmp_path, rule):
-    project, outside = tmp_path / "project", tmp_path / "outside"
-    project.mkdir()
-    outside.write_text("of somebody else")
-    (project / "link").symlink_to(outside)
-    place = {"cwd": project, "home": tmp_path / "home"}
-
-    assert decided("ask", "read_file", "link", allow=[rule], **place).outcome == "ask"
-    assert decided("ask", "read_file", "link", deny=[rule], **place).outcome == "deny"
+@for_each(
+    ("tool", "path", "more", "outcome"),
+    [
+        ("write_file", "link", {}, "ask"),
+        *(("read_file", "link", {"allow": [rule]}, "ask") for rule in ("read(./**)", "read(link)")),
+        *(
+            ("read_file", "link", {"deny": [rule]}, "deny")
+            for rule in ("read(./**)", "read(link)", "read(../outside)")
+        ),
+    ],
+)
+def test_links_fool_no_allow_rule_and_deny_rules_see_through(tmp_path, tool, path, more, outcome):
+    project = tmp_path / "project"
+    project.mkdir(exist_ok=True)
+    (tmp_path / "outside").write_text("of somebody else")
+    if not (project / path).is_symlink():
+        (project / path).symlink_to(tmp_path / "outside")
+    decision = decided("auto-edit", tool, path, cwd=project, home=tmp_path / "home", **more)
+    assert decision.outcome == outcome
 
 
 @for_each(

@@ -4,9 +4,6 @@ import json
 import subprocess
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from kode.permissions import places
 from kode.permissions.places import is_secret, runs_later, steers_agents
 from tests.needs import needs
@@ -60,47 +57,6 @@ def test_an_ordinary_file_of_a_project_is_none_of_these(path):
 def test_orders_for_agents_are_known_by_name(path):
     assert steers_agents(f"/p/{path}")
     assert steers_agents(f"/p/sub/{path.lower()}")
-
-
-@for_each(
-    ("tool", "path", "outcome"),
-    [
-        ("write_file", "../outside/n.txt", "ask"),
-        ("edit_file", "/tmp/n.txt", "ask"),
-        ("read_file", "/tmp/n.txt", "ask"),
-        ("list_files", "/tmp", "ask"),
-        ("read_file", "n.txt", "allow"),
-        ("write_file", "n.txt", "allow"),
-    ],
-)
-def test_the_temporary_folder_is_outside_of_a_project_in_it(tool, path, outcome):
-    assert decided("auto-edit", tool, path, cwd=Path("/tmp/p/work")).outcome == outcome
-
-
-def test_an_edit_through_a_link_leaving_the_project_is_asked(tmp_path):
-    project, outside = tmp_path / "work", tmp_path / "outside"
-    project.mkdir()
-    outside.mkdir()
-    (project / "link").symlink_to(outside)
-
-    assert decided("auto-edit", "write_file", "link/s.txt", cwd=project).outcome == "ask"
-
-
-_STEPS = st.sampled_from(
-    [
-        "src",
-        *(name for key in ("runs_later", "key_folders", "key_files") for name in places.names(key)),
-    ]
-)
-
-
-@given(st.lists(_STEPS, min_size=1, max_size=3), st.sampled_from(["a", "x.py", "t"]))
-def test_judgement_knows_no_case(steps, last):
-    path = "/p/" + "/".join(steps).replace("*", "x") + "/" + last
-    where = ground(Path("/p"), Path("/home/me"))
-
-    assert runs_later(path) == runs_later(path.upper()) == runs_later(path.swapcase())
-    assert is_secret(path, where) == is_secret("/p" + path.upper()[2:], where)
 
 
 # Of a repository's `.git`, a command's changes are kept only where git runs nothing of them.

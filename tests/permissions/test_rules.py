@@ -1,3 +1,4 @@
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +18,7 @@ from kode.permissions.rules import (
 from tests.tables import for_each
 from tests.workplaces import workplace
 
-HOME = Path("/home/user")
-
-
-def path_matches(rule: str, path: Path, project: Path, *, loosely: bool = False) -> bool:
-    place = replace(workplace(project), user_home=HOME)
-    return matches_path(parse(rule), str(path), place, loosely=loosely)
+PLACE = replace(workplace(Path("/p")), user_home=Path("/home/user"))
 
 
 @for_each(
@@ -40,16 +36,10 @@ def test_a_bare_name_is_a_rule(text, rule):
 
 
 @for_each("text", ["", "bash(ls)", "shell(", "shell()", "shell(*)", "todo(x)", "shell('a)", "rm:*"])
-def test_an_invalid_rule_is_an_error_that_explains_rules(text):
+def test_an_invalid_rule_is_an_error_that_quotes_it(text):
     with pytest.raises(ConfigError) as error:
         parse(text)
-
     assert repr(text) in str(error.value)
-
-
-def test_an_unknown_name_is_told_what_is_allowed():
-    with pytest.raises(ConfigError, match=r"shell\(WORDS\)"):
-        parse("bash(git:*)")
 
 
 @given(
@@ -76,31 +66,28 @@ def test_parsing_is_stable(name, pattern):
 
 
 @for_each(
-    ("rule", "argv", "expected"),
+    ("rule", "command", "expected", "loosely"),
     [
-        ("shell(git push:*)", ["git", "push", "-f"], True),
-        ("shell(git push:*)", ["git", "push"], True),
-        ("shell(git push:*)", ["git", "pushx"], False),
-        ("shell(git push:*)", ["git", "-C", "x", "push"], False),
-        ("shell(git status)", ["git", "status"], True),
-        ("shell(git status)", ["git", "status", "-s"], False),
-        ("shell(ls:*)", ["/bin/ls", "-l"], True),
-        ("shell(ls:*)", ["./ls"], False),
-        ("shell(tools/ls)", ["/bin/tools/ls"], False),
-        ("shell(echo 'a b':*)", ["echo", "a b", "c"], True),
-        ("shell", ["anything"], True),
-        ("edit", ["anything"], False),
+        ("shell(git push:*)", "git push -f", True, True),
+        ("shell(git push:*)", "git push", True, True),
+        ("shell(git push:*)", "git pushx", False, False),
+        ("shell(git status)", "git status", True, True),
+        ("shell(git status)", "git status -s", False, False),
+        ("shell(ls:*)", "/bin/ls -l", True, True),
+        ("shell(tools/ls)", "/bin/tools/ls", False, False),
+        ("shell(echo 'a b':*)", "echo 'a b' c", True, True),
+        ("shell", "anything", True, True),
+        ("edit", "anything", False, False),
+        # A deny rule sees through options and folders.
+        ("shell(git push:*)", "git -C x push", False, True),
+        ("shell(git push:*)", "git -c a=b push x", False, True),
+        ("shell(ls:*)", "./ls", False, True),
     ],
 )
-def test_a_shell_rule_matches_words(rule, argv, expected):
-    assert matches_argv(parse(rule), argv) is expected
-
-
-@for_each(
-    "argv", [["git", "-C", "x", "push"], ["/opt/x/git", "push"], ["git", "-c", "a=b", "push", "x"]]
-)
-def test_a_deny_rule_sees_through_options_and_folders(argv):
-    assert matches_argv(parse("shell(git push:*)"), argv, loosely=True)
+def test_a_shell_rule_matches_words(rule, command, expected, loosely):
+    words = shlex.split(command)
+    assert matches_argv(parse(rule), words) is expected
+    assert matches_argv(parse(rule), words, loosely=True) is loosely
 
 
 @for_each(
@@ -121,20 +108,7 @@ def test_a_deny_rule_sees_through_options_and_folders(argv):
     ],
 )
 def test_a_path_rule_is_a_glob(rule, path, expected):
-    assert path_matches(rule, Path(path), Path("/p")) is expected
-
-
-def test_links_fool_no_allow_rule_and_deny_rules_see_through(tmp_path):
-    project, outside = tmp_path / "p", tmp_path / "o"
-    for folder in (project / "src", outside):
-        folder.mkdir(parents=True)
-    (outside / "f").write_text("x")
-    (project / "src" / "link").symlink_to(outside / "f")
-    link = project / "src" / "link"
-
-    assert not path_matches("edit(src/**)", link, project)
-    assert path_matches("edit(src/**)", link, project, loosely=True)
-    assert path_matches(f"edit({outside}/**)", link, project, loosely=True)
+    assert matches_path(parse(rule), path, PLACE) is expected
 
 
 @for_each(
@@ -166,16 +140,9 @@ def test_a_fetch_rule_matches_the_host_alone(rule, url, expected):
         ("edit(src/)", "edit(src/**)"),
         ("fetch(https://docs.python.org/3)", "fetch(docs.python.org)"),
         ("fetch(docs.*.org)", "first"),
+        *((rule, "None") for rule in ("shell", "shell(git push:*)", "shell(echo '$HOME')")),
+        *((rule, "None") for rule in ("edit(src/**)", "fetch(*.python.org)", "memory")),
     ],
 )
 def test_a_rule_that_can_never_match_is_told_why(rule, hint):
-    assert hint in (never_matches(parse(rule)) or "")
-
-
-@for_each(
-    "rule",
-    ["shell", "shell(git push:*)", "edit(src/**)", "fetch(*.python.org)", "memory",
-     "shell(echo '$HOME')"],
-)  # fmt: skip
-def test_an_ordinary_rule_can_match(rule):
-    assert never_matches(parse(rule)) is None
+    assert hint in str(never_matches(parse(rule)))

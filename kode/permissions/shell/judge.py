@@ -15,7 +15,7 @@ from kode.permissions import places
 from kode.permissions.places import PathRules
 from kode.permissions.shell import parse, programs
 from kode.permissions.shell.parse import CheckPart, Command, Item, Redirect, TooLong, Word, Words
-from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, Reading, Risk, Rule
+from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, Risk, Rule
 from kode.workplace import below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
@@ -225,32 +225,27 @@ class _Walk:
             return
         argv = tuple(word.text for word in words)
         is_literal = all(word.kind == "literal" for word in words)
-        reading = programs.plain_reader(argv)
+        files = programs.files_of_reader(argv)
         part = Part(text=_clip(text), argv=argv if is_literal else None)
-        if is_plain and is_literal and reading is not None:
-            self.parts.append(self._judge_reader(part, reading))
+        if is_plain and is_literal and files is not None:
+            self.parts.append(self._judge_reader(part, files))
         elif inner := programs.inner_of(words):
             self._judge_wrapper(part, inner, is_plain and is_literal, depth)
         else:
             if not is_literal or os.path.basename(argv[0]) in programs.names("hides"):
                 self.is_known = False
-            part = self._judge_program(part, words, reading)
+            part = self._judge_program(part, words, files)
             if _runs_input(words):
                 self.is_known = False
                 self.run_input.append(len(self.parts))
             self.parts.append(part)
 
-    def _judge_reader(self, part: Part, reading: Reading) -> Part:
+    def _judge_reader(self, part: Part, files: Sequence[str]) -> Part:
         """A command that only reads and prints."""
 
-        def read(word: str) -> Part:
-            return _read(self._locate(Word(word)), self.where)
-
-        effect = _merge(read(word) for word in reading.files if word != "-")
-        risk, reason = effect.risk, effect.reason or "only reads"
-        if risk == "safe" and any(read(word).risk != "safe" for word in reading.suspected):
-            risk, reason = "unknown", "reads, with an option whose value may be a file"
-        return replace(effect, text=part.text, argv=part.argv, risk=risk, reason=reason)
+        paths = [self._locate(Word(word)) for word in files if word != "-"]
+        effect = _merge(_read(path, self.where) for path in paths)
+        return replace(effect, text=part.text, argv=part.argv, reason=effect.reason or "only reads")
 
     def _judge_wrapper(self, part: Part, inner: list[Inner], is_plain: bool, depth: int) -> None:
         """A command that runs others: judges itself, then those. Nothing behind it is safe: found
@@ -273,11 +268,11 @@ class _Walk:
                 self.cwd, self.has_moved = folder
             self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 
-    def _judge_program(self, part: Part, words: Words, reading: Reading | None) -> Part:
+    def _judge_program(self, part: Part, words: Words, files: Sequence[str] | None) -> Part:
         """A command by the rule for its program, and by the files that it names."""
-        rule = programs.find_rule(words) or (_UNKNOWN if reading is None else _UNCHECKED)
-        if reading is not None:
-            effect = self._touch([word for word in words if word.text in reading.files], "reads")
+        rule = programs.find_rule(words) or (_UNKNOWN if files is None else _UNCHECKED)
+        if files is not None:
+            effect = self._touch([word for word in words if word.text in files], "reads")
         else:
             effect = self._touch_operands(words, rule)
         risk, reason, leaves = rule.risk, rule.reason, effect.leaves
@@ -384,7 +379,7 @@ def _read(path: str | None, where: PathRules) -> Part:
         reason="reads a folder of kode" if is_hidden else f"{what}, outside the project",
         reads=(path,),
         outside=True,
-        leaves="" if places.is_private(path, where) else "place",
+        leaves="" if place == "private" else "place",
     )
 
 
@@ -396,7 +391,7 @@ def _write(path: str | None, where: PathRules) -> Part:
         return Part(writes=(path,))
     place = places.find_place(path, where)
     risk: Risk = "system"
-    leaves: Leaves = "" if place == "root" or places.is_private(path, where) else "place"
+    leaves: Leaves = "" if place in ("root", "private") else "place"
     what, undo = f"writes to {_relative(path, where)}", ""
     is_secret = places.is_secret(path, where)
     is_stream = path in (*_STREAMS, "/dev/tty") or path.startswith(("/dev/fd/", "/dev/shm/"))
@@ -409,7 +404,7 @@ def _write(path: str | None, where: PathRules) -> Part:
         what += ", which other programs run later"
     elif is_secret:
         what += ", which is likely to hold keys"
-    elif place not in ("root", "temp"):
+    elif place not in ("root", "private", "temp"):
         what += ", outside the project"
         undo = "Changes outside the project cannot be undone."
     else:

@@ -75,7 +75,7 @@ class Command:
     """None in a plain text."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Redirect:
     text: str
     operator: str
@@ -149,8 +149,7 @@ def parse_plain(text: str) -> tuple[Item, ...] | None:
         before, behind = operators[at], "".join(operators[at + 1 : at + 2])
         items.append(Command(text=source, words=words, before=before, behind=behind))
         for it in filter(lambda token: token["redirect"], tokens):
-            target = Word(_unquote(it["target"]))
-            items.append(Redirect(text=it["redirect"], operator=it["way"], target=target))
+            items.append(Redirect(it["redirect"], it["way"], Word(_unquote(it["target"]))))
     return tuple(items)
 
 
@@ -197,16 +196,17 @@ def search(text: str) -> tuple[list[Item], Words]:
                 words = _words_of(node, text)
                 items.append(Command(text=_source_of(node, text), words=words, place=place))
             case "file_redirect":
-                operator = re.search(r"[<>&|]+", _source_of(node, text))
-                way = operator[0] if operator else ">"
-                items.append(_redirect(node, way, node.child_by_field_name("destination"), text))
+                way = re.search(r"[<>&|]+", _source_of(node, text))
+                target = node.child_by_field_name("destination")
+                items.append(_redirect(node, way[0] if way else ">", target, text))
+            case "test_command" if text.startswith("[ ", node.start_byte):
+                for child in node.named_children:  # `$n > 3` compares nothing: it writes to `3`
+                    sign = child.child_by_field_name("operator")
+                    if sign is not None and sign.type in ("<", ">"):
+                        target = child.child_by_field_name("right")
+                        items.append(_redirect(child, sign.type, target, text))
             case "variable_assignment":
                 items.append(Command(text=_source_of(node, text)))
-            case "binary_expression" if _is_in_brackets(node, text):
-                sign = node.child_by_field_name("operator")
-                if sign is not None and sign.type in ("<", ">"):
-                    target = node.child_by_field_name("right")
-                    items.append(_redirect(node, sign.type, target, text))
         stack.extend((child, is_watched) for child in reversed(node.named_children))
     raise TooLong
 
@@ -275,17 +275,9 @@ def _words_of(node: "Node", text: str) -> Words:
     return tuple(words)
 
 
-def _redirect(node: "Node", operator: str, target: "Node | None", text: str) -> Redirect:
+def _redirect(node: "Node", way: str, target: "Node | None", text: str) -> Redirect:
     word = word_of(_source_of(target, text)) if target is not None else Word("", "open")
-    return Redirect(text=_source_of(node, text), operator=operator, target=word)
-
-
-def _is_in_brackets(node: "Node", text: str) -> bool:
-    """Whether it stands in `[ ... ]`: there, `$n > 3` compares nothing, it writes to a file `3`."""
-    test = node.parent
-    if test is None or test.type != "test_command":
-        return False
-    return text.startswith("[ ", test.start_byte)
+    return Redirect(_source_of(node, text), way, word)
 
 
 def _source_of(node: "Node", text: str) -> str:

@@ -1,8 +1,8 @@
 """What kode knows about programs: `programs.toml`, read at first use and looked up by words.
 
-It answers three questions. Does this command, every word of it literal, only read (`plain_reader`,
-exact tables, else None)? What does this command do by its name (`find_rule`)? And which other
-command does it run (`inner_of`, by exact tables of options)?
+It answers three questions. Which files does this command, every word of it literal, read if it does
+nothing else (`files_of_reader`, exact tables, else None)? What does this command do by its name
+(`find_rule`)? And which other command does it run (`inner_of`, by exact tables of options)?
 """
 
 import functools
@@ -55,15 +55,6 @@ Options = Mapping[str, str]
 `?` an optional value."""
 
 
-class Reading(NamedTuple):
-    """The paths a plain reader reads."""
-
-    files: tuple[str, ...] = ()
-    suspected: tuple[str, ...] = ()
-    """Option values: another system's program of that name may not take the value, and read the
-    word as a file."""
-
-
 class Rule(NamedTuple):
     """What a program does: a row of `programs.toml`, and its fields from `reason` on."""
 
@@ -92,19 +83,19 @@ class Inner(NamedTuple):
     """What the wrapper itself does to the machine."""
 
 
-def plain_reader(words: Sequence[str]) -> Reading | None:
-    """What a command reads if it does nothing but read and print; None for any other, or if a word
-    is not understood."""
+def files_of_reader(words: Sequence[str]) -> tuple[str, ...] | None:
+    """The files that a command reads if it does nothing but read and print; None for any other, or
+    if a word is not understood."""
     is_installed = words[0].startswith(("/usr/local/", "/opt/"))  # by hand: it may be another
     name = words[0] if is_installed else strip_system_folder(words[0])
-    count = 2 if (name, *words[1:2]) in readers() and len(words) > 1 else 1
-    row = readers().get((name, *words[1:count]))
-    if row is None or row.get("style") == "text":
-        return None if row is None else Reading()
+    key = next((it for it in ((name, *words[1:2]), (name,)) if it in readers()), None)
+    if key is None or readers()[key].get("style") == "text":
+        return None if key is None else ()
+    row = readers()[key]
     is_exact = row.get("style") == "exact"
     accepted = _options(row.get("options", ""), is_exact)
-    options, operands, files, suspected = set[str](), list[str](), list[str](), list[str]()
-    left = list(reversed(words[count:]))
+    options, operands, files = set[str](), list[str](), list[str]()
+    left = list(reversed(words[len(key) :]))
     while left:  # as every getopt does it: no abbreviations, no option after an operand
         word = left.pop()
         if word == "--" and not is_exact:
@@ -113,7 +104,6 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
         if not word.startswith("-") or word == "-":
             operands.append(word)
             continue
-        length = len(left)
         option = _take_option(word, left, accepted, is_exact)
         if option is None or (operands and not is_exact):
             return None
@@ -121,8 +111,6 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
         options.update(letters)
         if value is not None and accepted[letters[-1]] == "<":
             files.append(value)
-        elif value is not None and len(left) < length:
-            suspected.append(value)
     kind = row.get("operands", "paths")
     has_text = kind == "text paths" and options.isdisjoint(row.get("instead", "").split())
     if (
@@ -133,9 +121,7 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
     ):
         return None
     del operands[:has_text]
-    if not kind.endswith("paths"):
-        return Reading(tuple(files))
-    return Reading((*files, *operands), tuple(suspected))
+    return (*files, *operands) if kind.endswith("paths") else tuple(files)
 
 
 def _take_option(

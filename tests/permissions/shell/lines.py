@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from kode.permissions.shell.judge import Line, judge
 from tests.workplaces import ground
@@ -14,7 +15,7 @@ def judged(command: str) -> Line:
     return judge(command, WHERE)
 
 
-def rows(name: str) -> list[dict[str, str]]:
+def rows(name: str) -> list[dict[str, Any]]:
     path = Path(__file__).parent / "data" / f"{name}.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 

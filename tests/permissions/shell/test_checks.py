@@ -1,46 +1,13 @@
-"""Which checks of a line bash can tell about, and what an exit status 1 means."""
+"""Which commands of a line are checks that bash can tell about, and what an exit status 1 means.
+How each of them ended: `tests/tools/test_check_statuses.py`."""
 
-import json
-from pathlib import Path
-
-import pytest
-
-from kode.permissions.shell.judge import judge
-from kode.permissions.shell.parse import CheckPart
+from tests.permissions.shell.lines import judged, rows
 from tests.tables import for_each
-from tests.workplaces import ground
-
-ROWS = [
-    json.loads(line)
-    for line in (Path(__file__).parent / "data" / "checks.jsonl").read_text().splitlines()
-]
-WHERE = ground(Path("/srv/project"), Path("/srv"))
 
 
-@for_each("row", ROWS)
-def test_checks_are_watched_unless_they_run_in_the_background(row: dict[str, object]) -> None:
-    assert [one.command for one in judge(str(row["command"]), WHERE).checks if one.of] == row[
-        "checks"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("line", "place"),
-    [
-        ("pytest", CheckPart(command="pytest", alone=True, at=0, of=1)),
-        ("pytest > x # why", CheckPart(command="pytest", alone=True, at=0, of=1)),
-        ("cd x && pytest 2>&1 | tail | cat", CheckPart(command="pytest", of=3, behind=2)),
-        ("ls | pytest |& (cat) | tail", CheckPart(command="pytest", at=1, of=4, behind=1, forks=1)),
-        ("! pytest", CheckPart(command="pytest", of=1)),
-    ],
-)
-def test_a_check_has_its_place_in_bashs_own_pipeline(line: str, place: CheckPart) -> None:
-    assert judge(line, WHERE).checks == (place,)
-
-
-@pytest.mark.parametrize("line", ["pytest &", "trap - EXIT; pytest", "pytest; pytest | tail"])
-def test_other_commands_report_no_checks(line: str) -> None:
-    assert [(one.command, one.of) for one in judge(line, WHERE).checks] == [("pytest", 0)]
+@for_each("row", rows("checks"))
+def test_checks_are_watched_unless_they_run_in_the_background(row):
+    assert [check.command for check in judged(row["command"]).checks if check.of] == row["checks"]
 
 
 @for_each(
@@ -59,5 +26,5 @@ def test_other_commands_report_no_checks(line: str) -> None:
         ("", False),
     ],
 )
-def test_exit_status_1_of_searches_and_comparisons_is_an_answer(line: str, answers: bool) -> None:
-    assert judge(line, WHERE).exit_one_is_answer is answers
+def test_exit_status_1_of_searches_and_comparisons_is_an_answer(line, answers):
+    assert judged(line).exit_one_is_answer is answers
