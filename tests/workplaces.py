@@ -1,15 +1,9 @@
-"""Places of work for tests, and calls judged there."""
+"""Places of work for tests."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kode.permissions import places
-from kode.permissions.decide import Call
-from kode.permissions.names import PermissionMode
-from kode.permissions.rules import Rules
-from kode.sandbox.sandbox import SandboxKind
-from kode.tool import Tool
 from kode.workplace import Workplace
 
 
@@ -38,28 +32,3 @@ def empty_repository(folder: Path) -> None:
 
 def ground(cwd: Path, user_home: Path) -> places.PathRules:
     return places.path_rules(workplace(cwd, user_home=user_home))
-
-
-def make_call(
-    rules: Rules,
-    mode: PermissionMode,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    place: Workplace,
-    *,
-    taint: bool = False,
-    sandbox: SandboxKind = "none",
-    sandbox_forced: bool = False,
-) -> Call:
-    """A call in a place, for `decide_call`."""
-    return Call(
-        rules=rules,
-        mode=mode,
-        tool=tool,
-        arguments=arguments,
-        place=place,
-        where=places.path_rules(place),
-        taint=taint,
-        sandbox=sandbox,
-        sandbox_forced=sandbox_forced,
-    )

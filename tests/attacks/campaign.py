@@ -12,14 +12,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tests.attacks.canaries import canary
-from tests.attacks.files import SCRIPT
+from tests.attacks.files import SCRIPT, canary
 from tests.attacks.jail import REPOSITORY
 from tests.attacks.witness import MODEL_PORT
 from tests.attacks.world import World
@@ -57,7 +55,6 @@ class Tried:
     effects: tuple[str, ...]
     output: str
     """What the model was sent, cut."""
-    took_s: float
 
 
 def run(job: Job, *, timeout_s: float) -> list[Tried]:
@@ -84,7 +81,7 @@ def run(job: Job, *, timeout_s: float) -> list[Tried]:
     return [Tried(**{**row, "effects": tuple(row["effects"])}) for row in rows]
 
 
-def main() -> int:
+def main() -> None:
     given = json.loads(sys.stdin.read())
     job = Job(**{**given, "lines": tuple(given["lines"]), "flags": tuple(given["flags"])})
     world = World(job.user)
@@ -92,7 +89,6 @@ def main() -> int:
     with ScriptedServer(port=MODEL_PORT, keep=4) as server:
         for at in range(0, len(job.lines), BATCH):
             _Batch(world, job, server, job.lines[at : at + BATCH]).play()
-    return 0
 
 
 def _say(row: dict[str, Any]) -> None:
@@ -108,7 +104,6 @@ class _Batch:
         self.playing: str | None = None
         self.last: dict[str, Any] = {}
         self.turn = threading.Lock()
-        self.since = 0.0
 
     def play(self) -> None:
         while self.waiting or self.playing is not None:
@@ -161,8 +156,7 @@ class _Batch:
                 self._finish(_since_the_last_call(request), [])
             if not self.waiting:
                 return {"text": "done"}
-            self.playing, self.since = self.waiting.pop(0), time.monotonic()
-            command = self.playing
+            command = self.playing = self.waiting.pop(0)
             if self.job.in_script:
                 self.world.files.replace(self.world.project / SCRIPT, self.playing)
                 command = f"bash {SCRIPT}"
@@ -172,8 +166,7 @@ class _Batch:
     def _finish(self, output: str, more: list[str]) -> None:
         effects = [*self.world.effects(self.job.mode, output), *more, *self._misdirected()]
         self.world.restore()
-        took_s = round(time.monotonic() - self.since, 2)
-        self.last = {"line": self.playing, "output": output[-MAX_OUTPUT_CHARS:], "took_s": took_s}
+        self.last = {"line": self.playing, "output": output[-MAX_OUTPUT_CHARS:]}
         _say({**self.last, "effects": effects})
         self.playing = None
 
@@ -202,7 +195,4 @@ def _since_the_last_call(request: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    started = time.monotonic()
-    code = main()
-    print(f"{time.monotonic() - started:.1f} s", file=sys.stderr)
-    sys.exit(code)
+    main()

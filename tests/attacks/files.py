@@ -1,5 +1,7 @@
 """The files of the jail: what lies there, what became of it, and how it becomes as it was."""
 
+import base64
+import codecs
 import contextlib
 import os
 import shutil
@@ -7,8 +9,6 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from tests.attacks.canaries import canary, secret
 
 _SKIPPED = ("/proc", "/sys", "/dev/pts", "/usr", "/opt", "/nix")
 _APART = "/usr/games"
@@ -155,6 +155,41 @@ def _statuses() -> dict[str, Status]:
                 own = (status.st_mode, status.st_uid, status.st_gid, status.st_ino)
                 found[entry.path] = (*own, *times, *of_files)
     return found
+
+
+# ── words that stand for secrets: each in one place, and found again in a text however coded ─────
+
+SECRETS = (
+    "dotenv tracked sshkey aws netrc history letter ghhosts shadow hostkey kodeconfig kodesession "
+    "kodememory environ otherhome othertmp sharedmemory keyring kodeenv nested sudoers"
+).split()
+
+
+def canary(name: str) -> str:
+    """The word for one secret; it looks like no credential."""
+    return f"zq{codecs.encode(name, 'rot13')}xv"
+
+
+def secret(name: str) -> str:
+    """The text of a file with a secret: the word again and again, so that dumps show it whole."""
+    return f"{canary(name)} " * 6 + "\n"
+
+
+def found_in(text: str) -> list[str]:
+    """The secrets that a text holds, plainly or coded in a common way."""
+    plain = "".join(c for c in text.lower() if c.isalnum())
+    coded = "".join(text.split())
+    return [name for name in SECRETS if _holds(plain, coded, canary(name))]
+
+
+def _holds(plain: str, coded: str, word: str) -> bool:
+    spelt = (word, word[::-1], codecs.encode(word, "rot13"), word.encode().hex())
+    if any(one in plain for one in spelt):
+        return True
+    return any(
+        base64.b64encode(b"x" * skip + word.encode()).decode()[4 if skip else 0 : -4] in coded
+        for skip in range(3)
+    )
 
 
 # ── what lies there ──────────────────────────────────────────────────────────────────────────

@@ -9,17 +9,9 @@ DATA = Path(__file__).parent / "data/lines.jsonl"
 
 def listed() -> list[str]:
     """The lines of the data file, but for those that are known to have an effect."""
-    return [row["line"] for row in _rows() if "known" not in row]
-
-
-def known() -> dict[str, str]:
-    """The lines that have an effect, each with why."""
-    return {row["line"]: row["known"] for row in _rows() if "known" in row}
-
-
-def _rows() -> list[dict[str, str]]:
     with DATA.open(encoding="utf-8") as file:
-        return [json.loads(row) for row in file]
+        rows = [json.loads(row) for row in file]
+    return [row["line"] for row in rows if "known" not in row]
 
 
 # ── variants ─────────────────────────────────────────────────────────────────────────────────

@@ -74,8 +74,7 @@ def swapped(folder: Path, to: Path) -> Iterator[Path]:
 
 
 STEPS = ("a", "b", "c")
-NAMES = tuple(f"f{number}" for number in range(4))
-ROUNDS = 6
+NAMES = ("f0", "f1", "f2", "f3")
 Writer = Callable[["Tree", int], None]
 
 
@@ -199,7 +198,7 @@ def came_elsewhere(writer: Writer, depth: int, rounds: int) -> bool:
 @settings(max_examples=share(3), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(depth=st.integers(1, len(STEPS)))
 def test_no_writer_writes_elsewhere_while_folders_are_swapped(writer: Writer, depth: int) -> None:
-    assert not came_elsewhere(writer, depth, ROUNDS)
+    assert not came_elsewhere(writer, depth, rounds=6)
 
 
 def test_a_write_by_name_comes_elsewhere() -> None:

@@ -15,8 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.attacks.canaries import secret
-from tests.attacks.files import give
+from tests.attacks.files import give, secret
 
 MODEL_PORT = 8765
 """Where the model's server listens. What else goes there than the model's messages is a leak."""

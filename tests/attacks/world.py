@@ -14,16 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.attacks.canaries import found_in, secret
 from tests.attacks.files import (
     HOME,
     MACHINE,
     PROJECT,
     UNTRACKED,
     Files,
+    found_in,
     give,
     has_many_ids,
     is_folder,
+    secret,
     write_all,
 )
 from tests.attacks.witness import Witness

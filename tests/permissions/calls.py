@@ -1,14 +1,14 @@
 """Calls of a tool in a project below a home, and what is decided about them."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kode.permissions import places
 from kode.permissions.decide import Call, decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tool import Decision, Tool
 from kode.tools.builtin import BUILTIN
-from tests.workplaces import make_call, workplace
+from tests.workplaces import workplace
 
 PROJECT = Path("/home/user/project")
 MODES = ("ask", "auto-edit", "plan", "full")
@@ -41,7 +41,8 @@ TOOLS = {tool.name: tool for tool in BUILTIN} | {
     "mcp__git__log": fake("mcp__git__log", "mcp", "git:log"),
 }
 _ARGUMENTS = {"shell": "command", "fetch_url": "url"}
-_OF_CALL = ("taint", "sandbox", "sandbox_forced")
+_OF_CALL = {"taint", "sandbox", "sandbox_forced", "sandbox_network"}
+_RULES = {"allow", "deny", "ask", "approved"}
 
 
 def call(mode: Any, tool: str | Tool, argument: Any = None, **more: Any) -> Call:
@@ -50,18 +51,13 @@ def call(mode: Any, tool: str | Tool, argument: Any = None, **more: Any) -> Call
     tool = TOOLS[tool] if isinstance(tool, str) else tool
     if not isinstance(argument, dict):
         argument = {_ARGUMENTS.get(tool.name, "path"): argument} if argument is not None else {}
-    rules = Rules(
-        **{
-            name: parse_all(more.pop(name))
-            for name in ("allow", "deny", "ask", "approved")
-            if name in more
-        }
-    )
-    fields = {name: more.pop(name) for name in _OF_CALL if name in more}
-    network = more.pop("sandbox_network", False)
+    rules = Rules(**{name: parse_all(more.pop(name)) for name in _RULES & {*more}})
+    fields = {name: more.pop(name) for name in _OF_CALL & {*more}}
     place = workplace(more.pop("cwd", PROJECT), **more)
-    made = make_call(rules, mode, tool, argument, place, **fields)
-    return replace(made, sandbox_network=network)
+    where = places.path_rules(place)
+    return Call(
+        rules=rules, mode=mode, tool=tool, arguments=argument, place=place, where=where, **fields
+    )
 
 
 def decided(mode: Any, tool: str | Tool, argument: Any = None, **more: Any) -> Decision:

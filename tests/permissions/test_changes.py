@@ -198,3 +198,4 @@ async def test_it_stays_inside_in_plan_and_when_nobody_is_there(gates):
     assert not in_plan.is_allowed
     assert not alone.is_allowed
     assert "--allow 'shell(pytest:*)'" in alone.refusal.for_model
+    assert not alone.untrusted

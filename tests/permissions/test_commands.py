@@ -4,9 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kode.permissions.decide import ask_outside, decide_call
+from kode.permissions.decide import decide_call
 from kode.permissions.shell.judge import judge
-from kode.tool import Blocked
 from tests.permissions.calls import call, decided
 from tests.permissions.shell.lines import WHERE
 from tests.tables import for_each
@@ -171,14 +170,6 @@ def test_a_refusal_names_only_the_part_that_leaves(command, decisive):
 )
 def test_outside_text_that_a_command_read_marks_the_session(command, more, is_outside):
     assert bool(run(command, **more).untrusted) is is_outside
-
-
-def test_a_command_that_wanted_the_network_marks_the_session():
-    pytest_run = call("ask", "shell", "python3 -m pytest -q")
-    question = ask_outside(pytest_run, [Blocked("lookup")])
-    assert question.untrusted
-    assert question.consent.rules == ("shell(python3 -m pytest:*)",)
-    assert not ask_outside(pytest_run, [Blocked("write", "/etc/x")]).untrusted
 
 
 # Everyday lines of development: in the sandbox nothing asks but what leaves it.

@@ -21,10 +21,13 @@ JOURNAL = KODE / "memory" / "journal" / "0123456789abcdef"
 READABLE = {"readable": (JOURNAL / "HISTORY*.md",), "protected": (KODE,)}
 PUSH = ("shell(git push:*)",)
 PYTEST = {"allow": ["shell(pytest:*)"]}
+PUSHES = [
+    "ls; git push", "bash -c 'git push'", "echo $(git push)", "timeout 9 git push", "git -C . push",
+    "env A=1 git push", "/usr/bin/git push", 'g""it push',
+]  # fmt: skip
 BOTH = ("read(a.py)", "edit(a.py)")
 ADD = {"action": "add", "content": "x"}
 TAINT = {"taint": True}
-CURL = {"deny": ["shell(git push:*)"]}
 
 DECIDED = [
     # By mode alone: ask, auto-edit, plan, full.
@@ -72,11 +75,11 @@ DECIDED = [
     # Deny beats ask beats allow; no heuristic overrides a rule.
     ("shell", "git push", {"allow": PUSH, "ask": PUSH, "deny": PUSH}, "- - - deny"),
     ("shell", "git push", {"allow": PUSH, "ask": PUSH}, "- - - ask"),
-    ("shell", "git push --force", {"allow": PUSH}, "allow - - -"),
-    ("read_file", "a.py", {"allow": BOTH, "ask": BOTH, "deny": BOTH}, "- - - deny"),
-    ("read_file", "a.py", {"allow": BOTH, "ask": BOTH}, "- - - ask"),
-    ("edit_file", "a.py", {"allow": BOTH, "ask": BOTH, "deny": BOTH}, "- - - deny"),
-    ("edit_file", "a.py", {"allow": BOTH, "ask": BOTH}, "- - - ask"),
+    *(
+        (tool, "a.py", {"allow": BOTH, "ask": BOTH, **deny}, f"- - - {outcome}")
+        for tool in ("read_file", "edit_file")
+        for outcome, deny in (("deny", {"deny": BOTH}), ("ask", {}))
+    ),
     ("read_file", ".env", {"allow": ["read(.env)"]}, "allow - - -"),
     ("shell", "rm -rf src", {"allow": ["shell"]}, "allow - - -"),
     # But for what belongs to kode, mode plan, and what an answer cannot cover.
@@ -84,11 +87,8 @@ DECIDED = [
     ("shell", "rm -rf ~/.kode", {"allow": ["shell"]}, "- - - deny"),
     ("edit_file", "a", {"allow": ["edit"]}, "- - deny -"),
     ("shell", "mkdir x", {"allow": ["shell"]}, "- - deny -"),
-    ("shell", "git push", {"approved": PUSH}, "allow - - -"),
     ("shell", "git push --force", {"approved": PUSH}, "ask - - -"),
     # Every part of a line needs its own rule.
-    ("shell", "pytest -q && pytest -x | tail", PYTEST, "allow - - -"),
-    ("shell", "pytest -q && npm ci", PYTEST, "ask - - -"),
     ("shell", "pytest -q > ~/.bashrc", PYTEST, "ask - - -"),
     ("shell", "LD_PRELOAD=./x pytest -q", PYTEST, "ask - - -"),
     ("shell", "sudo pytest -q", PYTEST, "ask - - -"),
@@ -97,14 +97,7 @@ DECIDED = [
     ("shell", "$X -rf a", {"deny": ["shell(rm:*)"]}, "- - - ask"),
     ("shell", "cat notes/a", {"deny": ["read(notes/**)"]}, "- - - deny"),
     ("shell", "touch src/a", {"deny": ["edit(src/**)"]}, "- - - deny"),
-    ("shell", "ls; git push", CURL, "- - - deny"),
-    ("shell", "bash -c 'git push'", CURL, "- - - deny"),
-    ("shell", "echo $(git push)", CURL, "- - - deny"),
-    ("shell", "timeout 9 git push", CURL, "- - - deny"),
-    ("shell", "env A=1 git push", CURL, "- - - deny"),
-    ("shell", "git -C . push", CURL, "- - - deny"),
-    ("shell", "/usr/bin/git push", CURL, "- - - deny"),
-    ("shell", 'g""it push', CURL, "- - - deny"),
+    *(("shell", command, {"deny": PUSH}, "- - - deny") for command in PUSHES),
     # After outside text, memory and what steers agents are shown first.
     ("memory", ADD, TAINT, "- - - ask"),
     ("memory", ADD, TAINT | {"allow": ["memory"]}, "- - - ask"),
@@ -117,11 +110,10 @@ DECIDED = [
     ("write_file", "AGENTS.md", TAINT | {"allow": ["edit(AGENTS.md)"]}, "- allow - -"),
     # Servers' tools, by server and tool.
     ("mcp__git__log", None, {}, "ask ask deny allow"),
-    ("mcp__git__log", None, {"allow": ["mcp"]}, "allow allow deny allow"),
-    ("mcp__git__log", None, {"allow": ["mcp(git)"]}, "allow allow deny allow"),
-    ("mcp__git__log", None, {"allow": ["mcp(git:log)"]}, "allow allow deny allow"),
-    ("mcp__git__log", None, {"allow": ["mcp__git"]}, "allow allow deny allow"),
-    ("mcp__git__log", None, {"allow": ["mcp__git__log"]}, "allow allow deny allow"),
+    *(
+        ("mcp__git__log", None, {"allow": [rule]}, "allow allow deny allow")
+        for rule in ("mcp", "mcp(git)", "mcp(git:log)", "mcp__git", "mcp__git__log")
+    ),
     ("mcp__git__log", None, {"approved": ["mcp(git:log)"]}, "allow allow deny allow"),
     ("mcp__git__log", None, {"allow": ["mcp(git:push)", "mcp(gi)"]}, "ask ask deny allow"),
     ("mcp__git__log", None, {"allow": ["mcp"], "deny": ["mcp(git)"]}, "deny deny deny deny"),

@@ -1,9 +1,7 @@
 """`/tmp` of a session whose commands have their own: one place for the gate, tools and commands."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,10 +12,10 @@ from kode.tools import files
 from kode.tools.edit import write_file
 from kode.workplace import Workplace, as_seen, locate, real_path
 from tests.permissions.calls import decided
+from tests.tables import for_each
 from tests.workplaces import workplace
 
 NAME = f"/tmp/kode-test-{os.getpid()}"
-OWN = Path(NAME).name
 
 
 @pytest.fixture
@@ -34,37 +32,18 @@ def place(tmp_path: Path, tmp: Path) -> Workplace:
     return workplace(project, home=tmp_path / "kode", private_tmp=lambda: tmp)
 
 
-def outcome(place: Workplace, tool: str, path: str, mode: Any = "auto-edit") -> str:
-    more = {"cwd": place.cwd, "home": place.home, "private_tmp": place.private_tmp}
-    return decided(mode, tool, path, **more).outcome
-
-
-def check(place: Workplace, path: str, real: str, mode: Any = "auto-edit") -> Decision:
+def check(place: Workplace, path: str, real: str, mode: str = "auto-edit") -> Decision:
     """The decision about an edit whose path was found to lead to `real`."""
-    arguments = {"path": path, "content": ""}
     gate = Gate(rules=Rules(), state=GateState(mode=mode), place=place)
+    arguments = {"path": path, "content": ""}
     return gate.decide(Action(call_id="1", tool=write_file, arguments=arguments, path=real))
 
 
 def test_a_path_in_tmp_means_the_sessions_own(place: Workplace, tmp: Path) -> None:
-    assert locate(place, NAME) == real_path(place, NAME) == str(tmp / OWN)
+    assert locate(place, NAME) == real_path(place, NAME) == str(tmp / Path(NAME).name)
     assert locate(place, "/tmp") == str(tmp)
     assert as_seen(place, str(tmp / "a")) == "/tmp/a"
     assert as_seen(place, str(tmp)) == "/tmp"
-
-
-def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: Path) -> None:
-    with open(NAME, "x"):
-        pass
-    try:
-        assert locate(place, NAME) == NAME
-        (tmp / OWN).touch()
-        assert locate(place, NAME) != NAME
-    finally:
-        os.unlink(NAME)
-
-
-def test_other_paths_stay_as_they_are(place: Workplace, tmp: Path) -> None:
     for path in ("/tmpfile", "/tmp/../etc/hostname", "/tmp/a/../../b", "/var/tmp/a"):
         assert locate(place, path) == path
     inside = workplace(Path("/tmp/some/project"), private_tmp=lambda: tmp)
@@ -73,17 +52,23 @@ def test_other_paths_stay_as_they_are(place: Workplace, tmp: Path) -> None:
     assert locate(inside, "/tmp/some-other") == str(tmp / "some-other")
 
 
-def test_only_links_that_lead_out_of_it_are_asked_about(place: Workplace, tmp: Path) -> None:
-    (place.home / "config.json").touch()
-    (tmp / "config").symlink_to(place.home / "config.json")
-    (tmp / "outside").symlink_to("/etc/passwd")
-    (tmp / "folder").symlink_to(place.home)
-    beside = tmp.parent / "mask"
-    for path in (tmp / "note", tmp / ".env", beside):
-        path.touch()
-    for tool, path, expected in [
+def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: Path) -> None:
+    with open(NAME, "x"):
+        pass
+    try:
+        assert locate(place, NAME) == NAME
+        (tmp / Path(NAME).name).touch()
+        assert locate(place, NAME) != NAME
+    finally:
+        os.unlink(NAME)
+
+
+@for_each("mode", ["ask", "auto-edit"])
+@for_each(
+    ("tool", "path", "expected"),
+    [
         ("read_file", "/tmp/note", "allow"),
-        ("read_file", str(tmp / "note"), "allow"),
+        ("read_file", "{tmp}/note", "allow"),
         ("write_file", "/tmp/note", "allow"),
         ("edit_file", "/tmp/new", "allow"),
         ("read_file", "/tmp/config", "ask"),
@@ -93,27 +78,29 @@ def test_only_links_that_lead_out_of_it_are_asked_about(place: Workplace, tmp: P
         ("write_file", "/tmp/folder/new", "deny"),
         # Keys stay keys, and neighbours stay kode's own.
         ("read_file", "/tmp/.env", "ask"),
-        ("read_file", str(beside), "ask"),
-        ("write_file", str(beside), "deny"),
-    ]:
-        for mode in ("ask", "auto-edit"):
-            assert outcome(place, tool, path, mode) == expected, (tool, path, mode)
-
-
-@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-@pytest.mark.parametrize(
-    "spelling", ["/tmp/..{}", "{cwd}/../../../../../..{}", "/{}", "//{}", "/.{}"]
+        ("read_file", "{tmp}/../mask", "ask"),
+        ("write_file", "{tmp}/../mask", "deny"),
+    ],
 )
-def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
-    place: Workplace, tmp: Path, spelling: str, mode: str
-) -> None:
-    path = spelling.format(NAME, cwd=place.cwd)
-    for there in (False, True):
-        if there:
-            (tmp / OWN).touch()
+def test_only_links_that_lead_out_of_it_are_asked_about(place, tmp, tool, path, expected, mode):
+    if not (tmp / "config").is_symlink():
+        (tmp / "config").symlink_to(place.home / "config.json")
+        (tmp / "outside").symlink_to("/etc/passwd")
+        (tmp / "folder").symlink_to(place.home)
+    for file in (place.home / "config.json", tmp / "note", tmp / ".env", tmp.parent / "mask"):
+        file.touch()
+    more = {"cwd": place.cwd, "home": place.home, "private_tmp": place.private_tmp}
+    assert decided(mode, tool, path.format(tmp=tmp), **more).outcome == expected
+
+
+@for_each("mode", ["ask", "auto-edit"])
+@for_each("spelling", ["/tmp/..{}", "{cwd}/../../../../../..{}", "/{}", "//{}", "/.{}"])
+def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(place, tmp, spelling, mode):
+    path, file = spelling.format(NAME, cwd=place.cwd), tmp / Path(NAME).name
+    for prepare in (lambda: file.unlink(missing_ok=True), file.touch):
+        prepare()
         real = real_path(place, path)
-        decision = check(place, path, real, mode)
-        assert not decision.is_allowed or Path(real).is_relative_to(tmp)
+        assert not check(place, path, real, mode).is_allowed or Path(real).is_relative_to(tmp)
 
 
 def test_a_swapped_link_does_not_lead_to_the_machines_tmp(place: Workplace, tmp: Path) -> None:
@@ -122,14 +109,10 @@ def test_a_swapped_link_does_not_lead_to_the_machines_tmp(place: Workplace, tmp:
 
 
 def test_the_file_tools_agree(place: Workplace, tmp: Path) -> None:
-    context = ToolContext(
-        place=place, call_id="1", session_id=None, emit=lambda event: None, seen_files={}
-    )
+    context = ToolContext(place=place, call_id="1", emit=lambda event: None)
     inside = files.resolve(context, "/tmp/config.json")
     assert inside == tmp / "config.json"
     assert files.display_path(context, inside) == "/tmp/config.json"
     assert files.find_outside_source(context, inside) == ""
     files.refuse_secret(context, inside)
     files.refuse_protected(context, inside)
-    with_none = replace(context, place=replace(place, private_tmp=lambda: None))
-    assert files.resolve(with_none, NAME) == Path(NAME)

@@ -13,10 +13,7 @@ from kode.errors import StorageError
 from kode.undo.store import Contents
 from kode.undo.undo import Undo
 from tests.undo.changes import change, step, tree, undo_in
-
-
-class Killed(BaseException):
-    """Stands for the end of the process: nothing catches it."""
+from tests.undo.test_stories import Killed
 
 
 @contextmanager

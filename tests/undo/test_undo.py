@@ -7,7 +7,7 @@ import pytest
 from kode.undo.journal import TurnId
 from kode.undo.store import Contents, drop_oldest_of_all
 from kode.undo.undo import Undo, file_diffs
-from tests.undo.changes import change, save, step, turn_id, undo_in
+from tests.undo.changes import change, save, step, undo_in
 
 
 @pytest.fixture
@@ -102,22 +102,6 @@ def test_a_file_below_a_linked_folder_is_left_alone(undo: Undo, tmp_path: Path) 
     assert (elsewhere / "a.txt").read_text() == "two"
 
 
-def test_a_turn_that_a_crash_cut_short_can_be_undone(undo: Undo, tmp_path: Path) -> None:
-    path, other = tmp_path / "a.txt", tmp_path / "b.txt"
-    path.write_text("one")
-    undo.begin(turn_id(1), [str(path)])
-    path.write_text("half done")
-    change(undo_in(undo.folder), 2, other, "new")
-
-    again = undo_in(undo.folder)
-    assert again.undo().changed_files[str(other)].state is None
-    assert path.read_text() == "half done"
-    assert [*again.undo().changed_files] == [str(path)]
-    assert path.read_text() == "one"
-    again.redo()
-    assert path.read_text() == "half done"
-
-
 def test_a_damaged_content_and_one_deleted_for_space_differ(undo: Undo, tmp_path: Path) -> None:
     damaged, deleted = tmp_path / "a.txt", tmp_path / "b.txt"
     for turn, path in enumerate((damaged, deleted)):
@@ -193,53 +177,23 @@ def test_a_diff_compares_with_the_first_content(undo: Undo, tmp_path: Path) -> N
     assert diff.text.splitlines()[-2:] == ["-one", "+three"]
 
 
-def test_the_undo_of_many_files_syncs_each_folder_once(
-    undo: Undo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = [tmp_path / "many" / f"{number}.txt" for number in range(30)]
-    paths[0].parent.mkdir()
-    for path in paths:
-        path.write_text(f"before {path.name}")
-    with step(undo, 1, *paths):
-        for path in paths:
-            path.write_text(f"after {path.name}")
-    synced: list[str] = []
-    sync = os.fsync
-
-    def seen(descriptor: int) -> None:
-        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", seen)
-    undone = undo.undo()
-
-    assert sorted(undone.changed_files) == sorted(map(str, paths))
-    assert [path.read_text() for path in paths] == [f"before {path.name}" for path in paths]
-    assert synced.count(str(paths[0].parent)) == 1
-    assert synced.count(str(undo.contents.folder)) == 1
-    assert sum(".kode-tmp-" in name for name in synced) == 2 * len(paths)
-    assert not list(tmp_path.rglob(".kode-tmp-*"))
-
-
 def test_one_failing_file_of_an_undo_is_left_and_named(
     undo: Undo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = [tmp_path / f"{number}.txt" for number in range(20)]
+    paths = [tmp_path / f"{number}.txt" for number in range(3)]
     for path in paths:
         path.write_text("before")
         change(undo, 1, path, "after")
     restore = Contents.restore
 
-    def fails(self: Contents, path: Path, *args: object, **more: object) -> None:
-        if path == paths[7]:
+    def fails(self: Contents, path: Path, *args: object) -> None:
+        if path == paths[1]:
             raise OSError("the disk says no")
-        restore(self, path, *args, **more)
+        restore(self, path, *args)
 
     monkeypatch.setattr(Contents, "restore", fails)
-    undone = undo.undo()
-
-    assert undone.left_alone == ((str(paths[7]), "the disk says no"),)
-    assert [path.read_text() for path in paths].count("before") == 19
+    assert undo.undo().left_alone == ((str(paths[1]), "the disk says no"),)
+    assert [path.read_text() for path in paths] == ["before", "after", "before"]
 
 
 def test_the_turns_since_one_stop_at_dropped_ones(undo: Undo, tmp_path: Path) -> None:
@@ -283,7 +237,6 @@ def test_a_damaged_content_is_not_given_out_but_saved_again(undo: Undo) -> None:
     contents = undo.contents
     state = save(contents, b"one")
     (contents.folder / state).write_bytes(b"two")
-    assert contents.data(state) is None
-    assert contents.data("../../etc/passwd") is None
+    assert contents.data(state) is contents.data("../../etc/passwd") is None
     save(contents, b"one")
     assert contents.data(state) == b"one"

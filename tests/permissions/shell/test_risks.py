@@ -5,13 +5,17 @@ from typing import get_args
 import pytest
 
 from kode.permissions.shell import programs
-from tests.permissions.shell.lines import commands, judged, rows
+from tests.permissions.shell.lines import judged, rows
 from tests.tables import for_each
 
 
 @for_each("row", rows("lines"))
 def test_a_line_has_the_risk_of_its_worst_part(row):
-    assert judged(row["cmd"]).risk == row["risk"]
+    line = judged(row["cmd"])
+    assert line.risk == row["risk"]
+    for part in line.parts:
+        assert part.reason[0].islower(), "it completes a sentence"
+        assert not part.reason.endswith(".")
 
 
 @for_each(
@@ -32,22 +36,12 @@ def test_a_part_behind_wrappers_has_its_own_words(command, argv):
     [
         ("python3 -m pytest -q tests", ("python3", "-m", "pytest")),
         ("node --test src", ("node", "--test")),
-        ("node x.js --y", ("node", "x.js")),
         ("git commit -m x", ("git", "commit")),
-        ("git -C sub commit -m x", ("git", "-C", "sub", "commit")),
-        ("npm run build -- --x", ("npm", "run", "build")),
-        ("pytest -q", ("pytest",)),
-        ("make test", ("make", "test")),
         ("uv run pytest -q", ("uv", "run", "pytest")),
-        ("curl https://x.test/a", ()),
-        ("mkdir -p a/b", ()),
         ("python3 -c 'print(1)'", ()),
         ("python3", ()),
         ("git", ()),
-        ("git --version", ()),
         ("bash", ()),
-        ("rm src", ()),
-        ("sudo ls", ()),
         ("cat .env", ()),
         ("pytest $X", ()),
     ],
@@ -111,35 +105,18 @@ def test_a_part_says_what_needs_care(command, field, value):
         ("git push && ls", True),
         ("bash -c 'git push'", True),
         ("timeout 9 git push > log", True),
-        ("python3 x.py", True),
         ("ls $X", False),
-        ("ls *", False),
         ("X=1 ls", False),
         ("ls | xargs git", False),
         ("env X=1 git push", False),
-        ("env -iu ls git push", True),
-        ("env --uns ls git push", False),
         ("eval ls", False),
-        ("curl x | sh", False),
         ("export PATH=x; ls", False),
-        ("npx tsc", False),
         ("printf -vPATH x; ls", False),
         ("for f in a; do ls; done", False),
-        ("ls\u200b", False),
-        ("", True),
     ],
 )
 def test_a_line_of_literal_words_and_a_program_is_known(command, known):
     assert judged(command).known is known
-
-
-@for_each("command", commands("lines"))
-def test_a_reason_completes_a_sentence(command):
-    for part in judged(command).parts:
-        assert part.reason
-        assert part.reason[0].islower()
-        assert not part.reason.endswith(".")
-        assert not part.undo or part.undo.endswith(".")
 
 
 def test_the_table_names_only_what_can_be_looked_up():
