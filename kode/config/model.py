@@ -36,8 +36,6 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
 Mode = Annotated[
     PermissionMode,
     BeforeValidator(lambda name: MODE_CALLED.get(name, name) if isinstance(name, str) else name),
@@ -243,23 +241,19 @@ class Config(Part):
 
 def given_prices(config: Config) -> dict[str, dict[str, Any]]:
     """The configured prices, in the format of `kode.providers.models.info_of`."""
+    known = {model: dict(price).items() for model, price in config.prices.items()}
     return {
-        model: {
-            f"{name}_price": value for name, value in price.model_dump(exclude_none=True).items()
-        }
-        for model, price in config.prices.items()
+        model: {f"{name}_price": value for name, value in values if value is not None}
+        for model, values in known.items()
     }
 
 
 def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
     """Every key, dotted, with its value; sections are flattened, mappings are not."""
     values: dict[str, Any] = {}
-    for name in type(part).model_fields:
-        value = getattr(part, name)
-        if isinstance(value, Part):
-            values.update(flat(value, f"{prefix}{name}."))
-        else:
-            values[prefix + name] = value
+    for name, value in part:
+        is_section = isinstance(value, Part)
+        values |= flat(value, f"{prefix}{name}.") if is_section else {prefix + name: value}
     return values
 
 
@@ -299,7 +293,4 @@ _PLAIN_WORDS = {
     "a valid array": "a list",
     "a valid tuple": "a list",
     "an object": "a section: {...}",
-    "String should match pattern '^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$'": (
-        "a name: a letter, then letters, digits, `-`, `_` and `.`, at most 40"
-    ),
 }
