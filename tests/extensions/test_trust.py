@@ -157,31 +157,23 @@ def bring(project, command):
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"tool": {"command": command}}}))
 
 
-async def test_a_yes_is_kept_until_a_change_shown_as_diff(home, project):
+async def test_an_answer_is_kept_until_a_change_shown_as_diff(home, project):
     bring(project, "python one.py")
-    person = Person(ONCE, ONCE)
-    for _ in range(2):
-        assert await Reviewer(home, person).review(project) == ()
-    assert len(person.questions) == 1
-    assert "python one.py" in person.questions[0].preview
-    bring(project, "python two.py")
-    await Reviewer(home, person).review(project)
-    assert '-  "command": "python one.py"' in person.questions[1].preview
-    assert '+  "command": "python two.py"' in person.questions[1].preview
-
-
-async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
-    bring(project, "python one.py")
-    person = Person(NO, NO)
+    person = Person(NO, ONCE, ONCE)
     reviewer = Reviewer(home, person)
     assert await reviewer.review(project, trust_project=True) == ()
     assert person.questions == []
     for _ in range(2):
         assert [item.name for item in await reviewer.review(project)] == ["tool"]
-    assert len(person.questions) == 1
+    for _ in range(2):
+        assert await Reviewer(home, person).review(project) == ()
     bring(project, "python two.py")
-    await reviewer.review(project)
-    assert len(person.questions) == 2
+    assert await reviewer.review(project) == ()
+    first, second, third = (question.preview for question in person.questions)
+    assert first == second
+    assert "python one.py" in first
+    assert '-  "command": "python one.py"' in third
+    assert '+  "command": "python two.py"' in third
 
 
 @pytest.mark.parametrize("choice", ["once", "no"])

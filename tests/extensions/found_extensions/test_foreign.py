@@ -8,6 +8,7 @@ import pytest
 from kode.config.load import load_config
 from kode.errors import ConfigError
 from tests.extensions.found_extensions.conftest import Open, World, play
+from tests.tables import for_each
 
 ASKED = {"name": "shell", "arguments": {"command": "touch made.txt"}}
 NAMED = json.dumps(
@@ -54,13 +55,39 @@ async def test_a_file_that_links_out_is_a_fault(world: World, opened: Open) -> N
     assert any("links out" in notice for notice in world.notices)
 
 
-@pytest.mark.parametrize("named", ["{", "[]", "missing.json", ".", '{"permissions"'])
+@pytest.mark.parametrize("named", ["{", "[]", "missing.json", "."])
 def test_unreadable_named_settings_are_a_fault(world: World, named: str) -> None:
     with pytest.raises(ConfigError, match="--settings"):
         load_config(world.home, world.project, environ={}, flags={"settings": named})
 
 
-def test_named_settings_may_be_a_file(world: World) -> None:
-    settings(world, "deny.json", permissions={"ask": ["Read(a.txt)"]})
-    loaded = load_config(world.home, world.project, environ={}, flags={"settings": "deny.json"})
-    assert loaded.config.permissions.ask == ("read(a.txt)",)
+@for_each(
+    ("rule", "own"),
+    [
+        ("Bash(git push:*)", "shell(git push:*)"),
+        ("Bash(npm run test *)", "shell(npm run test:*)"),
+        ("Bash", "shell"),
+        ("Read(./.env)", "read(.env)"),
+        ("Read(//etc/shadow)", "read(/etc/shadow)"),
+        ("Read(/secrets/**)", "read(secrets/**)"),
+        ("Read(~/.zshrc)", "read(~/.zshrc)"),
+        ("Write(src/**)", "edit(src/**)"),
+        ("WebFetch(domain:example.org)", "fetch(example.org)"),
+        ("mcp__github__get_issue", "mcp(github:get_issue)"),
+        # What kode cannot express is named.
+        *((rule, "") for rule in ("Bash(git * main)", "Agent(Explore)", 7, "", "(x)")),
+    ],
+)
+def test_rules_of_named_settings_become_kodes(world: World, rule: object, own: str) -> None:
+    settings(world, "named.json", permissions={"ask": [rule]})
+    loaded = load_config(world.home, world.project, environ={}, flags={"settings": "named.json"})
+    assert loaded.config.permissions.ask == ((own,) if own else ())
+    (said,) = loaded.foreign
+    assert said.unused == (() if own else (f"permissions.ask: {rule}",))
+
+
+def test_settings_of_other_shapes_do_no_harm(world: World) -> None:
+    for text in ('{"permissions": 1, "env": [1]}', "null", ""):
+        world.write(".claude/settings.json", text)
+        loaded = load_config(world.home, world.project, environ={}, flags={})
+        assert loaded.config.permissions.deny == ()
