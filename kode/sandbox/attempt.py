@@ -8,7 +8,6 @@ import re
 import stat
 import sys
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,7 @@ from typing import TYPE_CHECKING
 from kode import beneath
 from kode.paths import real_path
 from kode.sandbox import kernel, reach, seatbelt
-from kode.sandbox import layer as layers
-from kode.sandbox.layer import Layer
+from kode.sandbox.layer import Layer, apply, carry, list_changes
 from kode.sandbox.masks import make_mask
 from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
 from kode.sandbox.shared import remove_tree
@@ -79,7 +77,6 @@ class Attempt:
     """Must be passed to it under the same numbers."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
-    started_ns: int = 0
     _monitor: kernel.SyscallMonitor | None = None
     _files: list[int] = field(default_factory=list)  # descriptors of what is carried to it
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
@@ -87,7 +84,6 @@ class Attempt:
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
         fails to, calls `settle`. Raises: OSError, where a working folder has become a link too."""
-        self.started_ns = time.time_ns()
         try:
             for folder in map(str, self.sandbox.folders):
                 if real_path(folder) != folder:  # what it leads to would be shown
@@ -157,7 +153,7 @@ class Attempt:
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: OSError, SandboxError."""
-        return tuple(change for layer in self.layers for change in layers.changes(layer))
+        return tuple(change for layer in self.layers for change in list_changes(layer))
 
     def version(self, path: str) -> Path:
         """Where its version of a changed path lies."""
@@ -173,19 +169,15 @@ class Attempt:
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
-
-        def is_hidden(path: str) -> bool:
-            return reach.access(self.reach, path) in ("empty", "hidden")
-
         skipped: dict[str, str] = {}
         for layer in self.layers:
-            skipped |= layers.apply(layer, layer.pick(changes), self.started_ns, is_hidden)
+            skipped |= apply(layer, changes, self.reach)
         return skipped
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
         """Keeps what it wrote for the session's next commands. Never raises."""
         for layer in self.layers:
-            layers.carry(layer, layer.pick(changes))
+            carry(layer, changes)
 
     def refresh(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now."""

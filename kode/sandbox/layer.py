@@ -13,8 +13,9 @@ import filecmp
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -24,8 +25,8 @@ from kode.errors import GitError, SandboxError
 from kode.git import git_record, ignored_names
 from kode.paths import real_path
 from kode.permissions import places
-from kode.sandbox.reach import STAGE
-from kode.sandbox.shared import give_rights, let_in
+from kode.sandbox.reach import STAGE, Reach, access
+from kode.sandbox.shared import give_rights
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 
@@ -45,6 +46,8 @@ class Layer:
     """What earlier commands of the session wrote and is not real: between the two."""
     git: tuple[GitFolder, ...] = ()
     """The known folders of git, here or elsewhere."""
+    made_ns: int = field(default_factory=time.time_ns)
+    """What somebody else changed since is left alone."""
 
     @property
     def upper(self) -> Path:
@@ -76,18 +79,23 @@ def make_layer(
     return Layer(root=root, holder=holder, below=below, git=git)
 
 
-def changes(layer: Layer) -> tuple[FileChange, ...]:
+def list_changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; rewriting the same content is not a change. With
     files in a folder that git ignores comes what earlier commands left there.
 
     Raises: OSError, SandboxError when there are too many changes.
     """
+    give_rights(layer.upper)
     if layer.below is None:
         return _list_changes(layer)
     _drop_replaced(layer.below.upper, layer.upper)
     listed = _list_changes(layer)
-    folders = {change.ignored for change in listed if change.kind != "cache" and change.ignored}
-    return _list_changes(layer) if _move_carried(layer.below, layer, folders) else listed
+    names = {change.ignored for change in listed if change.kind != "cache" and change.ignored}
+    folders = [name for name in names if layer.below.version(name).is_dir()]
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            _merge(layer.below.version(folder), layer.version(folder), real=Path(folder))
+    return _list_changes(layer) if folders else listed
 
 
 def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
@@ -104,7 +112,6 @@ def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[
     """Real paths that differ, each with what was done to it. `hides`: whether nothing of the real
     folder is seen through this one."""
     upper, real = layer.upper / folder, layer.root / folder
-    let_in(upper)
     names = set(os.listdir(upper))
     for name in names | set(os.listdir(real) if hides and _find_kind(real) == "folder" else ()):
         path, version = real / name, upper / name
@@ -119,12 +126,10 @@ def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[
         is_new = not before and after in ("folder", "plain")
         if after == "folder":
             is_unit = is_new and (_is_dependency(layer, folder / name) or places.is_cache(name))
-            if is_unit:
-                give_rights(version)
-            else:
-                for inner in _walk(layer, folder / name, hides=hides or _is_opaque(version)):
-                    is_new = False
-                    yield inner
+            hides_more = hides or _is_opaque(version)
+            for inner in () if is_unit else _walk(layer, folder / name, hides=hides_more):
+                is_new = False
+                yield inner
         elif after == "plain" and before and _differs(version, path):
             yield str(path), "changed"
         if is_new:
@@ -222,30 +227,23 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
     )
 
 
-def apply(
-    layer: Layer,
-    wanted: Iterable[FileChange],
-    started_ns: int,
-    is_hidden: Callable[[str], bool],
-) -> dict[str, str]:
-    """Applies changes; returns those skipped, each with the reason. A file that somebody else
-    changed since `started_ns` (time of day) is skipped. So is a link to a path that `is_hidden`
-    from commands: others would read it for them."""
+def apply(layer: Layer, changes: Iterable[FileChange], reach: Reach) -> dict[str, str]:
+    """Applies those of the changes that are in the layer's folder; returns those skipped, each with
+    the reason. A file that somebody else changed meanwhile is skipped. So is a link to a path that
+    `reach` hides from commands: others would read it for them."""
     skipped: dict[str, str] = {}
-    ordered = sorted(wanted, key=lambda change: change.path)
+    ordered = sorted(layer.pick(changes), key=lambda change: change.path)
     gone = [change for change in reversed(ordered) if change.change == "deleted"]
     for change in (*gone, *(change for change in ordered if change.change != "deleted")):
         try:
-            reason = _apply_change(layer, change, started_ns, is_hidden)
+            reason = _apply_change(layer, change, reach)
         except OSError as error:
             reason = error.strerror or str(error)
         skipped |= {change.path: reason} if reason else {}
     return skipped
 
 
-def _apply_change(
-    layer: Layer, change: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
-) -> str:
+def _apply_change(layer: Layer, change: FileChange, reach: Reach) -> str:
     """Applies one change; returns why it was skipped, or ""."""
     *parents, name = Path(change.path).relative_to(layer.root).parts
     is_deleted = change.change == "deleted"
@@ -266,7 +264,7 @@ def _apply_change(
             return ""  # deleted with its folder
         before = beneath.status(folder, name)
         is_folder = before is not None and stat.S_ISDIR(before.st_mode)
-        if before is not None and not is_folder and before.st_ctime_ns > started_ns:
+        if before is not None and not is_folder and before.st_ctime_ns > layer.made_ns:
             return "someone else changed it meanwhile"
         if is_deleted:
             try:
@@ -280,10 +278,10 @@ def _apply_change(
             return "someone else deleted it meanwhile"
         upper = opened.enter_context(beneath.open_folder(layer.upper))
         new = opened.enter_context(beneath.open_below(upper, parents))
-        return _move(Path(change.path), new, folder, is_hidden)
+        return _move(Path(change.path), new, folder, reach)
 
 
-def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> str:
+def _move(path: Path, new: int, real: int, reach: Reach) -> str:
     """Moves the new version of `path` from a folder of the layer to the real one, both open; a new
     folder file by file. What is no file or link, or leads to a hidden place, stays behind; returns
     why, or ""."""
@@ -294,10 +292,11 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
             beneath.open_below(real, [name], make=lambda _: mode & 0o777) as folder,
         ):
             for each in sorted(os.listdir(inner)):
-                _move(path / each, inner, folder, is_hidden)
+                _move(path / each, inner, folder, reach)
         return ""
     if stat.S_ISLNK(mode):
-        if is_hidden(real_path(path.parent / os.readlink(name, dir_fd=new))):
+        target = real_path(path.parent / os.readlink(name, dir_fd=new))
+        if access(reach, target) in ("empty", "hidden"):
             return "it leads to a place hidden from commands"
     elif not stat.S_ISREG(mode):
         return "it is no file"
@@ -321,9 +320,10 @@ def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> 
 # raises: what cannot be moved is rebuilt.
 
 
-def carry(layer: Layer, listed: Iterable[FileChange]) -> None:
-    """Moves new and changed files to what is carried."""
-    for change in listed:
+def carry(layer: Layer, changes: Iterable[FileChange]) -> None:
+    """Moves new and changed files, once `list_changes` has looked at the layer, to what is
+    carried."""
+    for change in layer.pick(changes):
         if layer.below is not None and change.change != "deleted":
             target = layer.below.version(change.path)
             with contextlib.suppress(OSError):
@@ -343,31 +343,17 @@ def _drop_replaced(carried: Path, upper: Path) -> None:
                 beneath.remove_tree(earlier)
 
 
-def _move_carried(carried: Layer, layer: Layer, folders: Iterable[str]) -> bool:
-    """Moves what lies in these folders into a layer, where that has nothing and no real file is
-    newer. Returns whether there was any."""
-    inside = [folder for folder in folders if _find_kind(carried.version(folder)) == "folder"]
-    for folder in inside:
-        with contextlib.suppress(OSError):
-            _merge(carried.version(folder), layer.version(folder), real=Path(folder))
-    return bool(inside)
-
-
 def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
-    """Moves a file or folder from one layer to another. With `real`, its place in the real folder,
-    nothing is replaced, and nothing hides what is newer there."""
-    before = _find_kind(real) if real is not None else ""
-    if _find_kind(source) == "folder" and "folder" in (_find_kind(target), before):
+    """Moves a file or folder from one layer to another where that has nothing, and where nothing
+    newer lies in its `real` place, if that matters."""
+    kind, before = _find_kind(source), _find_kind(real) if real is not None else ""
+    if kind == "folder" and "folder" in (_find_kind(target), before):
         target.mkdir(exist_ok=True)
         for name in os.listdir(source):
             _merge(source / name, target / name, real=real and real / name)
         with contextlib.suppress(OSError):  # something stays in it
             source.rmdir()
-    elif real is None:
-        beneath.remove_tree(target)
-        if _find_kind(source) != "whiteout":
-            os.rename(source, target)
-    elif not os.path.lexists(target) and (
-        not before or os.lstat(real).st_ctime_ns <= os.lstat(source).st_ctime_ns
-    ):
+    elif kind in ("", "whiteout") or os.path.lexists(target):
+        return
+    elif not (before and real) or os.lstat(real).st_ctime_ns <= os.lstat(source).st_ctime_ns:
         os.rename(source, target)

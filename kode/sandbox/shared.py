@@ -98,15 +98,11 @@ def give_rights(folder: Path) -> None:
     """The kernel's own folders, and those of a command, may be unreadable."""
     folders = [folder]
     for each in folders:  # which grows meanwhile
-        let_in(each)
+        mode = stat.S_IMODE(os.lstat(each).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(each, mode | stat.S_IRWXU)
         with os.scandir(each) as entries:
             folders += [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
-
-
-def let_in(folder: Path) -> None:
-    mode = stat.S_IMODE(os.lstat(folder).st_mode)
-    if mode & stat.S_IRWXU != stat.S_IRWXU:
-        os.chmod(folder, mode | stat.S_IRWXU)
 
 
 TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow

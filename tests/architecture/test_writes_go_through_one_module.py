@@ -42,7 +42,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "sandbox/layer.py": dict.fromkeys("_merge _walk carry make_layer".split(), PRIVATE),
     "sandbox/masks.py": {"make_mask": PRIVATE},
     "sandbox/sandbox.py": {"forget": PRIVATE, "temporary_folder": PRIVATE},
-    "sandbox/shared.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
+    "sandbox/shared.py": dict.fromkeys("give_rights open_store remove_tree".split(), PRIVATE),
     "sandbox/trial.py": {
         "_write": "what the self-test tries from within the sandbox",
         "prove": NEW,

@@ -21,6 +21,7 @@ from kode import beneath, durable
 from kode.errors import StorageError
 from kode.sandbox.attempt import refresh_file
 from kode.sandbox.layer import Layer, apply
+from kode.sandbox.reach import Place, Reach
 from kode.tool import FileChange
 from kode.undo.store import LINK, Contents, Seen
 from kode.undo.undo import change_file
@@ -100,16 +101,17 @@ class Tree:
 
 
 def by_apply(tree: Tree, depth: int) -> None:
-    layer = Layer(root=tree.work, holder=tree.kept / secrets.token_hex(4))
+    layer = Layer(root=tree.work, holder=tree.kept / secrets.token_hex(4), made_ns=2**62)
+    reach = Reach(places=(Place(Path("/"), "readable"),), temporary="/tmp", network="none")
     paths = list(tree.targets(depth))
     for path in paths:
         file = layer.upper / path.relative_to(tree.work)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("new")
     wanted = [FileChange(path=str(path), change="added") for path in paths]
-    apply(layer, wanted, 2**62, lambda path: False)
+    apply(layer, wanted, reach)
     gone = [FileChange(path=str(path), change="deleted") for path in paths]
-    apply(layer, gone, 2**62, lambda path: False)
+    apply(layer, gone, reach)
 
 
 def by_live(tree: Tree, depth: int) -> None:

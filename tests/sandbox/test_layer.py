@@ -18,6 +18,7 @@ from kode.errors import SandboxError
 from kode.sandbox import layer
 from kode.sandbox import shared as stores
 from kode.sandbox.layer import Layer, apply
+from kode.sandbox.reach import Reach
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import FileChange
 from tests.effort import share
@@ -342,7 +343,9 @@ def test_a_project_on_another_file_system_is_copied_over(run: Run) -> None:
 def test_a_change_without_its_project_is_left_with_a_reason(tmp_path: Path) -> None:
     gone = Layer(root=tmp_path / "gone", holder=tmp_path / "layer")
     change = FileChange(path=str(gone.root / "a"), change="created")
-    assert list(apply(gone, [change], time.time_ns(), lambda path: False)) == [change.path]
+    assert list(apply(gone, [change], Reach(places=(), temporary="", network="none"))) == [
+        change.path
+    ]
 
 
 @pytest.fixture
