@@ -191,7 +191,6 @@ class Attempt:
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone, cwd = self.sandbox, self.kind == "landlock", self.sandbox.place.cwd
-        loopback = sandbox.loopback() if self.reach.network == "loopback" else None
         store = sandbox.store()
         masks = {} if alone else {path: make_mask(store, path) for path in self.masked}
         # What the entry of a server names is no text from outside.
@@ -221,9 +220,12 @@ class Attempt:
             )
             carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
             words = (find_program("bwrap") or "bwrap", "--args", carried, "--", *words)
-        shared = loopback.descriptors if loopback is not None else ()
-        self.descriptors = (*self._files, self._monitor.descriptor, *shared)
-        return words if loopback is None else (*loopback.enter, *words)
+        self.descriptors = (*self._files, self._monitor.descriptor)
+        if self.reach.network == "loopback":
+            loopback = sandbox.loopback()
+            self.descriptors += loopback.descriptors
+            words = (*loopback.enter, *words)
+        return words
 
     def _in_seatbelt(self) -> tuple[str, ...]:
         variables = self._environment().items()

@@ -12,7 +12,6 @@ import array
 import contextlib
 import errno
 import fcntl
-import importlib.util
 import ipaddress
 import json
 import marshal
@@ -26,13 +25,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from types import CodeType
 from typing import Any, NamedTuple
 
 from kode import beneath
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
-from kode.sandbox.launcher import landlock_version
+from kode.sandbox import launcher
 from kode.sandbox.reach import Reach, access, to_landlock
 from kode.tool import Blocked
 from kode.workplace import below_any
@@ -55,7 +53,7 @@ def launch(reach: Reach, *, alone: bool, report_to: int, opens: bool, **orders: 
     # Without a network of its own, no internet socket may be created: with a listener, it answers
     # no to the report; otherwise the filter denies. Unix sockets never.
     orders |= {
-        "landlock": _compile_landlock(landlock_version(), reach, alone=alone),
+        "landlock": _compile_landlock(reach, alone=alone),
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=True, alone=alone),
         "report": (report_to, _compile_watcher(machine, sockets=not internet, opens=opens)),
@@ -66,12 +64,8 @@ def launch(reach: Reach, *, alone: bool, report_to: int, opens: bool, **orders: 
 
 
 @cache
-def _compile_launcher() -> CodeType:
-    spec = importlib.util.find_spec("kode.sandbox.launcher")
-    assert spec is not None
-    code = spec.loader.get_code(spec.name)  # type: ignore[union-attr]
-    assert isinstance(code, CodeType)
-    return code
+def _compile_launcher() -> Any:
+    return launcher.__loader__.get_code(launcher.__name__)  # type: ignore[union-attr]
 
 
 SUFFICES_ALONE = 6
@@ -85,22 +79,20 @@ _READS = _EXECUTE | _READ_FILE | _READ_DIR
 _SCOPES = 3  # abstract unix sockets and signals stay inside
 
 
-def _compile_landlock(
-    version: int, reach: Reach, *, alone: bool
-) -> tuple[bytes, list[tuple[str, int, bool]]] | None:
+def _compile_landlock(reach: Reach, *, alone: bool) -> tuple[bytes, list[tuple[str, int, bool]]]:
     """What the kernel restricts, reading only where it is `alone`, and the exceptions: path,
     rights, and whether the path must not be a link. The kernel refuses folder rights for a file.
-    The right to change a folder does not include reading all files in it."""
-    if not version:
-        return None
+    The right to change a folder does not include reading all files in it. Empty without Landlock.
+    """
+    version = launcher.landlock_version()
     changes = _WRITE_FILE | _REMOVE_AND_MAKE
     changes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
     attributes = struct.pack("Q", changes | (_READS if alone else 0))
     attributes += struct.pack("QQ", 0, _SCOPES) if version >= SUFFICES_ALONE else b""
     rights = {"write": changes, "read": _READS, "list": _READ_DIR}
-    return attributes, [
-        (path, rights[kind] if is_folder else rights[kind] & _OF_FILES, kind != "read")
-        for path, kind, is_folder in to_landlock(reach, alone=alone)
+    return attributes if version else b"", [
+        (path, rights[kind] & (-1 if os.path.isdir(path) else _OF_FILES), kind != "read")
+        for path, kind in to_landlock(reach, alone=alone)
     ]
 
 
@@ -386,10 +378,8 @@ class SyscallMonitor:
             return None
         folder, name = os.path.split(path)
         real = os.path.join(real_path(folder), name)
-        may_change = access(self.reach, real)
-        if may_change in ("writable", "private") or below_any(real, ("/dev", "/proc")):
-            return None
-        if may_change == "empty" and not self.counts_home:
+        harmless = ("writable", "private") if self.counts_home else ("writable", "private", "empty")
+        if access(self.reach, real) in harmless or below_any(real, ("/dev", "/proc")):
             return None
         # Not blocked by the sandbox: it could not change this outside either.
         if not os.access(real if os.path.lexists(real) else os.path.dirname(real), os.W_OK):

@@ -42,8 +42,7 @@ def enter(orders: dict[str, "Any"]) -> None:
         if _libc.prctl(_DROP_FROM_BOUND, capability, 0, 0, 0) < 0:
             break
     _check(_libc.capset(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
-    if orders["landlock"] is not None:
-        _restrict_files(*orders["landlock"])
+    _restrict_files(*orders["landlock"])
     report_to, steps = orders["report"]
     is_reported = _report(report_to, steps, copies)
     _memory, program = _program(orders["filter_of_reported" if is_reported else "filter"])
@@ -103,8 +102,10 @@ def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
-    """Skips missing paths, and paths that have become links: an earlier command may have created
-    those."""
+    """Does nothing without Landlock. Skips missing paths, and paths that have become links: an
+    earlier command may have created those."""
+    if not attributes:
+        return
     ruleset = _check(_libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
     for path, access, is_real in rules:
         try:

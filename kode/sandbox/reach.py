@@ -345,37 +345,35 @@ def _mount(
     return ("--ro-bind", "/dev/null", path) if place.path.is_file() else ()
 
 
-LandlockPath = tuple[str, Literal["read", "write", "list"], bool]
-"""A real path, what is allowed there, and whether it is a folder. `read` allows to execute, `list`
-only to read the names in a folder, and not all of its files."""
+Allowed = tuple[str, Literal["read", "write", "list"]]
+"""A real path, and what Landlock allows there. `read` allows to execute, `list` only to read the
+names in a folder, and not all of its files."""
 
 
-def to_landlock(reach: Reach, *, alone: bool) -> list[LandlockPath]:
+def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
     """What may be changed, and `alone`, without bubblewrap around it, also what may be read."""
-    allowed: list[LandlockPath] = [
-        (str(path), "write", True) for path in reach.of("writable", "empty", "private")
-    ]
+    allowed: list[Allowed] = []
+    allowed += [(str(path), "write") for path in reach.of("writable", "empty", "private")]
     if not alone:
         return allowed
     hidden = frozenset(map(str, reach.of("hidden")))
     for path in map(str, reach.of("readable", "writable")):
         if access(reach, path) != "hidden":
-            allowed += [(each, "read", is_folder) for each, is_folder in _list_beside(path, hidden)]
+            allowed += [(each, "read") for each in _list_beside(path, hidden)]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
-    listed = [path for path in above if is_visible(reach, path)]
-    listed = [*(path for path in listed if not below_any(path, SYSTEM)), *map(str, reach.listed)]
-    allowed += [(path, "list", True) for path in listed]
-    allowed += [(f"/dev/{name}", "read", False) for name in _DEVICES]
-    return [*allowed, *((f"/dev/{name}", "write", False) for name in _DEVICES[:4])]
+    listed = [path for path in above if is_visible(reach, path) and not below_any(path, SYSTEM)]
+    allowed += [(path, "list") for path in (*listed, *map(str, reach.listed))]
+    allowed += [(f"/dev/{name}", "read") for name in _DEVICES]
+    return [*allowed, *((f"/dev/{name}", "write") for name in _DEVICES[:4])]
 
 
-def _list_beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
+def _list_beside(folder: str, hidden: frozenset[str]) -> list[str]:
     """A folder with nothing hidden in it, or its entries that are not hidden. Links are left out:
     their targets would be allowed with them."""
     inside = frozenset(path for path in hidden if path != folder and below(path, folder))
     if not inside:
-        return [(folder, os.path.isdir(folder))]
-    beside: list[tuple[str, bool]] = []
+        return [folder]
+    beside: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_symlink() and entry.path not in inside:

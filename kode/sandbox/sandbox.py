@@ -65,8 +65,6 @@ class Sandbox:
     _is_unknown: bool = False  # whether the last self-test ran out of time
     _store: "Store | None" = None
     _loopback: "Loopback | None" = None
-    _can_share: bool = True
-    """Whether to try for a network that its commands share: False once that has failed."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would
     spoil each other's folders, and select a weaker sandbox."""
@@ -91,7 +89,9 @@ class Sandbox:
         return (*reach.tool_chains(), *self.siblings)
 
     @cached_property
-    def _masks(self) -> "Masks":
+    def masks(self) -> "Masks":
+        """The files and folders with keys in the working folders and in what else is shown of
+        projects."""
         from kode.sandbox.masks import Masks
 
         git = frozenset(folder.path for folder in self.place.git)
@@ -100,22 +100,18 @@ class Sandbox:
         trees = reach.work_folders(self.place, with_git=False)
         return Masks((*trees, *self.siblings, *granted), self.denied, git)
 
-    def find_masked(self) -> list[Path]:
-        """The files and folders with keys in the working folders and in what else is shown of
-        projects, as they are now."""
-        return self._masks.paths()
-
     def reach(self, kind: Kind) -> Reach:
         """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
-        is_shared = kind in BUBBLEWRAP and self.loopback() is not None
-        network: Network = "loopback" if is_shared else "none"
+        network: Network = "all" if self.grants.network else "none"
+        if network == "none" and kind in BUBBLEWRAP and self.loopback().enter:
+            network = "loopback"
         return reach.make_reach(
             self.place,
             self.grants,
             kind=kind,
             shown=self._shown,
             temporary=self.temporary_folder(),
-            network="all" if self.grants.network else network,
+            network=network,
         )
 
     def hidden_paths(self, path: str) -> list[str]:
@@ -187,7 +183,7 @@ class Sandbox:
         from kode.sandbox.layer import make_layer
         from kode.sandbox.masks import settle_indexes
 
-        kind, masked, layers = kind or self.support().kind, self.find_masked(), []
+        kind, masked, layers = kind or self.support().kind, self.masks.paths(), []
         settle_indexes(masked, self.place.git)  # before it counts as somebody else's change
         for root in self.folders if kind == "layered" else ():
             if root not in self.carried:
@@ -220,7 +216,7 @@ class Sandbox:
     def refresh_running_commands(self, names: Iterable[str]) -> None:
         """Shows commands that still run these files as they are now. Never raises."""
         if running := tuple(self.running):
-            masked = set(self.find_masked())
+            masked = set(self.masks.paths())
             real = [path for path in map(Path, names) if masked.isdisjoint((path, *path.parents))]
             for attempt in running:
                 attempt.refresh(real)
@@ -249,14 +245,12 @@ class Sandbox:
         folder.mkdir(mode=0o700, exist_ok=True)
         return str(folder)
 
-    def loopback(self) -> "Loopback | None":
-        """The network that its commands share; None where each has its own, or the machine's."""
-        with self._lock:
-            if self._loopback is None and self._can_share and not self.grants.network:
-                from kode.sandbox.shared import make_loopback
+    def loopback(self) -> "Loopback":
+        """The network that its commands share; an empty one where each has its own."""
+        from kode.sandbox.shared import make_loopback
 
-                self._loopback = make_loopback()
-                self._can_share = self._loopback is not None
+        with self._lock:
+            self._loopback = self._loopback or make_loopback()
             return self._loopback
 
     def store(self) -> Path:

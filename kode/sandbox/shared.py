@@ -115,9 +115,9 @@ class Loopback:
     """A network namespace, which lives as long as a descriptor of it is open: nothing has to be
     watched or ended, not even after `kill -9`."""
 
-    enter: tuple[str, ...]
-    """The beginning of an argument list that starts a program in it."""
-    descriptors: tuple[int, ...]
+    enter: tuple[str, ...] = ()
+    """The beginning of an argument list that starts a program in it; empty where there is none."""
+    descriptors: tuple[int, ...] = ()
     """Must be passed to the child under the same numbers."""
 
     def close(self) -> None:
@@ -125,11 +125,11 @@ class Loopback:
             os.close(descriptor)
 
 
-def make_loopback() -> Loopback | None:
-    """Makes the network, and tries it (about 10 ms); None where this machine cannot."""
+def make_loopback() -> Loopback:
+    """Makes the network, and tries it (about 10 ms); an empty one where this machine cannot."""
     bubblewrap, nsenter = map(find_program, ("bwrap", "nsenter"))
     if bubblewrap is None or nsenter is None:
-        return None
+        return Loopback()
     with contextlib.ExitStack() as opened:
         try:
             net = _open_network(bubblewrap)
@@ -147,7 +147,7 @@ def make_loopback() -> Loopback | None:
                 check=True,
             )
         except (OSError, ValueError, subprocess.SubprocessError):
-            return None
+            return Loopback()
         opened.pop_all()
         return Loopback(enter=enter, descriptors=(user, net))
 

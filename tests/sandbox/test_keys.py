@@ -75,10 +75,10 @@ def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work:
     """Many times, since the clock of a file system ticks slowly."""
     for at in range(50):
         (work / str(at)).mkdir()
-        made.find_masked()
+        made.masks.paths()
         put(work, f"{at}/.env", f"{at}/was")
         (work / f"{at}/was").rename(work / f"{at}/server.key")
-        assert {work / f"{at}/.env", work / f"{at}/server.key"} <= {*made.find_masked()}
+        assert {work / f"{at}/.env", work / f"{at}/server.key"} <= {*made.masks.paths()}
 
 
 @needs("git")

@@ -80,7 +80,7 @@ def test_siblings_that_a_manifest_names_are_readable_without_keys(
     (base / "p" / name).write_text(text)
     sandbox = opened(base)
     assert sorted(sandbox.siblings) == [base / "lib", base / "other"]
-    assert sandbox.find_masked() == [base / "lib/.env"]
+    assert sandbox.masks.paths() == [base / "lib/.env"]
     assert access(sandbox.reach("plain"), f"{base}/lib/a") == "readable"
     # What a command writes into a manifest shows nothing more to those after it.
     assert access(before.reach("plain"), f"{base}/lib/a") == "private"
@@ -126,7 +126,7 @@ def test_a_read_rule_shows_its_folder_but_never_a_home(base: Path) -> None:
     (base / "other" / ".env").write_text("KEY=1")
     reach = sandbox.reach("plain")
     assert access(reach, f"{base}/other/a") == "readable"
-    assert sandbox.find_masked() == [base / "other/.env"]
+    assert sandbox.masks.paths() == [base / "other/.env"]
     assert access(reach, f"{base}/home/.bash_history") == "empty"
 
 

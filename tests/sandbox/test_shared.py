@@ -11,6 +11,7 @@ import pytest
 
 from kode import durable
 from kode.sandbox.attempt import Attempt
+from kode.sandbox.shared import Loopback
 from tests.needs import lacking
 from tests.sandbox.sandboxed import Run, put
 
@@ -58,7 +59,7 @@ def running(run: Run, command: str) -> Iterator[tuple[Attempt, "subprocess.Popen
 @pytest.fixture
 def run(layered: Run) -> Run:
     """Only the kind whose commands share a network and `/tmp`."""
-    if layered.made.loopback() is None:
+    if not layered.made.loopback().enter:
         lacking("nsenter", "apt install util-linux")
     return layered
 
@@ -79,7 +80,7 @@ def test_a_server_of_one_command_answers_others_of_its_sandbox(run: Run) -> None
 def test_each_command_has_its_own_network_where_sharing_fails(
     layered: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.sandbox.shared.make_loopback", lambda: None)
+    monkeypatch.setattr("kode.sandbox.shared.make_loopback", Loopback)
     done = layered.again()("cat /proc/net/dev")
     assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]
 
