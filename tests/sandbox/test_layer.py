@@ -1,13 +1,11 @@
 """The throw-away copy of the project: what a command changed in it, made real, and taken back."""
 
-import contextlib
 import os
 import resource
 import shlex
 import shutil
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +15,7 @@ from hypothesis import strategies as st
 from kode.errors import SandboxError
 from kode.sandbox import layer
 from kode.sandbox import shared as stores
-from kode.sandbox.layer import Layer, apply
-from kode.sandbox.reach import Reach
 from kode.sandbox.sandbox import Sandbox
-from kode.tool import FileChange
 from tests.effort import share
 from tests.needs import lacking, needs
 from tests.sandbox.conftest import need
@@ -305,15 +300,6 @@ def test_each_folder_of_work_has_its_copy(run: Run, place: Path) -> None:
     assert (run.work / "above").read_text() == "2\n"
 
 
-@contextlib.contextmanager
-def full_disk() -> Iterator[None]:
-    """No file can be written beyond a megabyte."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
 def test_a_project_on_another_file_system_is_copied_over(run: Run) -> None:
     """Whole files only: what does not fit stays as it is."""
     project = Path(f"/dev/shm/kode-test-{os.getpid()}-{time.monotonic_ns()}")
@@ -321,31 +307,23 @@ def test_a_project_on_another_file_system_is_copied_over(run: Run) -> None:
         project.mkdir()
     except OSError:
         lacking("/dev/shm", "a folder in memory")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         (project / "old").write_text("old")
-        command = "echo new > old; ln -s old l; mkdir -p d/e; echo x > d/e/f; chmod 700 d/e/f"
         run = run.again(work=project)
-        run(command, apply=True)
-        assert tree(project) == {
-            "old": (0o644, b"new\n"), "l": ("link", "old"), "d": ("folder",), "d/e": ("folder",),
-            "d/e/f": (0o700, b"x\n"),
-        }  # fmt: skip
+        run("echo new > old; ln -s old l; mkdir d; echo x > d/f; chmod 700 d/f", apply=True)
+        copied = {"old": (0o644, b"new\n"), "l": ("link", "old"), "d": ("folder",)}
+        assert tree(project) == {**copied, "d/f": (0o700, b"x\n")}
         command = "echo > fits; for name in big old; do head -c 2M /dev/zero > $name; done"
-        with run.attempt(command) as (attempt, _), full_disk():
+        with run.attempt(command) as (attempt, _):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
             left = attempt.apply(attempt.changes())
         assert {*left} == {f"{project}/big", f"{project}/old"}
         assert sorted(os.listdir(project)) == ["d", "fits", "l", "old"]
         assert (project / "old").read_text() == "new\n"
     finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         shutil.rmtree(project)
-
-
-def test_a_change_without_its_project_is_left_with_a_reason(tmp_path: Path) -> None:
-    gone = Layer(root=tmp_path / "gone", holder=tmp_path / "layer")
-    change = FileChange(path=str(gone.root / "a"), change="created")
-    assert list(apply(gone, [change], Reach(places=(), temporary="", network="none"))) == [
-        change.path
-    ]
 
 
 @pytest.fixture
@@ -366,9 +344,7 @@ WALK = "find . -type c; tar cf /dev/null . 2>&1"
 TURNS = ("mkdir out; echo 1 > out/x; mkdir y.o; echo 2 > y.o/z", "rm -r y.o; echo file > y.o")
 TURNS_BACK = "rm y.o; mkdir y.o; echo 3 > y.o/z; rm -r out; mkdir out; echo 4 > out/w"
 REPLACES = "rm -r real; mkdir real; echo 1 > real/b.o"
-TWICE = ("echo 1 > real/b.o; rm real/a.o", "rm real/b.o; echo 2 > real/a.o", "rm real/a.o")
 KEY = "outside: mkdir conf.o; echo KEY=canary-value > conf.o/.env"
-GONE = "outside: rm -r real"
 MINE = "outside: mkdir out; echo mine > out/x"
 ABSENT = "outside: [ ! -e out ] && [ ! -e a.o ]"
 
@@ -378,21 +354,14 @@ ABSENT = "outside: [ ! -e out ] && [ ! -e a.o ]"
     [
         ((BUILDS, ABSENT), "cat out/deep/x a.o; ls", "built\no\na.o\nout\n"),
         ((BUILDS, "echo again > out/deep/x; rm a.o"), "cat out/deep/x; ls", "again\nout\n"),
-        ((BUILDS, "rm -r out a.o"), "ls", ""),
-        (TURNS, "cat y.o out/x", "file\n1\n"),
         ((*TURNS, TURNS_BACK), "cat y.o/z; ls out", "3\nw\n"),
         (("mkdir -p conf.o; echo 1 > conf.o/x", KEY), "cat conf.o/.env", ""),
-        (("mkdir -p out/.env; echo 1 > out/.env/x",), "cat out/.env", ""),
         ((BUILDS, MINE, "outside kode"), "cat out/x", "mine\n"),
         ((BUILDS, MINE, "apply: echo 2 > out/y", "outside: grep mine out/x"), "cat out/y", "2\n"),
         # A file that is deleted leaves no name that cannot be opened.
         (("mkdir -p out/deep; echo 1 > out/deep/x", "rm out/deep/x"), WALK, ""),
-        (("mkdir __pycache__; echo 1 > __pycache__/x.pyc", "rm __pycache__/*"), WALK, ""),
-        *(
-            ((REAL, *commands, *more), WALK, "")
-            for commands in (("rm real/a.o",), (REPLACES, "rm real/b.o"), TWICE)
-            for more in ((), (GONE,))
-        ),
+        ((REAL, "rm real/a.o"), WALK, ""),
+        ((REAL, REPLACES, "rm real/b.o", "outside: rm -r real"), WALK, ""),
     ],
 )
 def test_a_build_is_there_for_later_commands(
@@ -414,21 +383,13 @@ def test_a_build_is_there_for_later_commands(
 def test_earlier_leftovers_come_with_the_next_change(building: Run) -> None:
     carried(building, "mkdir -p out/deep node_modules; echo 1 > out/deep/x; echo 2 > out/y")
     carried(building, "echo 3 > out/y; echo 4 > node_modules/z")
-    (building.work / "out").mkdir()
-    (building.work / "out" / "mine").write_text("mine")
+    put(building.work, {"out/mine": "mine"})
 
-    with building.attempt("echo 5 > out/w; rm out/deep/x; echo > a.c") as (attempt, _):
-        changes = attempt.changes()
-        names = [os.path.relpath(change.path, building.work) for change in changes]
-        assert names == ["a.c", "out/deep", "out/w", "out/y"]
-        assert attempt.apply(changes) == {}
+    done = building("echo 5 > out/w; rm out/deep/x; echo > a.c", apply=True)
 
-    assert tree(building.work / "out") == {
-        "deep": ("folder",),
-        "mine": (0o644, b"mine"),
-        "w": (0o644, b"5\n"),
-        "y": (0o644, b"3\n"),
-    }
+    assert [*done.changes] == ["a.c", "out/deep", "out/w", "out/y"]
+    files = {"mine": (0o644, b"mine"), "w": (0o644, b"5\n"), "y": (0o644, b"3\n")}
+    assert tree(building.work / "out") == {"deep": ("folder",), **files}
     assert carried(building, "cat out/y node_modules/z") == "3\n4\n"
 
 

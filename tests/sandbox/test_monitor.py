@@ -15,7 +15,7 @@ from tests.sandbox.sandboxed import Run, put, ran
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
 
 WAYS = ("rm o", "mv o new", "ln o new", "ln -s o new", "mkdir new", "rmdir d", "truncate -s 0 o",
-        "cp /etc/hostname new", "tee -a o < /dev/null", "touch new")  # fmt: skip
+        "cp /etc/hostname new", "tee -a o < /dev/null", "touch new", "rm -r d")  # fmt: skip
 
 
 def test_every_way_to_change_a_file_outside_is_seen(run: Run, place: Path) -> None:
@@ -57,9 +57,7 @@ def test_each_use_of_the_network_is_reported_by_its_aim(run: Run) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "false",
         "cat missing",
-        "ls /nowhere",
         "kill -9 $$",
         "echo 'Read-only file system'; exit 1",
         "echo 'cp: cannot create x: Permission denied' >&2; exit 1",
@@ -92,19 +90,6 @@ def test_a_name_chosen_by_a_command_adds_no_line(run: Run) -> None:
 
 def test_reports_of_one_command_have_an_end(run: Run) -> None:
     assert len(run("for i in $(seq 500); do echo > /srv/kode-$i; done").blocked) == 20
-
-
-def test_paths_relative_to_descriptors_and_folders_are_understood(run: Run, place: Path) -> None:
-    folder = place / "granted"
-    (folder / "sub").mkdir(parents=True)
-    code = (
-        "import os\n"
-        f"d = os.open({str(folder)!r}, os.O_RDONLY)\n"
-        "for f in (lambda: os.mkdir('a', dir_fd=d), lambda: (os.chdir(d), os.mkdir('sub/b'))):\n"
-        "    try: f()\n    except OSError: pass"
-    )
-    done = run.again(read=[str(folder)])(run.python(code))
-    assert done.blocked == (f"wrote to {folder}/a", f"wrote to {folder}/sub/b")
 
 
 async def test_a_command_that_hides_does_not_delay_the_end(context: ToolContext, run: Run) -> None:

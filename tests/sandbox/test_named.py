@@ -3,17 +3,13 @@
 import json
 import os
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kode.permissions import places
-from kode.permissions.question import Answer
 from kode.sandbox.named import find_named
-from kode.tool import FileChange
 from tests.needs import needs
-from tests.permissions.gates import SCRIPT, TOOLS, Person, gates  # noqa: F401
 from tests.sandbox.sandboxed import bash, put
 from tests.tables import for_each
 
@@ -115,32 +111,14 @@ CIRCLE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        (CIRCLE, {".husky/a", "Makefile", "a.sh", "package.json"}),
-        ({"Makefile": "all:\n\tsh a.sh\n", "a.sh": ""}, set()),
-        ({"package.json": '{"scripts": {"test": "node t.js"}}', "t.js": ""}, set()),
-    ],
-)
-def test_only_what_is_run_counts_in_damaged_and_circular_texts(
-    project: Path, files: dict[str, str], expected: set[str]
-) -> None:
-    put(project, files)
-    (project / ".husky").mkdir(exist_ok=True)
+def test_only_what_is_run_counts_in_damaged_and_circular_texts(project: Path) -> None:
+    put(project, CIRCLE)
     os.mkfifo(project / ".husky" / "pipe")
-    assert expected == {name for name in named(project) if name in files}
+    run = {".husky/a", "Makefile", "a.sh", "package.json"}
+    assert run == {name for name in named(project) if name in CIRCLE}
 
 
-async def test_a_named_file_is_asked_about_in_auto_edit(gates):  # noqa: F811
-    bash(gates.project, "git init -q .; git config core.fsmonitor tools/watch")
-    gate = gates.gate(Person(*[Answer(choice="no")] * 4), mode="auto-edit")
-    gate.place = replace(gate.place, named=lambda: find_named(gates.project))
-    plain = FileChange(path=str(gates.project / "tools/other"), change="created")
-    watch = FileChange(path=str(gates.project / "tools/watch"), change="created")
-    link = FileChange(path=str(gates.project / "tools"), change="created", is_link=True)
-
-    decided = await gate.judge_changes(SCRIPT, (plain, watch, link), "", may_ask=True)
-    assert [change for change, decision in decided if decision.is_allowed] == [plain]
-    arguments = {"path": watch.path, "content": ""}
-    assert not (await gates.judge(gate, TOOLS["write_file"], arguments)).is_allowed
+def test_what_nobody_set_up_to_run_is_not_named(project: Path) -> None:
+    scripts = '{"scripts": {"test": "node t.js"}}'
+    put(project, {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""})
+    assert named(project) == set()

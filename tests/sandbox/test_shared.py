@@ -112,28 +112,3 @@ def test_a_running_command_is_shown_what_became_of_files(run: Run) -> None:
         changes = [(Path(change.path).name, change.change) for change in attempt.changes()]
     assert out == "kept now\nnew now\nmine\n{}\n"
     assert changes == [("own", "created")]
-
-
-def test_showing_a_file_follows_none_of_its_links(run: Run, place: Path) -> None:
-    target, paths = place / "target", [run.work / name for name in ("folder/file", "file")]
-    put(target, {"file": "as it was"})
-    (run.work / "folder").mkdir()
-    trap = f"rmdir folder; ln -s {target} folder; ln -s {target}/file file; echo ready; read now"
-    with running(run, trap):
-        for path in paths:
-            path.write_text("written by a tool")
-        run.made.refresh_running_commands(list(map(str, paths)))
-    assert (target / "file").read_text() == "as it was"
-
-
-def test_files_behind_a_folder_turned_into_a_link_stay_hidden(run: Run) -> None:
-    folder, hidden = run.work / "folder", run.home / "beside"
-    put(hidden, {"key": "secret\n"})
-    put(folder, {"key": "own\n"})
-    with running(run, "touch folder/own; echo ready; read now; cat folder/key") as (_, process):
-        (folder / "key").unlink()
-        folder.rmdir()
-        folder.symlink_to(hidden)
-        run.made.refresh_running_commands([f"{folder}/key", str(folder)])
-        out, _ = process.communicate("\n")
-    assert "secret" not in out
