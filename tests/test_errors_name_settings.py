@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kode.cli.main import main
-from kode.config.load import load_config, locate
+from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent
@@ -51,9 +51,7 @@ CASES = [
     Case("api_key", "KODE_API_KEY", environ={"KODE_API_KEY": KEY}, reply=REFUSED),
     Case("providers.openai.api_key", "OPENAI_API_KEY", reply=REFUSED),
     Case("api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED),
-    Case("model", "--model", flags={"model": "gone"}, reply=UNKNOWN),
     Case("model", "PROJECT:2", project={"model": "gone"}, reply=UNKNOWN),
-    Case("model", "KODE_MODEL", environ={"KODE_MODEL": "gone"}, reply=UNKNOWN),
     Case("base_url", "--base-url", flags={"base_url": GONE}),
     Case("providers.other.base_url", "OWN:5",
          {"provider": "other", "providers": {"other": {"base_url": "host"}}}),
@@ -63,13 +61,11 @@ CASES = [
          flags={"model": "unheard-of", "shared_budget": "budget.json"}),
     # Values and names that are none.
     Case("max_steps", "OWN:2", {"max_steps": 0}),
-    Case("model", "PROJECT:2", project={"model": 3}),
     Case("max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}),
     Case("max_stepz", "OWN:2", {"max_stepz": 3}),
     Case("permissions.deny", "OWN:3", {"permissions": {"deny": ["shell("]}}),
     Case("permissions.allow", "--allow", flags={"permissions.allow": ("shell(",)}),
     Case("provider", "OWN:2", {"provider": "opnai"}),
-    Case("provider", "--provider", flags={"provider": "x"}),
     Case("memory.system", "KODE_MEMORY", environ={"KODE_MEMORY": "palace"}),
     Case("script", "--script", flags={"provider": "scripted", "script": "/gone.json"}),
     Case("providers.anthropic.api_key", "ANTHROPIC_API_KEY",
@@ -125,11 +121,7 @@ async def test_an_error_has_the_setting_that_was_used(
     ],
 )
 def test_a_flag_that_names_no_file_is_named(
-    flag: str,
-    value: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    flag: str, value: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
     monkeypatch.chdir(tmp_path)
@@ -165,10 +157,3 @@ def test_a_hook_without_its_program_names_its_entry(tmp_path: Path) -> None:
     answer = answer_of(hook, ProgramRun(exit_code=127, stderr="gone: not found"))
 
     assert str(Setting("hooks.PostToolUse", str(origin))) in answer.message
-
-
-def test_a_setting_is_completed_from_the_origins() -> None:
-    error = KodeError("No.").about(Setting("max_steps"))
-    locate(error, {"max_steps": "KODE_MAX_STEPS"})
-
-    assert error.setting == Setting("max_steps", "KODE_MAX_STEPS")

@@ -94,13 +94,6 @@ def opened(picture):
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_a_picture_that_servers_take_is_sent_byte_for_byte():
-    picture = drawn("PNG")
-
-    assert fit_picture(picture) is picture
-
-
-@pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize(
     ("form", "options", "kind"),
     [

@@ -6,13 +6,13 @@ import os
 import pwd
 import re
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from kode import paths, workplace
 from kode.cli.main import main
-from kode.config.model import Config
 from kode.errors import EXIT_FAILED, EXIT_NOT_STARTED, EXIT_OK
 from kode.workplace import NOWHERE
 
@@ -41,13 +41,6 @@ def test_a_tilde_that_is_nobodys_home_stays_in_names(
 def test_a_tool_creates_no_folder_called_like_a_missing_home(path: str) -> None:
     with pytest.raises(FileNotFoundError, match="no home folder"):
         workplace.real_path(NOWHERE, path)
-
-
-def test_settings_may_name_such_a_folder(tmp_path: Path) -> None:
-    config = Config(add_dirs=("~no-such-person",))
-
-    assert config.roots(tmp_path)[0] == tmp_path
-    assert paths.memory_folder(tmp_path, "~no-such-person") == tmp_path / "~no-such-person"
 
 
 def test_one_module_alone_asks_for_a_home_folder() -> None:
@@ -81,11 +74,7 @@ def without_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     ],
 )
 def test_a_user_without_any_home_reads_what_to_set(
-    command: str,
-    environ: dict[str, str],
-    without_home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, environ: Any, without_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
