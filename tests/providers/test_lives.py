@@ -133,19 +133,6 @@ async def test_only_new_text_is_billed_however_many_results() -> None:
     assert max(request.body.count(b"cache_control") for request in server.requests) <= 4
 
 
-async def test_omitted_and_redacted_thinking_come_back_as_they_were() -> None:
-    parts = [
-        {"thinking": "", "omitted": True, "extra": {"depth": 3}},
-        {"redacted": "hidden", "extra": {"depth": [3]}},
-        {"text": "Reading.", "extra": {"tone": {"calm": True}}},
-        {"call": {"name": "read_file", "arguments": {"path": "a"}, "extra": {"caller": "me"}}},
-    ]
-    async with talking("claude-opus-4-8", [{"parts": parts}, {"text": "Done."}]) as (talk, server):
-        await talk.say("Read it.")
-
-    assert bodies(server)[1]["messages"][1]["content"] == server.requests[0].reply["content"]
-
-
 async def test_thinking_of_a_changed_past_is_left_out() -> None:
     async with talking("claude-sonnet-5-5", TWO_ROUNDS, faulty=True) as (talk, server):
         await talk.say("Read them.")

@@ -161,13 +161,11 @@ NO_EFFORT = dict.fromkeys(
         ("azure", SOME, REASONS, {}, {"reasoning": {"summary": "auto"}}),
         ("azure", SOME, {}, effort("high"), NO_EFFORT),
         ("azure", SOME, {}, {"max_output_tokens": 4}, {"max_output_tokens": 16}),
-        ("azure", SOME, {}, {}, {"prompt_cache_key": None}),
         ("azure", SOME, {}, {"answer_schema": CLOSED, "tools": (READ,)},
          {"text": {"format": answer(CLOSED, True)}, "tool_choice": "none"}),
         ("azure", SOME, {}, {"answer_schema": OPEN}, {"text": {"format": answer(OPEN, False)}}),
         # Messages.
         ("anthropic", NEW, {}, {}, {"thinking": ADAPTIVE, "output_config": {"effort": "xhigh"}}),
-        ("anthropic", NEW, {}, effort("minimal"), {"output_config": {"effort": "low"}}),
         ("anthropic", NEW, {}, effort("none"),
          {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}),
         ("anthropic", HAIKU, {}, effort("none"), {**OFF, "output_config": None}),
@@ -176,7 +174,6 @@ NO_EFFORT = dict.fromkeys(
         ("anthropic", "claude-opus-4-5", {}, effort("max"),
          {**budget(32_000), "output_config": {"effort": "high"}}),
         ("anthropic", BEFORE, {}, {}, {**budget(16_000), "output_config": None}),
-        ("anthropic", BEFORE, {}, effort("low"), budget(4_000)),
         ("anthropic", BEFORE, {}, effort("none"), OFF),
         ("anthropic", SOME, {}, effort("high"), {"thinking": None, "output_config": None}),
         # The limit leaves room for the answer beside the budget, which fits into it.
@@ -185,10 +182,8 @@ NO_EFFORT = dict.fromkeys(
         ("anthropic", BEFORE, {"max_output_tokens": 2_000}, {}, {"thinking": None}),
         ("anthropic", BEFORE, {}, SMALL, {"temperature": None}),
         ("anthropic", BEFORE, {}, SMALL | effort("none"), {"temperature": 0}),
-        ("anthropic", SOME, {}, SMALL, {"temperature": 0}),
         ("anthropic", SOME, {"takes_temperature": False}, SMALL, {"temperature": None}),
         # Without an own limit, room for the conversation is left.
-        ("anthropic", NEW, {}, {}, {"max_tokens": 128_000}),
         ("anthropic", SOME, {"context_window": 60_000, "max_output_tokens": 30_000}, {},
          {"max_tokens": 10_000}),
         # Chat Completions: a level that the model has not becomes the nearest; without one of the
@@ -197,10 +192,8 @@ NO_EFFORT = dict.fromkeys(
         ("deepseek", GPT, LEVELS, {}, {**ON, "reasoning_effort": "high"}),
         ("deepseek", SOME, LEVELS, {}, NO_EFFORT),
         ("deepseek", SOME, LEVELS, effort("none"), {**OFF, "reasoning_effort": None}),
-        ("xai", SOME, {}, {}, NO_EFFORT),
         ("xai", SOME, {}, effort("high"), {"reasoning_effort": "high"}),
         ("xai", SOME, {}, effort("none"), {"reasoning_effort": "none"}),
-        ("openrouter", SOME, {}, effort("high"), {"reasoning": {"effort": "high"}}),
         ("openrouter", SOME, {}, effort("none"), {"reasoning": {"effort": "none"}}),
         ("openrouter", SOME, {"thinking": ("enabled", "disabled")}, {},
          {"reasoning": {"enabled": True}}),
@@ -212,7 +205,6 @@ NO_EFFORT = dict.fromkeys(
         ("moonshot", SOME, LEVELS, effort("high"), {"thinking": None, "reasoning_effort": "high"}),
         *(("moonshot", SOME, {}, effort(level), {**KIMI, "reasoning_effort": None})
           for level in ("high", None)),
-        ("moonshot", SOME, {}, effort("none"), OFF),
         ("zai", SOME, {}, effort("high"), {**KEPT, "reasoning_effort": "high"}),
         ("zai", SOME, {}, effort("none"), OFF),
         ("zai", SOME, {}, {}, KEPT),
