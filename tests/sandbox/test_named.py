@@ -118,7 +118,7 @@ def test_only_what_is_run_counts_in_damaged_and_circular_texts(project: Path) ->
     assert run == {name for name in named(project) if name in CIRCLE}
 
 
-def test_what_nobody_set_up_to_run_is_not_named(project: Path) -> None:
+def test_files_that_only_people_run_are_not_named(project: Path) -> None:
     scripts = '{"scripts": {"test": "node t.js"}}'
     put(project, {"Makefile": "all:\n\tsh a.sh\n", "a.sh": "", "package.json": scripts, "t.js": ""})
     assert named(project) == set()
