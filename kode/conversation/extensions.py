@@ -177,8 +177,8 @@ async def run_hook(
     """Runs a hook in the sandbox, `line` on its stdin; the gate of `judge` decides about its
     changes. Without a sandbox, unless `required`, a project's hook runs if a person approved just
     that. Raises: CancelledError."""
-    item, dropped, leaves = hook.item, list[str](), hook.outside
-    if not (leaves or required):
+    item, dropped, leaves = hook.item, list[str](), False
+    if not required:
         approvals = await asyncio.to_thread(trust.load, place.home, place.project)
         leaves = trust.state(trust.outside(item), approvals) == "trusted"
     try:

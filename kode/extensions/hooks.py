@@ -1,8 +1,7 @@
 """Hooks: programs that run at certain events of a session, as configured for this directory.
 
 The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks": [{"type":
-"command", "command": "...", "timeout": 60}]}]}}`. kode adds `guard`, for a hook that must have run,
-and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
+"command", "command": "...", "timeout": 60}]}]}}`. kode adds `guard`, for a hook that must have run.
 
 `hook_runs` runs them.
 """
@@ -66,8 +65,6 @@ class Hook:
     timeout_s: float = DEFAULT_TIMEOUT_S
     guard: bool = False
     """Whether what it watches is prevented if it cannot finish."""
-    outside: bool = False
-    """Whether its entry in the person's own config has it run without the sandbox."""
 
     body = ""
     """What a model gets of it."""
@@ -78,8 +75,7 @@ class Hook:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        marks = {"guard": self.guard, "outside the sandbox": self.outside}
-        return tuple(mark for mark, is_on in marks.items() if is_on)
+        return ("guard",) if self.guard else ()
 
     @property
     def pins_loads(self) -> bool:
@@ -178,8 +174,7 @@ def _read_hook(
     around: Surroundings,
 ) -> Hook:
     """Raises: ConfigError."""
-    command, own_config = entry.get("command"), paths.config_file(around.home)
-    timeout = entry.get("timeout", DEFAULT_TIMEOUT_S)
+    command, timeout = entry.get("command"), entry.get("timeout", DEFAULT_TIMEOUT_S)
     if entry.get("type", "command") != "command":
         raise ConfigError(f"kode runs hooks of type command only, not {entry['type']!r}")
     if not isinstance(command, str) or not command.strip():
@@ -190,9 +185,6 @@ def _read_hook(
         raise ConfigError(f"its matcher is not a regular expression ({error})") from None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise ConfigError("its timeout is not a number of seconds")
-    if entry.get("sandbox") is False and path != own_config:
-        # The one of these files that no tool can write, whatever rules and mode say.
-        raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
     if entry.get("if"):
         raise ConfigError("kode knows no `if`: use `matcher`, or have the program look at the call")
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
@@ -222,7 +214,6 @@ def _read_hook(
         command=command,
         timeout_s=min(float(timeout), MAX_TIMEOUT_S),
         guard=entry.get("guard") is True,
-        outside=entry.get("sandbox") is False,
     )
 
 

@@ -51,7 +51,7 @@ _TARGETS = {"command", "url", "httpUrl", "serverUrl"}
 """Keys of which each server has one."""
 _RENAMED = {"httpUrl": "url", "serverUrl": "url", "http_headers": "headers", "environment": "env"}
 _TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
-_GRANTS = ("write", "network", "read", "outside", "deferred")
+_GRANTS = ("write", "network", "read", "outside")
 """Keys of kode alone."""
 _KEYS = ("type", "url", "env", "headers", "timeout", "disabled", *_GRANTS)
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")

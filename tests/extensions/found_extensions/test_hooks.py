@@ -45,7 +45,6 @@ def test_the_files_of_all_places_count_together(world: World) -> None:
         (settings("Stop", "x", type="prompt"), "not 'prompt'"),
         (settings("PreToolUse", "x", "Edit("), "is not a regular expression"),
         (settings("Stop", "x", timeout="soon"), "not a number of seconds"),
-        (settings("Stop", "x", sandbox=False), "may run outside the sandbox"),
         (settings("PreToolUse", "x", **{"if": "Bash(git *)"}), "kode knows no `if`"),
         ("{", "were left out"),
     ],
@@ -171,13 +170,6 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     answer = join_answers(answer_of(hook, one) for one in ran)
     assert answer.outcome == "deny"
     assert answer.context == "note one\n\nnote two"
-
-
-@pytest.mark.parametrize("file", ["~/kode-home/config.json", "~/.claude/settings.json"])
-def test_only_a_file_no_tool_writes_frees_a_hook(world: World, file: str) -> None:
-    world.write(file, settings("Stop", "x", sandbox=False))
-    freed = [hook.outside for hook in in_use(world.find().hooks)]
-    assert freed == ([True] if "kode-home" in file else [])
 
 
 def test_a_hook_on_edits_sees_each_part_of_a_patch(tmp_path: Path) -> None:
