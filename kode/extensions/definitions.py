@@ -65,7 +65,6 @@ class Definition:
     body: str
     model: str = ""
     """For what it starts; "": the current one."""
-    remarks: tuple[str, ...] = ()
 
 
 def _fields_of_all(item: Item, place: Place, document: Document, most: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kode import paths
-from kode.config.files import project_folders
+from kode.config.files import FILES, decode, project_folders
 from kode.credentials import redact
 from kode.errors import ConfigError
 from kode.extensions.places import Bundle, Place, Surroundings, read_text
@@ -38,7 +38,6 @@ Event = Literal[
     "SessionEnd",
 ]
 EVENTS: tuple[str, ...] = get_args(Event)
-FILES = (".claude/settings.local.json", ".claude/settings.json")
 DEFAULT_TIMEOUT_S = 60.0  # as Claude Code's
 MAX_TIMEOUT_S = 600.0  # as a command's
 
@@ -74,10 +73,6 @@ class Hook:
         return redact(self.command)
 
     @property
-    def remarks(self) -> tuple[str, ...]:
-        return ("guard",) if self.guard else ()
-
-    @property
     def pins_loads(self) -> bool:
         """Whether its approval covers what it loads in the sandbox."""
         return self.item.scope == "project" and self.event in JUDGES
@@ -98,12 +93,11 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     problems: list[str] = []
     for path, place in _files(around):
         try:
-            settings = json.loads(read_text(path, place).strip() or "{}") if path.is_file() else {}
-        except (ConfigError, ValueError, RecursionError) as error:
+            settings = decode(read_text(path, place), path) if path.is_file() else {}
+        except ConfigError as error:
             problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
             continue
-        events = settings.get("hooks") if isinstance(settings, dict) else None
-        hooks += _read_events(events, path, place, around, problems)
+        hooks += _read_events(settings.get("hooks"), path, place, around, problems)
     return [*hooks, *hooks_of_bundles(around.bundles, around, [])], problems
 
 

@@ -172,7 +172,7 @@ def rows_of(extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any]]:
             "hash": trust.digest(it.thing.item),
             "about": it.thing.description,
             "tokens": len(it.thing.body) // CHARS_PER_TOKEN,
-            "remarks": (*it.thing.remarks, *filter(None, (it.remark,))),
+            "remarks": (it.remark,) if it.remark else (),
         }
         for it in things
     ]
