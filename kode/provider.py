@@ -47,8 +47,6 @@ class ModelInfo:
     thinking: tuple[ThinkingType, ...] = ()
     """The ways of thinking that the Messages API accepts for it; () where it has none, and in the
     other formats."""
-    takes_temperature: bool | None = None
-    """None: unknown; it is not sent to a vendor's own server."""
     cache_marks: bool = False
     """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
     apis: tuple[Api, ...] = ()

@@ -189,8 +189,6 @@ def fields_of(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "efforts", efforts
     if thinking := _thinking(vendor, row):
         yield "thinking", thinking
-    if (sampled := _takes_temperature(vendor, row)) is not None:
-        yield "takes_temperature", sampled
     if row.get("supports_prompt_cache_breakpoint"):
         yield "cache_marks", True
     if apis := _apis(vendor, name, row):
@@ -248,13 +246,6 @@ def _thinking(vendor: str, row: Mapping[str, Any]) -> list[str]:
         return ["enabled", "disabled"]
     both = ["adaptive", "enabled"] if row.get("supports_legacy_thinking") else ["adaptive"]
     return both if row.get("thinking_always_on") else [*both, "disabled"]
-
-
-def _takes_temperature(vendor: str, row: Mapping[str, Any]) -> bool | None:
-    """OpenAI's reasoning models refuse any but 1."""
-    if (said := row.get("supports_sampling_params")) is not None:
-        return bool(said)
-    return not row.get("supports_reasoning") if vendor == "openai" else None
 
 
 def _apis(vendor: str, name: str, row: Mapping[str, Any]) -> list[str]:

@@ -115,7 +115,8 @@ def _head(request: Request, target: Target, *, has_tools: bool) -> Object:
     other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
     name = other[dialect.limit] if target.omits("limit") else dialect.limit
     head[name] = request.max_output_tokens
-    if target.takes_likeliest(request):
+    # A small model misspells rare names unless it takes the likeliest token each time.
+    if request.small and not target.is_official and not target.omits("temperature"):
         head["temperature"] = 0
     if not target.omits("thinking"):
         head |= _thinking_parameters(request, target)

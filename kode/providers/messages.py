@@ -136,8 +136,6 @@ def _head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
     head: dict[str, Any] = {"model": target.model, "max_tokens": limit, "stream": True}
     if thinking is not None:
         head["thinking"] = thinking
-    if target.takes_likeliest(request) and (thinking or {}).get("type") in (None, "disabled"):
-        head["temperature"] = 0
     output: dict[str, Any] = {} if effort is None else {"effort": effort}
     if request.answer_schema is not None:
         schema = transform_schema(dict(request.answer_schema))

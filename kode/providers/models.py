@@ -8,8 +8,8 @@ but whose tokens are counted. `retired`: Claude models, for the cost of old sess
 server says (see `server.py`) is better than either, and the user's config is better still.
 
 A name matches a row exactly, or without its edition (`gpt-5-2025-08-07`), tag (`:free`) and vendor
-(`anthropic/`). An unknown model of a known family gets the family's newest row without its price;
-one of no family gets a cautious window.
+(`anthropic/`). An unknown model of a known family gets the row of a relative without its price; one
+of no family gets a cautious window.
 
 `context_window` is the most tokens of a request's input. Where a vendor counts output apart, as
 OpenAI and Gemini do, kode counts it in all the same, which errs on the safe side. Prices are US
@@ -18,10 +18,9 @@ more above 200,000 or 272,000 tokens.
 """
 
 import functools
-import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from importlib import resources
@@ -44,12 +43,6 @@ _OF_THE_OFFER = frozenset(
 )
 """Fields that are about one vendor's offer of a model, or one version of it."""
 _OF_THE_SERVER = frozenset(("apis", "searches"))
-
-_LAST_GUESS: Mapping[str, ModelInfo] = {
-    "claude": ModelInfo(context_window=200_000, max_output_tokens=8_192, sees_images=True),
-    "gemini": ModelInfo(context_window=1_048_576, max_output_tokens=65_536, sees_images=True),
-}
-"""For names of vendors that begin no known family."""
 
 Row = TypeVar("Row")
 Fields = Mapping[str, Any]
@@ -168,13 +161,6 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
     return dollars_per_million / 1_000_000
 
 
-def make_pricing(
-    overrides: Mapping[str, Fields] | None,
-) -> Callable[[str, Usage], float | None]:
-    """(model, usage) → dollars, using `info_of` and `cost_usd`."""
-    return lambda model, usage: cost_usd(info_of(model, overrides), usage)
-
-
 @functools.cache
 def _read(name: str) -> Mapping[str, Any]:
     data: Mapping[str, Any] = json.loads(
@@ -268,24 +254,24 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
 
 
 def _guess(names: tuple[str, ...]) -> ModelInfo | None:
-    """The newest row of the family, without its price, preferably with the same ending or version.
-    Of open weights only one that is older than the model: earlier ones may have been smaller."""
-    for vendors, name in itertools.product((_CLOSED, _MAKERS), names):
-        stem, version, ending = _parts(name)
-        related = []
-        for key, fields in _rows(vendors).items() if stem else ():
-            other_stem, other, other_ending = _parts(key)
-            if other_stem == stem:
-                alike = len(commonprefix((name, key))) if other == version else 0
-                related.append((ending == other_ending, alike, other, key, fields))
-        if not related:
-            continue
-        *_, newest, _, fields = max(related, key=lambda each: each[:4])
-        if vendors == _CLOSED or version > newest:
-            lasting = {key: each for key, each in fields.items() if key not in _OF_THE_OFFER}
+    """The row of the closest relative in a family that nobody else hosts, without its price: with
+    the same ending, then the same beginning, then the newest. Of open weights there is no guess:
+    relatives are of all sizes."""
+    rows = _rows(_CLOSED)
+    for name in names:
+        stem, _, ending = _parts(name)
+        related = [
+            (other_ending == ending, len(commonprefix((name, key))), version, key)
+            for key, (other_stem, version, other_ending) in zip(
+                rows, map(_parts, rows), strict=True
+            )
+            if stem and other_stem == stem
+        ]
+        if related:
+            fields = rows[max(related)[-1]]
+            lasting = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
             return _info(lasting, known=False)
-    fitting = _matching_rows(names, _LAST_GUESS)
-    return fitting[-1][1] if fitting else None
+    return None
 
 
 @functools.cache

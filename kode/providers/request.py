@@ -89,12 +89,6 @@ class Target:
             return None
         return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
 
-    def takes_likeliest(self, request: Request) -> bool:
-        """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose
-        models may refuse the parameter."""
-        is_refused = self.omits("temperature") or self.info.takes_temperature is False
-        return request.small and not self.is_official and not is_refused
-
     def searches(self, request: Request) -> bool:
         """Whether to offer the vendor's web search."""
         return request.search and self.info.searches and not self.omits("search")

@@ -13,7 +13,6 @@ Servers that imitate the format leave out indexes, events and items: what a delt
 taken from the item when it is done, and what no item brought from the end of the response.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -66,8 +65,6 @@ def encode_request(
     }
     if request.conversation and not target.omits("cache_key"):
         head["prompt_cache_key"] = request.conversation
-    if target.takes_likeliest(request):
-        head["temperature"] = 0
     # Older models send the encrypted thinking only when it is asked for; a model that does not
     # think refuses to.
     thinks = bool(target.info.efforts) and not target.omits("thinking_back")
@@ -247,9 +244,6 @@ def _message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
 
-_WAIT = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
-
-
 def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
     """Adds one event to the draft.
 
@@ -291,18 +285,10 @@ def failure(error: Any, endpoint: Endpoint) -> ProviderError:
     """The error for an error object, which comes with HTTP 200. One that names a code is about the
     request, unless the code says that it may pass; one without mostly passes."""
     words = mapping_of(error)
-    fault = from_status(None, {"error": error}, _headers(words.get("message")), endpoint)
+    fault = from_status(None, {"error": error}, {}, endpoint)
     if isinstance(fault, TransientError) and not fault.status and words.get("code"):
         return from_status(400, {"error": error}, {}, endpoint)
     return fault
-
-
-def _headers(message: Any) -> dict[str, str]:
-    """The pause that a server asks for, which in a stream only its words say."""
-    wait = _WAIT.search(message) if isinstance(message, str) else None
-    if wait is None:
-        return {}
-    return {"retry-after-ms": str(float(wait[1]) * (1 if wait[2].lower() == "ms" else 1000))}
 
 
 def _key(data: Mapping[str, Any], item: Mapping[str, Any]) -> int | str:

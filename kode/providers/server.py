@@ -114,7 +114,6 @@ def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
         "sees_images": "image" in inputs,
         "sees_pdf": "file" in inputs,
         "answers_by_schema": "structured_outputs" in takes,
-        "takes_temperature": "temperature" in takes,
         "efforts": [level for level in EFFORTS if level in levels and "reasoning" in takes],
     }
     for key, name in _PRICES.items():
@@ -159,7 +158,7 @@ def _price(value: Any) -> float | None:
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("context_window", "max_output_tokens"), _tokens),
     **dict.fromkeys(_PRICES.values(), _price),
-    **dict.fromkeys("sees_images sees_pdf answers_by_schema takes_temperature".split(), _switch),
+    **dict.fromkeys("sees_images sees_pdf answers_by_schema".split(), _switch),
     "efforts": tuple,
 }
 """A fact → its value if that is possible; None for any other."""

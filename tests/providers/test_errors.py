@@ -325,7 +325,6 @@ OPENING = Message(role="user", parts=(Text(text="[folder]", source="opening"), T
          "prompt_cache_key", "effort"),
         ("azure", refusal(UNSUPPORTED.format("prompt_cache_breakpoint"), "prompt_cache_breakpoint",
                           "unsupported_parameter"), "prompt_cache_breakpoint", "effort"),
-        ("azure", refusal(UNSUPPORTED.format("temperature"), "temperature"), "temperature", "c"),
         ("azure", refusal("Hosted tool 'web_search' is not supported with m.", "tools"),
          "web_search", "effort"),
         ("azure", refusal("Invalid value: 'developer'. Supported are: 'user'.", "input[0]"),

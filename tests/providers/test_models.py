@@ -66,12 +66,11 @@ def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> 
         ("anthropic.claude-sonnet-4-5-20250929-v1:0", "", {"retires_on": "2026-11-30"}),
         ("anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", {"retires_on": ""}),
         # The settings that a model takes.
-        ("claude-opus-5-5", "", {"thinking": ("adaptive",), "takes_temperature": False,
+        ("claude-opus-5-5", "", {"thinking": ("adaptive",),
                                  "efforts": EFFORTS[2:]}),
         (HAIKU, "", {"thinking": ("enabled", "disabled"), "efforts": (), "sees_pdf": True}),
-        ("gpt-6.1-sol", "", {"apis": ("responses",), "cache_marks": True,
-                             "takes_temperature": False}),
-        ("gpt-4.1", "", {"efforts": (), "takes_temperature": True, "apis": ("responses", "chat")}),
+        ("gpt-6.1-sol", "", {"apis": ("responses",), "cache_marks": True}),
+        ("gpt-4.1", "", {"efforts": (), "apis": ("responses", "chat")}),
         # Which models see.
         *((model, "", {"sees_images": sees}) for model, sees in {
             SONNET: True, "gpt-5-mini-2025-08-07": True, "qwen2.5-vl:7b": True,

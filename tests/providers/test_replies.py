@@ -362,19 +362,6 @@ async def test_an_error_in_a_response_means_what_its_code_says(
         await check(line, [*response(spoken("Hi"))[:5], frame], kind)
 
 
-@for_each(("words", "pause_s"), [("1.5s", 1.5), ("20ms", 0.02), ("a while", None)])
-async def test_the_pause_that_a_stream_wants_is_read_from_words(
-    connect: Connect, words: str, pause_s: float | None
-) -> None:
-    told = f"Rate limit reached for m. Please try again in {words}. Visit the limits page."
-    error = {"code": "rate_limit_exceeded", "message": told}
-
-    with pytest.raises(TransientError) as caught:
-        await connect("azure").play(*response(status="failed", error=error)[-1:])
-
-    assert caught.value.retry_after_s == pause_s
-
-
 async def test_messages_of_a_response_are_shown_apart(connect: Connect) -> None:
     line = connect("azure")
 

@@ -180,9 +180,7 @@ NO_EFFORT = dict.fromkeys(
         *(("anthropic", BEFORE, {}, {"max_output_tokens": asked}, {"max_tokens": limit})
           for asked, limit in ((300, 16_300), (12_000, 24_192), (64_000, 64_000))),
         ("anthropic", BEFORE, {"max_output_tokens": 2_000}, {}, {"thinking": None}),
-        ("anthropic", BEFORE, {}, SMALL, {"temperature": None}),
-        ("anthropic", BEFORE, {}, SMALL | effort("none"), {"temperature": 0}),
-        ("anthropic", SOME, {"takes_temperature": False}, SMALL, {"temperature": None}),
+        ("anthropic", SOME, {}, SMALL, {"temperature": None}),
         # Without an own limit, room for the conversation is left.
         ("anthropic", SOME, {"context_window": 60_000, "max_output_tokens": 30_000}, {},
          {"max_tokens": 10_000}),

@@ -34,7 +34,7 @@ ROUTED: Object = {
 ROUTED_FACTS: Facts = {
     "context_window": 300_000, "max_output_tokens": 65_536, "input_price": 1.2,
     "output_price": 6.0, "cached_price": 0.12, "sees_images": True, "sees_pdf": True,
-    "answers_by_schema": True, "takes_temperature": False, "efforts": ("medium", "high"),
+    "answers_by_schema": True, "efforts": ("medium", "high"),
 }  # fmt: skip
 FREE = {"mandatory": False, "supported_efforts": None}
 

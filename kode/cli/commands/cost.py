@@ -13,7 +13,7 @@ from kode.cli.screen.printer import Answer
 from kode.config.load import load_config
 from kode.config.model import given_prices
 from kode.messages import columns
-from kode.providers import models
+from kode.providers.models import cost_usd, info_of
 from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import Entry
 from kode.session.index import find, find_newest, read, session_path
@@ -47,7 +47,10 @@ def main(argv: Sequence[str]) -> Answer:
     breaks: Sequence[CacheBreak] = ()
     if arguments.why:
         config = load_config(home, cwd, environ=os.environ, flags={}).config
-        breaks = find_breaks(home, session_id, models.make_pricing(given_prices(config)))
+        given = given_prices(config)
+        breaks = find_breaks(
+            home, session_id, lambda model, usage: cost_usd(info_of(model, given), usage)
+        )
         value["breaks"] = [asdict(cache_break) for cache_break in breaks]
     lines = [f"Session {session_id} in {paths.short_path(one_line(header.cwd))}", ""]
     spending, numbers = Spending.of(entries), itertools.count(1)
