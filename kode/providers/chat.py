@@ -19,7 +19,6 @@ from kode.messages import (
     ServerItem,
     Text,
     Thinking,
-    ToolCall,
     calls_of,
     images_of,
     results_of,
@@ -40,7 +39,7 @@ SIGNATURE = "skip_thought_signature_validator"
 MARK = {"type": "ephemeral"}
 MARKS = 2
 """Cache marks on messages, beside the one on the system prompt, which covers the tools."""
-BRIDGE = encode_json({"role": "assistant", "content": "I have the results."})
+BRIDGE = {"role": "assistant", "content": "I have the results."}
 """Stands between a result and a user message where the server wants one there."""
 
 
@@ -247,7 +246,8 @@ def _results(message: Message, form: ChatForm) -> list[Object]:
     # taken for one of the person.
     if any(image.call_id for image in images):
         text = "\n\n".join(["[Shown by the tool results above.]", *([text] if text else [])])
-    return [*results, _user(message, text, form)]
+    bridge = [] if form.dialect.user_after_result else [BRIDGE]
+    return [*results, *bridge, _user(message, text, form)]
 
 
 def _image(image: Image, form: ChatForm) -> Object:
@@ -318,25 +318,14 @@ def _fields(message: Message, form: ChatForm) -> Object:
 
 
 def _calls(message: Message, form: ChatForm, *, is_own: bool) -> Iterator[Object]:
-    signature = form.signature
     for number, call in enumerate(calls_of(message)):
-        wire = plain_call(call, form.dialect)
-        if is_own and call.own is not None:
-            own = dict(call.own)
-            wire = {
-                **own,
-                **wire,
-                "function": {**mapping_of(own.get("function")), **wire["function"]},
-            }
-            wire["id"] = wire_id(call.id, form.dialect)
-        elif number == 0 and signature:
-            wire["extra_content"] = {"google": {"thought_signature": signature}}
-        yield wire
-
-
-def plain_call(call: ToolCall, dialect: Dialect) -> Object:
-    function = {"name": call.name, "arguments": sendable_arguments(call)}
-    return {"id": wire_id(call.id, dialect), "type": "function", "function": function}
+        own = dict(call.own or {}) if is_own else {}
+        if number == 0 and form.signature and not own:
+            own = {"extra_content": {"google": {"thought_signature": form.signature}}}
+        said = {"name": call.name, "arguments": sendable_arguments(call)}
+        function = {**mapping_of(own.get("function")), **said}
+        call_id = wire_id(call.id, form.dialect)
+        yield {**own, "id": call_id, "type": "function", "function": function}
 
 
 def wire_id(call_id: str, dialect: Dialect) -> str:
@@ -359,18 +348,12 @@ def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
     """The messages with `BRIDGE` between a result and a user message."""
     bridged: list[bytes] = []
     for piece in pieces:
-        position = piece.find(_USER) if piece.startswith(_TOOL) else -1
-        if position > 0:
-            piece = b",".join((piece[: position - 1], BRIDGE, piece[position:]))
-        elif piece.startswith(_USER) and bridged and _ends_in_result(bridged[-1]):
-            bridged.append(BRIDGE)
+        last = bridged[-1] if bridged else b""
+        # In a string the quotes are escaped, so that this is only found where an object begins.
+        if piece.startswith(_USER) and last.startswith(_TOOL) and _USER not in last:
+            bridged.append(encode_json(BRIDGE))
         bridged.append(piece)
     return bridged
-
-
-def _ends_in_result(piece: bytes) -> bool:
-    # In a string the quotes are escaped, so that this is only found where an object begins.
-    return piece.startswith(_TOOL) and piece.rfind(_USER) < 0
 
 
 def mark_messages(pieces: Sequence[bytes], most: int) -> list[bytes]:

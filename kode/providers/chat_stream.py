@@ -1,6 +1,6 @@
 """Replies of Chat Completions: what OpenAI and the servers that imitate it send."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode.providers.draft import (
@@ -59,12 +59,11 @@ class ReplyStream:
         self._take_usage(data.get("usage"))
 
     def _take_delta(self, delta: Mapping[str, Any]) -> None:
-        draft, google = self.draft, mapping_of(pick(delta, "extra_content", "google"))
+        draft = self.draft
         # Some servers send the same thinking under several names.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         draft.add_thinking("thinking", thought or _readable(delta.get("reasoning_details")))
-        is_thought = google.get("thought") is True
-        self._take_content(delta.get("content"), is_thought=is_thought)
+        self._take_content(delta.get("content"), delta)
         draft.refuse("text", delta.get("refusal"))
         self.calls.take(list_of(delta.get("tool_calls")))
         if function := mapping_of(delta.get("function_call")):
@@ -72,35 +71,28 @@ class ReplyStream:
         if annotations := list_of(delta.get("annotations")):
             draft.grow(len(repr(annotations)))
             self._annotations += annotations
-        if is_thought:  # what Gemini says of this piece alone
-            google = {name: value for name, value in google.items() if name != "thought"}
-            extra = {**delta["extra_content"], "google": google or None}
-            extra = {name: value for name, value in extra.items() if value is not None}
-            delta = {**delta, "extra_content": extra or None}
         for name, value in delta.items():
-            if value is not None and (name not in KNOWN or name in self.dialect.thinks_in):
-                self._take_field(name, value)
+            if value is None or (name in KNOWN and name not in self.dialect.thinks_in):
+                continue
+            if name in ("reasoning_content", "reasoning"):
+                if isinstance(value, str):
+                    self._fields[name] = True
+                continue
+            draft.grow(len(repr(value)))
+            if name == "reasoning_details":
+                details = self._fields.setdefault(name, [])
+                for piece in list_of(value):
+                    add_piece(details, piece)
+            else:
+                self._fields[name] = merge(self._fields.get(name), value)
 
-    def _take_field(self, name: str, value: Any) -> None:
-        if name in ("reasoning_content", "reasoning"):
-            if isinstance(value, str):
-                self._fields[name] = True
-            return
-        self.draft.grow(len(repr(value)))
-        if name == "reasoning_details":
-            details = self._fields.setdefault(name, [])
-            for piece in list_of(value):
-                add_piece(details, piece, _is_same_detail)
-        else:
-            self._fields[name] = merge(self._fields.get(name), value)
-
-    def _take_content(self, content: Any, *, is_thought: bool) -> None:
+    def _take_content(self, content: Any, delta: Mapping[str, Any]) -> None:
         """Adds content: text, or with some servers a list of parts."""
         for part in filter(None, map(mapping_of, list_of(content))):
             self._take_part(part)
         if not isinstance(content, str):
             return
-        if is_thought:
+        if pick(delta, "extra_content", "google", "thought") is True:
             thought, _, answer = content.removeprefix(THOUGHT).partition(END_OF_THOUGHT)
             self.draft.add_thinking("thinking", thought)
             self.draft.add_text("text", answer)
@@ -112,11 +104,8 @@ class ReplyStream:
             self.draft.add_text("text", content)
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
-        add_piece(
-            self._parts,
-            {name: value for name, value in part.items() if name != "thinking"},
-            lambda last, piece: last.get("type") == piece.get("type"),
-        )
+        beside = {name: value for name, value in part.items() if name != "thinking"}
+        add_piece(self._parts, beside)
         key = len(self._parts)
         if part.get("type") != "thinking":
             self.draft.add_text(key, part.get("text"))
@@ -126,7 +115,7 @@ class ReplyStream:
             thinking = [{"type": "text", "text": thinking}]
         for piece in thinking:
             if pick(piece, "text") is not None:
-                add_piece(self._parts[-1].setdefault("thinking", []), piece, _is_same_text)
+                add_piece(self._parts[-1].setdefault("thinking", []), piece)
                 self.draft.add_thinking(key, piece["text"])
 
     def _take_usage(self, usage: Any) -> None:
@@ -178,6 +167,10 @@ class ReplyStream:
         }
         if returned.get(thinking) is True:
             returned[thinking] = self.draft.part("thinking", "thinking").text
+        extra = mapping_of(returned.pop("extra_content", None))
+        google = {n: each for n, each in mapping_of(extra.get("google")).items() if n != "thought"}
+        extra = {name: each for name, each in {**extra, "google": google}.items() if each}
+        returned |= {"extra_content": extra} if extra else {}
         details = returned.get("reasoning_details", [])
         if complete := [each for each in details if is_complete(each)]:
             returned["reasoning_details"] = complete
@@ -202,13 +195,11 @@ _STREAMED = ("text", "summary", "data")
 """Strings that come in pieces."""
 
 
-def add_piece(
-    parts: list[Any], piece: Any, is_same: Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
-) -> None:
-    """Adds a streamed piece to a list of parts: it goes on with the last part if that is the same,
-    or begins another."""
+def add_piece(parts: list[Any], piece: Any) -> None:
+    """Adds a streamed piece to a list of parts: it goes on with the last part if what says which
+    they are is the same, or begins another."""
     last = parts[-1] if parts else None
-    if not isinstance(piece, Mapping) or not isinstance(last, dict) or not is_same(last, piece):
+    if not isinstance(piece, Mapping) or not isinstance(last, dict) or not _goes_on(last, piece):
         parts.append(dict(piece) if isinstance(piece, Mapping) else piece)
         return
     for name, value in piece.items():
@@ -219,18 +210,14 @@ def add_piece(
             last[name] = value
 
 
-def _is_same_detail(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
-    """Whether pieces of `reasoning_details` are of the same type, index and id."""
+def _goes_on(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
+    """Whether a piece has the same type, index and id as the part before it."""
     if last.get("type") != piece.get("type"):
         return False
     if piece.get("type") == "reasoning.encrypted" and last.get("index") is None:
         return False  # opaque, and nothing says that they belong together
     pairs = [(last.get(name), piece.get(name)) for name in ("index", "id")]
     return all(a is None or b is None or a == b for a, b in pairs)
-
-
-def _is_same_text(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
-    return {**last, "text": ""} == {**piece, "text": ""}
 
 
 def is_complete(detail: Any) -> bool:
