@@ -1,17 +1,17 @@
 """Fits the JSON schema of a tool to what a vendor takes.
 
 Schemas come from MCP servers and plug-ins, and one that a vendor refuses makes every request fail.
-So only what every vendor knows of JSON Schema 2020-12 is sent, without references. To Google goes
-the part of it that OpenAPI has, and the rest as words in a description. What is left out loses
-nothing: whoever runs the tool checks its arguments in any case.
+So only the keywords that every vendor takes are sent, with references and older drafts resolved;
+others become words in a description, because whoever runs the tool checks its arguments in any
+case. Google gets the part of that which OpenAPI has.
 """
 
-import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kode.providers.draft import list_of, mapping_of
@@ -44,44 +44,13 @@ ANY_FORM = SchemaForm()
 ANTHROPIC_FORM = SchemaForm(property_names=r"[a-zA-Z0-9_.-]{1,64}")
 GOOGLE_FORM = SchemaForm(is_openapi=True)
 
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_pattern(value: Any) -> bool:
-    with contextlib.suppress(re.error, RecursionError):
-        return isinstance(value, str) and re.compile(value) is not None
-    return False
-
-
-_CHECKS: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(("title", "description", "format"), _is_text),
-    **dict.fromkeys(("minimum", "maximum"), _is_number),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-        _is_count,
-    ),
-    "pattern": _is_pattern,
-    "enum": lambda value: list_of(value) != [],
-    "default": lambda value: True,
-}
-"""The keywords that hold no schema → whether a value is one that they can have."""
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _TYPE_OF = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-_HOLDERS = {"properties": "object", "items": "array"}
-_NOT_IN_OPENAPI = ("default", "additionalProperties")
-_FORMATS = ("date-time", "float", "double", "int32", "int64")
-"""Those that OpenAPI's form names."""
+_HINTS = frozenset(
+    "format pattern minLength maxLength minItems maxItems minProperties maxProperties multipleOf "
+    "exclusiveMinimum exclusiveMaximum uniqueItems examples".split()
+)
+"""Keywords that are told in a description."""
 _NULL: Schema = {"type": "string", "nullable": True, "description": "null"}
 
 
@@ -90,74 +59,55 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
     kinds = schema.get("type") or "object"
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise UnfitSchemaError("its arguments are no object")
-    fitting = _Fitting(schema, form)
-    flat = {**fitting.flatten(schema), "type": "object"}
-    flat.pop("nullable", None)
+    flat = _flatten(_Expansion(schema).expand(schema))
     for name in list(flat["properties"]):
         if not re.fullmatch(form.property_names, name, re.DOTALL):
             if name in flat["required"]:
                 raise UnfitSchemaError(f"this vendor takes no argument named {name[:80]!r}")
             del flat["properties"][name]
-    fitting.parts = 0
-    return {"type": "object", "properties": {}} | fitting.fit(flat)
+    if not flat["required"]:
+        del flat["required"]
+    return {"properties": {}, **_in_openapi(flat)} if form.is_openapi else flat
 
 
-class _Fitting:
-    """One schema on its way to a form."""
+class _Expansion:
+    """Writes one schema in few keywords, without references."""
 
-    def __init__(self, root: Mapping[str, Any], form: SchemaForm) -> None:
-        self.root, self.form = root, form
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.root = root
         self.parts = 0
 
-    def flatten(self, raw: Any, refs: Refs = ()) -> Schema:
-        """The schema of an object with the properties of all its alternatives. Which of them belong
-        together is told in its description."""
-        schema, refs = self._resolve(raw, refs)
-        branches = [self.flatten(each, refs) for each in list_of(schema.pop("anyOf", None))]
-        properties: dict[str, list[Any]] = {}
-        for each in (schema, *branches):
-            for name, value in mapping_of(each.get("properties")).items():
-                values = properties.setdefault(name, [])
-                values += [value] if value not in (*values, {}) else []
-        needed = [branch["required"] for branch in branches]
-        common = [name for name in next(iter(needed), ()) if all(name in n for n in needed)]
-        required = list(dict.fromkeys((*_list_required(schema), *common)))
-        if sets := [" and ".join(names) for names in needed if names]:
-            note = f"Give {', or '.join(sets)}."
-            schema["description"] = f"{schema.get('description') or ''} {note}".strip()
-        schema.pop("enum", None)
-        for name in required:
-            properties.setdefault(name, [])
-        given = {
-            name: {"anyOf": values} if len(values) > 1 else next(iter(values), {})
-            for name, values in properties.items()
-        }
-        return {**schema, "properties": given, "required": required}
-
-    def fit(self, raw: Any, refs: Refs = (), depth: int = 0) -> Schema:
-        """A schema within the whole as the form takes it; `refs` are the references that have led
-        to it."""
+    def expand(self, raw: Any, refs: Refs = (), depth: int = 0) -> Schema:
+        """A schema within the whole; `refs` are the references that have led to it."""
         schema, refs = self._resolve(raw if depth <= MAX_DEPTH else {}, refs)
-        kinds = _kinds(schema)
-        fitted: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
+        inner = partial(self.expand, refs=refs, depth=depth + 1)
+        kinds, about = _kinds(schema), schema.get("description")
+        plain: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
+        if isinstance(about, str):
+            plain["description"] = about
         for name, value in schema.items():
             match name:
                 case "properties":
-                    parts = mapping_of(value).items()
-                    fitted[name] = {key: self.fit(part, refs, depth + 1) for key, part in parts}
+                    plain[name] = {key: inner(part) for key, part in mapping_of(value).items()}
                 case "anyOf" if list_of(value):
-                    fitted[name] = [self.fit(part, refs, depth + 1) for part in value]
+                    plain[name] = list(map(inner, value))
                 case "additionalProperties" if isinstance(value, bool):
-                    fitted[name] = value
-                case "items" | "additionalProperties" if isinstance(value, Mapping | bool):
-                    fitted[name] = self.fit(value, refs, depth + 1)
-                case _ if name in _CHECKS and _CHECKS[name](value):
-                    fitted[name] = value
-        if required := _list_required(schema):
-            fitted["required"] = required
-        if "array" in kinds and "items" not in fitted:
-            fitted["items"] = self.fit({}, refs, depth + 1)
-        return _in_openapi(fitted) if self.form.is_openapi else fitted
+                    plain[name] = value
+                case "items" | "additionalProperties":
+                    plain[name] = inner(value)
+                case "enum" if list_of(value):
+                    plain[name] = value
+                case "minimum" | "maximum" if _is_number(value):
+                    plain[name] = value
+                case "default":
+                    plain[name] = value
+                case _ if name in _HINTS and not isinstance(value, bool):
+                    _add_note(plain, name, value)
+        if required := [name for name in list_of(schema.get("required")) if isinstance(name, str)]:
+            plain["required"] = list(dict.fromkeys(required))
+        if "array" in kinds:
+            plain.setdefault("items", {})
+        return plain
 
     def _resolve(self, raw: Any, refs: Refs) -> tuple[Schema, Refs]:
         """The schema with what its reference and `allOf` demand merged in; and the references that
@@ -183,61 +133,87 @@ class _Fitting:
         return mapping_of(node)
 
 
+def _flatten(schema: Schema) -> Schema:
+    """The schema of an object with the properties of all its alternatives. Which of them belong
+    together is told in its description."""
+    branches = [_flatten(branch) for branch in schema.get("anyOf", ())]
+    needed = [branch["required"] for branch in branches]
+    common = [name for name in next(iter(needed), ()) if all(name in names for names in needed)]
+    required = list(dict.fromkeys((*schema.get("required", ()), *common)))
+    properties: dict[str, list[Schema]] = {name: [] for name in required}
+    for each in (schema, *branches):
+        for name, value in each.get("properties", {}).items():
+            values = properties.setdefault(name, [])
+            values += [value] if value not in (*values, {}) else []
+    flat: Schema = {"type": "object"}
+    flat |= {
+        name: schema[name] for name in ("description", "additionalProperties") if name in schema
+    }
+    if sets := [" and ".join(names) for names in needed if names]:
+        flat["description"] = f"{flat.get('description', '')} Give {', or '.join(sets)}.".strip()
+    flat["properties"] = {
+        name: {"anyOf": values} if len(values) > 1 else next(iter(values), {})
+        for name, values in properties.items()
+    }
+    return {**flat, "required": required}
+
+
 def _in_openapi(schema: Schema) -> Schema:
-    """A schema whose parts are in OpenAPI's words in these words."""
+    """An expanded schema in OpenAPI's words."""
     kinds = _kinds(schema)
     types = [kind for kind in kinds if kind != "null"]
-    choices = schema.pop("anyOf", [{"type": kind} for kind in types] if len(types) > 1 else [])
-    if not choices:
-        return dict(_NULL) if kinds == ["null"] else _fit_types(schema, types, kinds)
-    if len(types) > 1:
-        del schema["type"]
-    # Alternatives stand alone: what is beside them goes into each.
-    fitted: list[Schema] = []
-    for choice in choices:
-        if choice != _NULL:
-            each = _in_openapi(_both(choice, schema))
-            fitted += each.get("anyOf", [each])
-    if "null" in kinds or _NULL in choices:
-        fitted = [{**each, "nullable": True} for each in fitted]
-    return {"anyOf": fitted} if len(fitted) > 1 else fitted[0] if fitted else dict(_NULL)
-
-
-def _fit_types(schema: Schema, types: list[str], kinds: list[str]) -> Schema:
-    """A schema of at most one type, without alternatives."""
-    words = schema.get("enum", [])
-    held = next((kind for name, kind in _HOLDERS.items() if schema.get(name)), "string")
+    choices = schema.get("anyOf") or [{"type": kind} for kind in types if len(types) > 1]
+    if choices:  # they stand alone: what is beside them goes into each
+        left_out = ("anyOf", "type") if len(types) > 1 else ("anyOf",)
+        beside = {name: value for name, value in schema.items() if name not in left_out}
+        chosen = [_in_openapi(_both(each, beside)) for each in choices if _kinds(each) != ["null"]]
+        fitted = [each for one in chosen for each in one.get("anyOf", [one])]
+        if "null" in kinds or len(chosen) < len(choices):
+            fitted = [{**each, "nullable": True} for each in fitted]
+        return {"anyOf": fitted} if len(fitted) > 1 else fitted[0] if fitted else dict(_NULL)
+    if kinds == ["null"]:
+        return dict(_NULL)
+    words, properties = schema.get("enum", ()), schema.get("properties", {})
+    held = "object" if properties else "array" if schema.get("items") else "string"
     kind = types[0] if types else _TYPE_OF.get(type(next(iter(words), None)), held)
     typed: Schema = {"type": kind} | ({"nullable": True} if "null" in kinds else {})
-    notes = [schema["description"]] if schema.get("description") else []
-    for name, value in schema.items():
-        if name in ("type", "nullable", "description", "required"):
-            continue
-        is_known = name not in _NOT_IN_OPENAPI and _HOLDERS.get(name, kind) == kind
-        if name == "enum":
-            is_known = kind == "string" and all(isinstance(word, str) and word for word in words)
-        if is_known and (name != "format" or value in _FORMATS):
-            typed[name] = value
-        elif not isinstance(value, bool) and value not in (None, {}):
-            notes.append(f"{name}: {json.dumps(value, ensure_ascii=False)[:MAX_NOTE_CHARS]}")
+    if "description" in schema:
+        typed["description"] = schema["description"]
     if kind == "array":
-        typed.setdefault("items", {"type": "string"})
-    if notes:
-        typed["description"] = " ".join(dict.fromkeys(notes))
-    names = [name for name in schema.get("required", ()) if name in typed.get("properties", {})]
-    return {**typed, "required": names} if names else typed
+        typed["items"] = _in_openapi(schema.get("items", {}))
+    elif kind == "object" and properties:
+        typed["properties"] = {name: _in_openapi(part) for name, part in properties.items()}
+        required = [name for name in schema.get("required", ()) if name in properties]
+        typed |= {"required": required} if required else {}
+    elif kind in ("number", "integer"):
+        typed |= {name: schema[name] for name in ("minimum", "maximum") if name in schema}
+    if words and kind == "string" and all(isinstance(word, str) and word for word in words):
+        typed["enum"] = words
+    elif words:
+        _add_note(typed, "enum", words)
+    if not isinstance(schema.get("default"), bool):
+        _add_note(typed, "default", schema.get("default"))
+    return typed
+
+
+def _add_note(schema: Schema, name: str, value: Any) -> None:
+    """Tells a keyword in the description."""
+    if value not in (None, {}, []):
+        note = f"{name}: {json.dumps(value, ensure_ascii=False)[:MAX_NOTE_CHARS]}"
+        about = schema.get("description", "")
+        schema["description"] = about if note in about else f"{about} {note}".strip()
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
     """A schema that demands what two demand, as far as one keyword can say it."""
     both = {**first, **second}
-    for name in ("properties", "required", "anyOf", "description"):
-        new, old = second.get(name), first.get(name)
+    for name in first.keys() & second.keys() & {"properties", "required", "anyOf", "description"}:
+        new, old = second[name], first[name]
         if isinstance(new, dict) and isinstance(old, dict):
             both[name] = {**old, **new}
         elif isinstance(new, list) and isinstance(old, list):
             both[name] = [*new, *(each for each in old if each not in new)]
-        elif name == "description" and isinstance(new, str) and isinstance(old, str):
+        elif isinstance(new, str) and isinstance(old, str):
             both[name] = " ".join(dict.fromkeys((new, old)))
     return both
 
@@ -247,9 +223,6 @@ def _of_today(raw: Any) -> Schema:
     if isinstance(raw, str) and raw.lower() in _TYPES:
         return {"type": raw}
     schema = dict(raw) if isinstance(raw, Mapping) else {}
-    for limit in ("minimum", "maximum"):  # one more or less is for the tool to refuse
-        if _is_number(exclusive := schema.pop(f"exclusive{limit.title()}", None)):
-            schema.setdefault(limit, exclusive)
     places = list_of(schema.pop("prefixItems", None)) or list_of(schema.get("items"))
     if places:
         schema["items"] = {"anyOf": places} if len(places) > 1 else places[0]
@@ -268,6 +241,6 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(word for word in words if word in _TYPES))
 
 
-def _list_required(schema: Mapping[str, Any]) -> list[str]:
-    names = [name for name in list_of(schema.get("required")) if isinstance(name, str)]
-    return list(dict.fromkeys(names))
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
