@@ -53,10 +53,6 @@ class ModelInfo:
     """The formats in which its vendor serves it with tools; (): any."""
     searches: bool = False
     """Whether the vendor's server can search the web for it."""
-    retires_on: str = ""
-    """ISO date on which its vendor stops or stopped serving it; "" if none is announced."""
-    successor: str = ""
-    """The model that its vendor names instead."""
 
 
 @dataclass(frozen=True, kw_only=True)

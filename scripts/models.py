@@ -69,8 +69,6 @@ CORRECTIONS: Mapping[str, Mapping[str, Any]] = {
     # Their pages in the list of models: medium, high, xhigh.
     "openai/gpt-5.2-pro": {"efforts": ["medium", "high", "xhigh"]},
     "openai/gpt-5.4-pro": {"efforts": ["medium", "high", "xhigh"]},
-    # DEPRECATED_MODELS of the SDK.
-    "anthropic/claude-opus-4-5": {"retires_on": "2027-01-22"},
     # Their server refuses a picture; deepseek-v4.1-flash, whose row the source repeats, sees.
     "deepseek/deepseek-v4-flash": {"sees_images": False},
 }
@@ -195,11 +193,6 @@ def fields_of(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "apis", apis
     if row.get("supports_web_search"):
         yield "searches", True
-    if retires := row.get("deprecation_date"):
-        yield "retires_on", date.fromisoformat(retires).isoformat()
-    if successor := row.get("successor_model"):
-        known = successor.partition("/")[0] in VENDORS
-        yield "successor", successor.partition("/")[2] if known else successor
 
 
 def _prices(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

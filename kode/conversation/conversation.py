@@ -48,7 +48,6 @@ from kode.permissions.places import path_rules
 from kode.permissions.question import Ask
 from kode.permissions.rules import Rule
 from kode.provider import EFFORTS, Provider
-from kode.providers.models import retirement_note
 from kode.providers.provider import HttpProvider
 from kode.session import log
 from kode.session.entries import Header, NoteEntry, TaintEntry
@@ -322,15 +321,13 @@ class Conversation:
 
     async def learn_model(self) -> None:
         """Lets the provider ask its server about the model, at most for a turn's time limit. Says
-        once if the model is retired, or cannot search the web although that is wanted."""
+        once if it cannot search the web although that is wanted."""
         provider, began = self.agent.provider, time.monotonic()
         if isinstance(provider, HttpProvider):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.config.timeout_s):
                     await provider.learn(self.settings.emit)
         self.waited_s, provider = time.monotonic() - began, self.agent.provider
-        if note := retirement_note(provider.info, provider.model, date.today()):
-            self.say_once(note)
         self.agent = replace(self.agent, search=assembly.can_search(self.config, provider))
         if self.config.web_search and not self.agent.search:
             self.say_once(

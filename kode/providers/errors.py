@@ -17,7 +17,6 @@ import time
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,7 +35,7 @@ from kode.errors import (
 )
 from kode.provider import Api
 from kode.providers.draft import mapping_of, pick
-from kode.providers.models import info_of, names_of, retirement_note
+from kode.providers.models import names_of
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -424,12 +423,7 @@ def _replacement_of(model: str, provider: str) -> str:
     """What to do about a model that the server does not know."""
     import difflib
 
-    info = info_of(model)
-    if note := retirement_note(info, model, date.today()):
-        return note
-    if info.successor:
-        return f"Its vendor names {info.successor} instead: set it with --model or /model."
-    near = difflib.get_close_matches(model, names_of(provider, date.today()), n=1)
+    near = difflib.get_close_matches(model, names_of(provider), n=1)
     hint = f"Did you mean {near[0]}? " if near else ""
     return f"{hint}Choose another with --model or /model."
 

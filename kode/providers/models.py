@@ -22,7 +22,6 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from datetime import date
 from importlib import resources
 from posixpath import commonprefix
 from typing import Any, TypeVar
@@ -37,12 +36,6 @@ _CLOSED = ("openai", "anthropic", "gemini", "xai")
 """Vendors whose models nobody else hosts: their names are enough, whoever passes them on."""
 _MAKERS = ("deepseek", "mistral", "moonshot", "zai")
 """Vendors of models whose weights are open: without the vendor a price or date says nothing."""
-
-_OF_THE_OFFER = frozenset(
-    "input_price output_price cached_price cache_write_price retires_on successor".split()
-)
-"""Fields that are about one vendor's offer of a model, or one version of it."""
-_OF_THE_SERVER = frozenset(("apis", "searches"))
 
 Row = TypeVar("Row")
 Fields = Mapping[str, Any]
@@ -120,24 +113,9 @@ def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
     return None
 
 
-def retirement_note(info: ModelInfo, model: str, today: date) -> str | None:
-    """A sentence if the vendor no longer serves the model; None otherwise."""
-    if not is_retired(info, today):
-        return None
-    instead = f"use {info.successor}" if info.successor else "use another"
-    return (
-        f"{model} was retired on {info.retires_on}; {instead} (`model` in the config, or --model)."
-    )
-
-
-def is_retired(info: ModelInfo, today: date) -> bool:
-    return bool(info.retires_on) and date.fromisoformat(info.retires_on) <= today
-
-
-def names_of(provider: str, today: date) -> list[str]:
+def names_of(provider: str) -> list[str]:
     """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
-    rows = _table().get(provider, {})
-    names = [name for name, row in rows.items() if not is_retired(_info(row), today)]
+    names = _table().get(provider, {}).keys() - _read("more_models.json")["retired"].keys()
     return sorted(names, key=lambda name: (-_parts(name)[1], name))
 
 
@@ -189,7 +167,7 @@ def _table() -> Mapping[str, Mapping[str, Fields]]:
 def _rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
     """Name → fields of the models of some vendors; of those with open weights without what holds
     for their makers' servers."""
-    left_out = _OF_THE_OFFER | _OF_THE_SERVER if vendors == _MAKERS else ()
+    left_out = {*_PRICES, "apis", "searches"} if vendors == _MAKERS else ()
     return {
         name: {key: value for key, value in fields.items() if key not in left_out}
         for vendor in vendors
@@ -242,9 +220,7 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
     if (name := _find_key(names, rows)) is not None:
         return _info(rows[name])
     if (name := _find_key(names, _rows(_CLOSED))) is not None:
-        info = _info(_rows(_CLOSED)[name])
-        # Clouds that sell a vendor's models retire them on days of their own.
-        return replace(info, retires_on="", successor="") if provider else info
+        return _info(_rows(_CLOSED)[name])
     fitting = _matching_rows(names, open_weights())
     maker_key = _find_key(names, _rows(_MAKERS))
     # The longer name says more; of the same, the weights' own window holds wherever they are.
@@ -269,7 +245,7 @@ def _guess(names: tuple[str, ...]) -> ModelInfo | None:
         ]
         if related:
             fields = rows[max(related)[-1]]
-            lasting = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
+            lasting = {key: value for key, value in fields.items() if key not in _PRICES}
             return _info(lasting, known=False)
     return None
 

@@ -25,7 +25,6 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -438,7 +437,7 @@ def list_models(
     row, listed = choice.row, list[str]()
     if ask or is_near(url_of(choice)):
         listed = [n for n in reach_server(choice, MENU_TIMEOUT_S).models if n.isprintable()]
-    known = [name for name in (row.default_model, *names_of(row.name, date.today())) if name]
+    known = [name for name in (row.default_model, *names_of(row.name)) if name]
     if listed and row.models:
         listed = [name for name in listed if name.startswith(row.models)] or listed
     if listed:

@@ -5,9 +5,7 @@ import os
 import subprocess
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -399,26 +397,3 @@ async def test_a_commands_time_leaves_out_the_answer_about_its_changes(
     (ran,) = [event for event in events if isinstance(event, ToolFinished)]
     assert not ran.is_error
     assert ran.duration_ms <= ended.duration_ms - sum(took_ms)
-
-
-async def test_a_retired_model_is_named_once_for_each_model(
-    opened: Open, events: list[Event]
-) -> None:
-    conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "three"})
-    provider: Any = conversation.agent.provider
-
-    def retire(successor: str) -> None:
-        provider.info = replace(provider.info, retires_on="2020-02-02", successor=successor)
-
-    def notes() -> list[str]:
-        return [text for text in notices(events) if "2020-02-02" in text]
-
-    retire("first-successor")
-    await conversation.turn("Go")
-    await conversation.turn("On")
-    assert len(notes()) == 1
-    assert "first-successor" in notes()[0]
-
-    retire("second-successor")
-    await conversation.turn("And on")
-    assert len(notes()) == 2

@@ -238,14 +238,6 @@ def test_keys_are_never_shown_and_long_answers_are_one_line() -> None:
     assert not {*long} & {"\n", "\x1b"}
 
 
-def test_a_retired_model_is_refused_naming_its_successor() -> None:
-    error = error_of(404, {"error": {"code": "model_not_found"}}, model="gpt-5-codex")
-
-    assert isinstance(error, RefusedError)
-    for word in ("gpt-5-codex", "gpt-5.6-sol", "--model"):
-        assert word in str(error)
-
-
 def test_only_a_server_that_says_so_is_loading() -> None:
     loading = [error_of(503, words).loading for words in ("Loading model", "overloaded")]  # type: ignore[attr-defined]
 

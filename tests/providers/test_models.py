@@ -1,6 +1,5 @@
 """What is known of a model: the table, families, overrides, retirement, prices."""
 
-from datetime import date
 from typing import Any
 
 import pytest
@@ -14,17 +13,14 @@ from kode.providers.models import (
     UNKNOWN,
     cost_usd,
     info_of,
-    is_retired,
     names_of,
     open_weights,
     recommended_effort,
     refine_info,
-    retirement_note,
 )
 from kode.registry import PROVIDERS
 from tests.tables import for_each
 
-TODAY = date(2026, 11, 24)
 SONNET, HAIKU = "claude-sonnet-5-5", "claude-haiku-4-5"
 
 
@@ -61,10 +57,6 @@ def test_an_edition_or_vendor_does_not_change_a_model(model: str, same: str) -> 
         # Open weights have a price and a date only at a known vendor.
         ("kimi-k3", "", {"input_price": None}),
         ("kimi-k3", "moonshot", {"input_price": 3.0}),
-        ("deepseek-chat", "", {"retires_on": ""}),
-        ("deepseek-chat", "deepseek", {"retires_on": "2026-07-24"}),
-        ("anthropic.claude-sonnet-4-5-20250929-v1:0", "", {"retires_on": "2026-11-30"}),
-        ("anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", {"retires_on": ""}),
         # The settings that a model takes.
         ("claude-opus-5-5", "", {"thinking": ("adaptive",),
                                  "efforts": EFFORTS[2:]}),
@@ -93,22 +85,21 @@ def test_the_table_knows_what_a_model_takes(
 
 def test_every_model_of_a_vendor_makes_sense() -> None:
     for row in PROVIDERS:
-        for name in filter(None, (*names_of(row.name, TODAY), row.default_model)):
+        for name in filter(None, (*names_of(row.name), row.default_model)):
             info = info_of(name, provider=row.name)
             assert info.known, name
             assert 0 < info.max_output_tokens <= info.context_window, name
             assert set(info.efforts) <= set(EFFORTS), name
             assert info.default_effort is None or info.default_effort in info.efforts, name
-            assert not is_retired(info, TODAY), name
         if row.default_model and row.name != "scripted":
             assert info_of(row.default_model, provider=row.name).input_price is not None, row.name
 
 
-def test_models_are_offered_newest_first_and_without_the_retired() -> None:
-    names = names_of("anthropic", TODAY)
+def test_models_are_offered_newest_first() -> None:
+    names = names_of("anthropic")
 
     assert names.index(SONNET) < names.index("claude-sonnet-5") < names.index("claude-sonnet-4-5")
-    assert "claude-sonnet-4-5" not in names_of("anthropic", date(2026, 11, 30))
+    assert "claude-3-opus-20240229" not in names
 
 
 @for_each(
@@ -125,7 +116,7 @@ def test_an_unknown_model_of_a_family_resembles_its_newest(model: str, newest: s
 
     for field in ("context_window", "max_output_tokens", "efforts", "thinking", "sees_images"):
         assert getattr(info, field) == getattr(row, field), field
-    assert (info.input_price, info.known, info.retires_on) == (None, False, "")
+    assert (info.input_price, info.known) == (None, False)
 
 
 @for_each("model", ["o35", "my-own-model", "", "glm-4-9b", "gpt-neo-2.7b"])
@@ -233,21 +224,3 @@ def test_the_server_beats_the_table_and_loses_to_users() -> None:
     assert refine_info(info, {}, "claude-opus-5-5") == info
     assert (small.context_window, small.max_output_tokens, small.known) == (8_192, 8_192, True)
     assert not refine_info(UNKNOWN, {"sees_images": True}, "m").known
-
-
-@for_each(
-    ("model", "today", "words"),
-    [
-        ("gpt-5-pro", date(2026, 12, 10), ()),
-        ("gpt-5-pro", date(2026, 12, 11), ("gpt-5-pro ", "2026-12-11", "gpt-5.6-sol")),
-        ("my-own", TODAY, ()),
-        ("claude-3-opus-20240229", TODAY, ("claude-3-opus-20240229 ", "--model")),
-    ],
-)
-def test_a_retired_model_names_its_date_and_its_successor(
-    model: str, today: date, words: tuple[str, ...]
-) -> None:
-    note = retirement_note(info_of(model), model, today)
-
-    assert (note is None) == (not words)
-    assert all(word in (note or "") for word in words)

@@ -219,13 +219,6 @@ def test_a_missing_field_means_no_in_complete_sources() -> None:
     assert "sees_images" not in only("together_ai/m", row("together_ai"))
 
 
-def test_dates_and_successors_are_kept_under_the_vendors_name() -> None:
-    one = row("xai", deprecation_date="2027-01-02", successor_model="xai/grok-10")
-    fields = only("xai/grok-9", one)
-
-    assert (fields["retires_on"], fields["successor"]) == ("2027-01-02", "grok-10")
-
-
 def test_an_edition_is_kept_only_where_it_differs() -> None:
     price = {"input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}
     dearer = {"input_cost_per_token": 3e-06, "output_cost_per_token": 4e-06}

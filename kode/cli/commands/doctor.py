@@ -11,7 +11,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -337,7 +336,6 @@ def server(case: Case) -> Finding:
 
 def model(case: Case) -> Finding:
     from kode.assembly import make_provider
-    from kode.providers.models import retirement_note
     from kode.providers.provider import HttpProvider
 
     try:
@@ -357,9 +355,6 @@ def model(case: Case) -> Finding:
         return missing(f"{provider.model} is not a model of {reached.url}", step)
     info = provider.info
     facts = ", ".join(_describe(info))
-    if note := retirement_note(info, provider.model, date.today()):
-        sentence, _, step = note.partition("; ")
-        return optional(f"{sentence}, {facts}", step)
     if info.known:
         return ok(f"{provider.model}, {facts}")
     step = "set context.window and prices in the config if you know them"

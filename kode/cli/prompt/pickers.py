@@ -4,7 +4,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,7 +168,7 @@ async def use_model(state: PromptState, argument: str) -> None:
             return
     switched = switch_provider(config, os.environ, provider, model)
     choice = resolve_provider(switched, os.environ)
-    models: Sequence[str] = names_of(provider, date.today())
+    models: Sequence[str] = names_of(provider)
     if is_near(url_of(choice)):
         reached = await asyncio.to_thread(reach_server, choice)
         models = reached.models
