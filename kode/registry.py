@@ -200,7 +200,7 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     import difflib
 
     known = [*described, *(row.name for row in PROVIDERS)]
-    words = {row.title.lower().replace(" ", ""): row.name for row in PROVIDERS if row.title}
+    words = {word: row.name for row in PROVIDERS[::-1] for word in row.title.lower().split()}
     words |= {prefix.rstrip("-"): row.name for row in PROVIDERS for prefix in row.models}
     words |= {word: word for word in known}
     near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
