@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,32 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
     assert "kode.json:1: `model` uses ${DATABASE_URL}, and a project's file reads no var" in (
         place.fault({"DATABASE_URL": "postgres://me:word@host"})
     )
+
+
+# ── a home of others ─────────────────────────────────────────────────────────────────────────
+
+
+@for_each("mode", [0o777, 0o775, 0o757])
+def test_a_home_others_can_write_in_is_closed_once(place: Place, mode: int) -> None:
+    place.home.chmod(mode)
+
+    first, second = place.load().warnings, place.load().warnings
+
+    assert any(str(place.home) in warning for warning in first)
+    assert not second
+    assert stat.S_IMODE(place.home.stat().st_mode) == 0o755
+
+
+def test_a_home_of_another_user_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.own({})
+    (place.home / "config.json").chmod(0o666)
+    place.home.chmod(0o777)
+    if os.geteuid() == 0:
+        os.chown(place.home / "config.json", 1, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    assert "belongs to another user" in place.fault()
 
 
 # ── faults ───────────────────────────────────────────────────────────────────────────────────

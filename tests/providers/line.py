@@ -13,7 +13,7 @@ from kode.events import Event
 from kode.images import keep
 from kode.messages import Image, Message, ToolResult, calls_of, user_message
 from kode.provider import Provider, Request, ToolSpec
-from kode.providers import ProviderSettings, open_provider
+from kode.providers import open_provider
 from kode.providers.models import info_of
 from kode.providers.request import Target
 from kode.registry import ProviderRow, provider_row
@@ -92,14 +92,6 @@ class Line:
     def shown(self, kind: type[Any]) -> list[str]:
         """The texts of the events of a kind."""
         return [event.text for event in self.events if isinstance(event, kind)]
-
-
-def settings_of(name: str, model: str, **given: Any) -> ProviderSettings:
-    """The settings of a row's provider, of whose model nothing is known but its name."""
-    row = provider_row(name)
-    assert row is not None
-    limits = {"idle_timeout_s": 5.0, "total_timeout_s": 30.0}
-    return ProviderSettings(row=row, model=model, info=info_of(model), **{**limits, **given})
 
 
 def target_of(row: ProviderRow, model: str = "m", api: str = "chat") -> Target:

@@ -126,22 +126,6 @@ async def test_a_faulty_answer_is_an_error_that_shows_no_secret(
 
 
 @each
-@pytest.mark.parametrize("wire", [{"stall_before_s": 60}, {"stall_after": 2, "stall_s": 60}])
-@pytest.mark.slow
-async def test_a_stall_ends_at_the_idle_limit(
-    connect: Connect, name: str, wire: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kode.providers.provider.is_near", lambda url: False)
-    line = connect(name, idle_timeout_s=1.0)
-
-    error = await fault_of(line, {"text": "Hello there", "wire": wire})
-
-    assert type(error) is TransientError
-    assert "nothing for 1 s" in str(error)
-    line.server.wait_for_disconnect()
-
-
-@each
 @pytest.mark.slow
 async def test_an_own_server_may_be_silent_before_it_answers(connect: Connect, name: str) -> None:
     line = connect(name, idle_timeout_s=0.2)

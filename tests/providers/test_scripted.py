@@ -1,6 +1,7 @@
-"""Scripts: read strictly, played in order."""
+"""Providers without a server: scripts, read strictly and played in order; the one of the docs."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from kode.errors import ConfigError
 from kode.messages import Message, ToolResult, calls_of, text_of, user_message
 from kode.provider import Request
-from kode.providers import open_provider
+from kode.providers import ProviderSettings, open_provider
+from kode.providers.models import info_of
 from kode.providers.scripted import load_script
+from kode.registry import provider_row
 from tests.tables import for_each
 
 
@@ -92,3 +95,19 @@ def test_an_unknown_provider_names_the_known_ones() -> None:
         ConfigError, match=r"anthropic, openai, .*scripted.*providers\.mine\.base_url"
     ):
         open_provider("mine")
+
+
+async def test_the_provider_of_the_recipe_replies() -> None:
+    recipe = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
+    (code,) = re.findall(r"```python\n(.*?)```", recipe.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, str(recipe), "exec"), names)
+    row = provider_row("scripted")
+    assert row is not None
+    limits = {"idle_timeout_s": 5.0, "total_timeout_s": 30.0}
+
+    echo = names["Echo"](ProviderSettings(row=row, model="m", info=info_of("m"), **limits))
+
+    assert await said(echo, asking("Hi")) == "Hi"
+    assert (echo.name, echo.model) == ("scripted", "m")
+    await echo.aclose()
