@@ -148,7 +148,7 @@ async def test_openai_and_what_is_no_address_are_not_asked(
 
 
 @for_each("case", recorded("windows") + recorded("abilities"))
-async def test_a_server_says_the_window_and_what_its_model_can_do(case: Object) -> None:
+async def test_a_server_says_what_its_model_can_do(case: Object) -> None:
     with ScriptedServer() as scripted:
         scripted.answers = case["answers"]
         facts = await ask(scripted.openai_url, case["model"])
