@@ -88,8 +88,7 @@ class Call:
             case "fetch":
                 return grammar.matches_url(rule, str(self.arguments.get("url")))
             case "mcp":
-                # As shown to the person: a server may call its tool `delete.all`, the model never
-                # can.
+                # As shown to the person: a server may call its tool `delete.all`.
                 shown = self.tool.name.removeprefix("mcp__").replace("__", ":", 1)
                 names = (self.tool.subject_in(self.arguments), *[shown] * loosely)
                 servers = [name.partition(":")[0] for name in names]
@@ -326,9 +325,8 @@ def _real(call: Call, path: str) -> str:
 
 
 def _name(call: Call, path: str) -> str:
-    if below(path, call.where.cwd):
-        return os.path.relpath(path, call.where.cwd)
-    return as_seen(call.place, path)
+    cwd = call.where.cwd
+    return os.path.relpath(path, cwd) if below(path, cwd) else as_seen(call.place, path)
 
 
 # Command lines: each part by rules, then by what it needs outside the sandbox.
@@ -375,8 +373,7 @@ def _decide_run(call: Call) -> Decision:
     decision = _decide_line(call, line)
     if decision.outcome == "deny":
         return decision
-    is_layered = call.sandbox == "layered" and decision.run_in != "host"
-    private = is_layered and not call.sandbox_network
+    private = call.sandbox == "layered" and decision.run_in != "host" and not call.sandbox_network
     source = find_outside_source(line, call.where, private=private)
     return replace(decision, line=line, untrusted=source)
 

@@ -19,12 +19,11 @@ from kode.events import Emit, Notice, silent
 from kode.messages import first_of, plural, shorten
 from kode.paths import real_path
 from kode.permissions import approvals, places
-from kode.permissions import rules as grammar
 from kode.permissions.approvals import StandingRule
 from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny, path_of
 from kode.permissions.names import PermissionMode
 from kode.permissions.question import Ask, Question
-from kode.permissions.rules import Rule, Rules, parse_all
+from kode.permissions.rules import Rule, Rules, matches_path, names_tool, parse_all
 from kode.tool import Action, Blocked, Decision, FileChange, Tool, ToolContext, group_changes
 from kode.workplace import Workplace
 
@@ -36,7 +35,6 @@ MAX_RULES = 3
 MAX_NAMED_CHARS = 60  # a title of one line
 MAX_REASONS = 10
 """A refusal names at most so many reasons and flags."""
-
 
 Decided = list[tuple[FileChange, Decision]]
 
@@ -110,7 +108,7 @@ class Gate:
         if self.ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
             return True
         rules = self._rules()
-        return any(grammar.names_tool(rule, tool) for rule in (*rules.allow, *rules.approved))
+        return any(names_tool(rule, tool) for rule in (*rules.allow, *rules.approved))
 
     async def judge(self, action: Action, context: ToolContext) -> Decision:
         """Decides an action, asking a person where the rules require it; one question at a time.
@@ -161,7 +159,8 @@ class Gate:
                 first_line = shorten(action.subject.strip().partition("\n")[0], MAX_NAMED_CHARS)
                 shown = {"title": f"Keep what `{first_line}` changed", "diff": diff}
                 shown["preview"] = "\n\n".join(filter(None, (self._name_changes(pending), diff)))
-                shown["reason"] = _COPIED if joined.consent.only_mode_asks else joined.reason
+                copied = "It ran on a copy of the project: /undo undoes what you keep."
+                shown["reason"] = copied if joined.consent.only_mode_asks else joined.reason
                 shown |= {"kind": "keep", "of": "changes"}
                 settled = await self._ask_person(action, joined, **shown)
             return [(it, settled if made.outcome == "ask" else made) for it, made in decided]
@@ -207,13 +206,14 @@ class Gate:
 
     def _name_changes(self, pending: Decided) -> str:
         """The changes that a question is about, a line each; those of git's records are one."""
-        is_record = [it.kind == "git" and made.consent.only_mode_asks for it, made in pending]
-        changes = [it for (it, _), is_git in zip(pending, is_record, strict=True) if not is_git]
-        names = []
-        for group in group_changes(changes):
+        names, others = (
+            [],
+            [it for it, made in pending if it.kind != "git" or not made.consent.only_mode_asks],
+        )
+        for group in group_changes(others):
             files = f" ({plural(group.files, 'file')})" if group.is_folder else ""
             names.append(f"{group.change} {os.path.relpath(group.path, self.place.cwd)}{files}")
-        return "\n".join(names + ["what git records (.git)"] * any(is_record))
+        return "\n".join(names + ["what git records (.git)"] * (len(others) < len(pending)))
 
     def decide(self, action: Action) -> Decision:
         """What rules, mode and words say of an action, without asking anybody. Judges a path both
@@ -227,7 +227,7 @@ class Gate:
             arguments = {**call.arguments, "path": path}
             real = decide_call(replace(call, arguments=arguments, place=place))
             must_read = decision.must_read_first or real.must_read_first
-            graver = max(decision, real, key=lambda it: _SEVERITY.index(it.outcome))
+            graver = max(decision, real, key=lambda it: ("allow", "ask", "deny").index(it.outcome))
             decision = replace(graver, must_read_first=must_read)
         if action.advice is not None and decision.outcome == "ask":
             return replace(decision, reason=action.advice.reason)
@@ -322,9 +322,6 @@ _TITLES = {
     "delegate": "Start subagents",
 }
 
-_COPIED = "It ran on a copy of the project: /undo undoes what you keep."
-_SEVERITY = ("allow", "ask", "deny")
-
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""
 
@@ -355,9 +352,7 @@ def _refuse_alone(decision: Decision) -> Decision:
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
     """Whether a rule denies reading a path, for callers without words to judge by."""
     about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
-    return lambda path: any(
-        grammar.matches_path(it, path, place, loosely=True) for it in about_files
-    )
+    return lambda path: any(matches_path(it, path, place, loosely=True) for it in about_files)
 
 
 def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:

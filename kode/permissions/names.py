@@ -74,10 +74,8 @@ _SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
 
 def verbs_of(name: str) -> tuple[str, str]:
     """A tool of an MCP server is named by its subject."""
-    of_server = name.startswith(("mcp__", "mcp_call"))
-    return VERBS.get(TOOLS.get(name, name)) or (
-        ("Calling", "Called") if of_server else (name, name)
-    )
+    by_default = ("Calling", "Called") if name.startswith(("mcp__", "mcp_call")) else (name, name)
+    return VERBS.get(TOOLS.get(name, name), by_default)
 
 
 def rules_of(text: str) -> list[str]:
@@ -90,14 +88,13 @@ def own_rule(text: str) -> str:
     """Another agent's permission rule in kode's words; "" for one that kode cannot express."""
     from kode.permissions.rules import parse
 
-    rules = rules_of(text)
-    # `*` within the words of a command means more than any rule of kode's can.
-    if len(rules) != 1 or (rules[0].startswith("shell(") and "*" in rules[0].removesuffix(":*)")):
-        return ""
     try:
-        return str(parse(rules[0]))
-    except ConfigError:
+        (rule,) = map(parse, rules_of(text))
+    except (ValueError, ConfigError):
         return ""
+    # `*` within the words of a command means more than any rule of kode's can.
+    is_more = rule.kind == "shell" and "*" in rule.pattern.removesuffix(":*")
+    return "" if is_more else str(rule)
 
 
 def tools_of(text: str) -> frozenset[str]:
@@ -108,8 +105,6 @@ def tools_of(text: str) -> frozenset[str]:
 
 def _rule(word: str) -> str:
     name, parenthesis, rest = word.partition("(")
-    if name == "Bash":
-        rest = re.sub(r" \*\)$", ":*)", rest)
     if name == "WebFetch":
         rest = rest.removeprefix("domain:")
     if name[:1].isupper():  # kode's own names are in lower case

@@ -58,9 +58,8 @@ class Question:
         """The choices that allow the call, in plain words; lasting ones name the rules that they
         add."""
         once = "yes, until it changes" if self.until_changed else "yes, once"
-        further = further_ways(self).items()
-        ways: dict[str, str] = {"once": once}
-        return ways | {str(it.choice): f"yes, {way}" for it, way in further if not it.narrow}
+        further = [(it.choice, way) for it, way in further_ways(self).items() if not it.narrow]
+        return {"once": once, **{choice: f"yes, {way}" for choice, way in further}}
 
 
 @dataclass(frozen=True, kw_only=True)

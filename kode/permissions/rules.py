@@ -1,6 +1,7 @@
 """Permission rules: their grammar, and whether one matches a call. `decide` says which rule wins.
 
-    shell(git push:*)     commands that begin with these words     shell(git status)   exactly these
+    shell(git push:*)     commands that begin with these words, as with ` *` at the end
+    shell(git status)     exactly these
     edit(src/**)          write_file and edit_file; globs          read(../docs/**)    the readers
     fetch(docs.python.org)  one host; *.python.org for its subdomains
     mcp(github)           every tool of an MCP server              mcp(github:get_issue)   one
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from kode import registry
 from kode.errors import ConfigError
 from kode.permissions.places import real
-from kode.tool import Effect, Tool
+from kode.tool import Tool
 from kode.workplace import Workplace, below_any
 
 FAMILIES = ("shell", "edit", "read", "fetch", "mcp", "memory", "delegate")
@@ -39,9 +40,6 @@ ALLOWED = (
     "shell(WORDS) or shell(WORDS:*); edit(GLOB), read(GLOB); fetch(HOST); mcp(SERVER), "
     "mcp(SERVER:TOOL)"
 )
-
-_FAMILY_OF: Mapping[Effect, str] = {"run": "shell", "memory-read": "memory"}
-"""Only where the family is not named like the effect."""
 
 _OTHER_NAME_OF_MCP = re.compile(r"mcp__((?:(?!__)[^()\s])+(?:__[^()\s]+)?)")
 """A server or its tool, as other agents write it and as the model calls it."""
@@ -98,11 +96,14 @@ def parse(text: str) -> Rule:
         raise ConfigError(f"{text!r} has nothing in its parentheses: write `{name}` for all.")
     if kind in ("memory", "delegate"):
         raise ConfigError(f"{text!r}: `{name}` takes no parentheses. Write `{name}` alone.")
+    if kind == "fetch":
+        return Rule(name, host_of(pattern) or pattern.lower())
     if kind != "shell":
-        return Rule(name, pattern.lower() if kind == "fetch" else pattern)
-    prefix = pattern.endswith(":*")
+        is_folder = kind in ("edit", "read") and pattern.endswith("/")
+        return Rule(name, f"{pattern}**" if is_folder else pattern)
+    prefix = pattern.endswith((":*", " *"))
     try:
-        words = shlex.split(pattern.removesuffix(":*"))
+        words = shlex.split(pattern[:-2] if prefix else pattern)
     except ValueError as error:
         raise ConfigError(f"{text!r}: {error}. Close the quotes, or double a backslash.") from None
     if not words or words == ["*"]:
@@ -122,50 +123,27 @@ def shell_rule(words: Sequence[str], *, prefix: bool) -> Rule:
     return Rule("shell", shlex.join(words) + (":*" if prefix else ""))
 
 
-def never_matches(rule: Rule) -> str | None:
-    """Why a rule can never match anything; None if it can."""
-    pattern = rule.pattern
-    if rule.kind in ("edit", "read") and pattern.endswith("/"):
-        return f"it names a folder, not files: write {rule.name}({pattern}**)"
-    if rule.kind == "fetch" and pattern and not re.fullmatch(r"(\*\.)?[^*/: ]+", pattern):
-        host = host_of(pattern if "://" in pattern else f"https://{pattern}")
-        host = "*.HOST" if "*" in host else host or "HOST"
-        return f"a host stands alone, and `*.` only first in it: write fetch({host})"
-    if rule.kind != "shell" or not pattern:
-        return None
-    words, prefix = _words(pattern)
-    if {"|", "||", "&&", ";", "&", ">", ">>", "<"} & {*words} or words[0].endswith(";"):
-        return "commands are judged one by one: write one rule for each, without operators"
-    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*=.*", words[0]):
-        return "assignments before a command are no part of its words: leave them out"
-    if re.match(r"[$`]|~$|[<>]\(", words[0]):
-        return "a command whose name is not known beforehand matches no rule: name the program"
-    if not prefix and "*" in words:
-        return f"`*` stands for itself: write shell({shlex.join(words[:-1])}:*) for any ending"
-    return None
-
-
 def names_tool(rule: Rule, tool: Tool) -> bool:
     """Whether the rule is about this tool, ignoring its pattern."""
-    is_family = rule.name in FAMILIES and rule.name == _FAMILY_OF.get(tool.effect, tool.effect)
-    return is_family or rule.name == tool.name
+    family = {"run": "shell", "memory-read": "memory"}.get(tool.effect, tool.effect)
+    return rule.name == tool.name or rule.name in {family} & {*FAMILIES}
 
 
 def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = False) -> bool:
     """Whether a shell rule matches one command.
 
-    `loosely` is for deny and ask rules: a program matches by its base name anywhere, and git's
-    global options are skipped.
+    `loosely` is for deny and ask rules: a program matches by its base name anywhere, and options
+    before its subcommand are skipped.
     """
-    if rule.kind != "shell" or not rule.pattern:
-        return rule.kind == "shell"
-    if not argv:
-        return False
+    if rule.kind != "shell" or not rule.pattern or not argv:
+        return rule.kind == "shell" and not rule.pattern
     words, prefix = _words(rule.pattern)
     forms = [[strip_system_folder(argv[0]), *argv[1:]]]
     if loosely:
-        forms.append([os.path.basename(argv[0]), *argv[1:]])
-        forms.append(_without_git_options(forms[-1]))
+        from kode.permissions.shell import parse, programs  # which imports this module
+
+        at = programs.subcommand_at([parse.Word(word) for word in argv])[:1]
+        forms += [[os.path.basename(argv[0]), *argv[start:]] for start in (1, *at)]
     wanted = [strip_system_folder(words[0]), *words[1:]]
     return any(form[: len(wanted) if prefix else None] == wanted for form in forms)
 
@@ -192,11 +170,9 @@ def matches_path(rule: Rule, path: str, place: Workplace, *, loosely: bool = Fal
 
 def matches_url(rule: Rule, url: str) -> bool:
     """Whether a fetch rule matches a URL's host."""
-    host = host_of(url)
-    if not rule.pattern or not host:
-        return not rule.pattern
-    is_wild = rule.pattern.startswith("*.")
-    return host.endswith(rule.pattern[1:]) if is_wild else host == rule.pattern
+    host, pattern = host_of(url), rule.pattern
+    is_below = pattern.startswith("*.") and host.endswith(pattern[1:])
+    return pattern in ("", host) or is_below
 
 
 def host_of(url: str) -> str:
@@ -213,14 +189,6 @@ def strip_system_folder(program: str) -> str:
 @functools.lru_cache(maxsize=512)
 def _words(pattern: str) -> tuple[list[str], bool]:
     return shlex.split(pattern.removesuffix(":*")), pattern.endswith(":*")
-
-
-def _without_git_options(argv: Sequence[str]) -> list[str]:
-    name, *rest = argv
-    while name == "git" and rest and rest[0].startswith("-"):
-        takes_value = rest[0] in ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
-        del rest[: 2 if takes_value else 1]
-    return [name, *rest]
 
 
 @functools.lru_cache(maxsize=512)

@@ -11,7 +11,6 @@ from kode.permissions.rules import (
     matches_argv,
     matches_path,
     matches_url,
-    never_matches,
     parse,
     shell_rule,
 )
@@ -29,9 +28,13 @@ PLACE = replace(workplace(Path("/p")), user_home=Path("/home/user"))
         ("str_replace_based_edit_tool", "edit"),
         ("bash", "shell"),
         ("mcp__git__log", "mcp(git:log)"),
+        ("shell(npm run *)", "shell(npm run:*)"),
+        ("shell(ls '*')", "shell(ls '*')"),
+        ("edit(src/)", "edit(src/**)"),
+        ("fetch(https://Docs.python.org/3)", "fetch(docs.python.org)"),
     ],
 )
-def test_a_bare_name_is_a_rule(text, rule):
+def test_a_rule_is_written_in_one_way(text, rule):
     assert str(parse(text)) == rule
 
 
@@ -128,21 +131,3 @@ def test_a_path_rule_is_a_glob(rule, path, expected):
 )
 def test_a_fetch_rule_matches_the_host_alone(rule, url, expected):
     assert matches_url(parse(rule), url) is expected
-
-
-@for_each(
-    ("rule", "hint"),
-    [
-        ("shell(ls | head)", "one by one"),
-        ("shell(A=1 pytest:*)", "assignments"),
-        ("shell($CMD x:*)", "name the program"),
-        ("shell(npm run *)", "shell(npm run:*)"),
-        ("edit(src/)", "edit(src/**)"),
-        ("fetch(https://docs.python.org/3)", "fetch(docs.python.org)"),
-        ("fetch(docs.*.org)", "first"),
-        *((rule, "None") for rule in ("shell", "shell(git push:*)", "shell(echo '$HOME')")),
-        *((rule, "None") for rule in ("edit(src/**)", "fetch(*.python.org)", "memory")),
-    ],
-)
-def test_a_rule_that_can_never_match_is_told_why(rule, hint):
-    assert hint in str(never_matches(parse(rule)))

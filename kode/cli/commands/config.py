@@ -20,7 +20,7 @@ from kode.config.model import display_value, flat
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 from kode.permissions import approvals
-from kode.permissions.rules import Rules, never_matches, parse, parse_all
+from kode.permissions.rules import Rules, parse, parse_all
 
 FIRST_KEYS = tuple(
     "model provider effort base_url permissions.mode permissions.allow permissions.deny "
@@ -100,17 +100,14 @@ def _check(parser: Parser, argv: Sequence[str]) -> Answer:
         loaded = _load()
     except ConfigError as error:
         return _faulty(error.faults if isinstance(error, Faults) else [str(error)])
-    faults, remarks = _wrong_urls(loaded), list(loaded.warnings)
+    faults = _wrong_urls(loaded)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         for text in flat(loaded.config)[key]:
             try:
-                why = never_matches(parse(text))
+                parse(text)
             except ConfigError as error:
                 faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
-                continue
-            if why:
-                remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
-    notes = [f"note: {remark}" for remark in remarks]
+    notes = [f"note: {remark}" for remark in loaded.warnings]
     if faults:
         return _faulty(faults, notes)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"

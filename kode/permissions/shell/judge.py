@@ -4,7 +4,6 @@ Only a plain text has parts that are `safe`. Of any other text each part is at l
 so is the line. No state passes from one part to the next except `cd DIR && ...`.
 """
 
-import glob
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -78,8 +77,7 @@ class Part:
     @property
     def offer(self) -> tuple[str, ...]:
         """The words an "always" rule may begin with; empty if none are specific enough."""
-        is_refused = self.is_grave or self.leaves in ("kode", "keys")
-        return programs.offer(self.argv) if self.argv and not is_refused else ()
+        return programs.offer(self.argv) if self.argv and not self.is_grave else ()
 
     @property
     def is_grave(self) -> bool:
@@ -110,8 +108,7 @@ class Line:
     @property
     def only_edits(self) -> bool:
         """Whether it only reads and changes files."""
-        edits = ("safe", "write", "destructive")
-        return self.known and all(part.risk in edits for part in self.parts)
+        return self.known and {it.risk for it in self.parts} <= {"safe", "write", "destructive"}
 
     @property
     def reads(self) -> tuple[str, ...] | None:
@@ -154,12 +151,10 @@ def judge(command: str, where: PathRules) -> Line:
 
 
 def _search(text: str) -> tuple[list[Item] | None, Words]:
-    """What `parse.search` finds: nothing in a text with control characters, None in one that is too
-    long."""
-    if len(text) > MAX_CHARS:
-        return None, ()
+    """What `parse.search` finds; None in a text that is too long to judge."""
     try:
-        return ([], ()) if _CONTROL.search(text) else parse.search(text)
+        is_text = len(text) <= MAX_CHARS and not _CONTROL.search(text)
+        return parse.search(text) if is_text else ([], ())
     except (TooLong, RecursionError):
         return None, ()
 
@@ -218,9 +213,8 @@ class _Walk:
         if self.words_left < 0:
             raise TooLong
         if not words or words[0].kind != "literal" or not words[0].text:
-            self.is_known, is_assignment = False, not words and "=" in text
-            computed = "runs a program whose name is computed"
-            reason = "sets variables for what runs after it" if is_assignment else computed
+            self.is_known, computed = False, "runs a program whose name is computed"
+            reason = computed if words else "sets variables for what runs after it"
             self.parts.append(_unknown(text, reason))
             return
         argv = tuple(word.text for word in words)
@@ -391,7 +385,6 @@ def _write(path: str | None, where: PathRules) -> Part:
         return Part(writes=(path,))
     place = places.find_place(path, where)
     risk: Risk = "system"
-    leaves: Leaves = "" if place in ("root", "private") else "place"
     what, undo = f"writes to {_relative(path, where)}", ""
     is_secret = places.is_secret(path, where)
     is_stream = path in (*_STREAMS, "/dev/tty") or path.startswith(("/dev/fd/", "/dev/shm/"))
@@ -409,11 +402,10 @@ def _write(path: str | None, where: PathRules) -> Part:
         undo = "Changes outside the project cannot be undone."
     else:
         risk = "write"
+    leaves: Leaves = "" if place in ("root", "private") else "place"
     leaves = "kode" if place == "protected" else "keys" if is_secret else leaves
-    is_outside = place != "root"
-    return Part(
-        risk=risk, reason=what, undo=undo, writes=(path,), outside=is_outside, leaves=leaves
-    )
+    part = Part(risk=risk, reason=what, undo=undo, writes=(path,))
+    return replace(part, outside=place != "root", leaves=leaves)
 
 
 def _merge(effects: Iterable[Part]) -> Part:
@@ -433,9 +425,7 @@ def _merge(effects: Iterable[Part]) -> Part:
 
 
 def _relative(path: str, where: PathRules) -> str:
-    if below(path, where.cwd) and not glob.has_magic(path):
-        return os.path.relpath(path, where.cwd)
-    return path
+    return os.path.relpath(path, where.cwd) if below(path, where.cwd) else path
 
 
 def _runs_input(words: Words) -> bool:

@@ -26,7 +26,6 @@ MAX_PARSE_S = 0.015
 """CPU time. The parser's error recovery is quadratic."""
 
 MAX_NODES = 4_000  # bounds the time for one line
-MAX_CHILDREN = 1_000  # bounds the time for one line
 
 
 class TooLong(Exception):
@@ -180,8 +179,6 @@ def search(text: str) -> tuple[list[Item], Words]:
         if not stack:
             return items, last
         node, is_watched = stack.pop()
-        if node.child_count > MAX_CHILDREN:
-            raise TooLong
         place = places.get(node.id)
         is_watched = place.of > 0 if place else is_watched
         if node.type not in _LISTS:
@@ -266,8 +263,7 @@ def _words_of(node: "Node", text: str) -> Words:
     """The name and arguments of a simple command; leading assignments and redirections are separate
     items."""
     others = ["file_redirect", "herestring_redirect"]
-    if node.type == "command":
-        others.append("variable_assignment")
+    others += ["variable_assignment"] * (node.type == "command")
     sources = [_source_of(child, text) for child in node.children if child.type not in others]
     words = [word_of(source) for source in sources]
     while words and words[0].text in KEYWORDS | {"!", "{", "[["}:

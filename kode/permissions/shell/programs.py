@@ -238,9 +238,8 @@ def operands_of(words: Sequence[Word], rule: Rule) -> list[Word]:
 def script_of(words: Sequence[str]) -> str:
     """The word of a command line that may be the file of a program, which an interpreter reads; ""
     for none."""
-    if not words or not _is_interpreter(os.path.basename(words[0])):
-        return ""
-    return next((word for word in words[1:] if not word.startswith("-")), "")
+    operands = (word for word in words[1:] if not word.startswith("-"))
+    return next(operands, "") if words and _is_interpreter(os.path.basename(words[0])) else ""
 
 
 def _is_interpreter(name: str) -> bool:
