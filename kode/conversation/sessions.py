@@ -280,22 +280,21 @@ async def _try_sandbox(conversation: "Conversation") -> None:
     settings, sandbox = conversation.settings, conversation.agent.sandbox
     if sandbox is None:
         return
-    advice, why = missing_protection() if settings.ask else "", sandbox.unavailable_reason()
+    advice = missing_protection() if settings.ask else ""
     record = paths.shown_notice(conversation.place.home, "sandbox")
     if advice and not record.exists():
         settings.emit(Notice(text=advice))
         with contextlib.suppress(StorageError):  # then it is said again
             durable.make_folder(record.parent)
             durable.replace(record, advice.encode())
-    if not why:
-        try:
-            support = await asyncio.to_thread(sandbox.support)
-            advice, why = "", support.why if support.kind == "none" else ""
-        except SandboxUnknownError as error:
-            settings.emit(Notice(text=str(error)))
-    if why and not advice:
-        text = f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
-        settings.emit(Notice(text=f"{text}asking. `kode doctor` says what to do."))
+    try:
+        support = await asyncio.to_thread(sandbox.support)
+    except SandboxUnknownError as error:
+        settings.emit(Notice(text=str(error)))
+        return
+    if support.kind == "none" and not advice:
+        text = f"No sandbox here ({support.why.rstrip('.')}): only plain reading commands run "
+        settings.emit(Notice(text=f"{text}without asking. `kode doctor` says what to do."))
 
 
 async def _remove_leftovers(conversation: "Conversation") -> None:

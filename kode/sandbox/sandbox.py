@@ -161,13 +161,6 @@ class Sandbox:
         is_new = launcher.landlock_version() >= kernel.SUFFICES_ALONE
         return "" if is_new else "this kernel's is too old (Linux 6.12 is needed)"
 
-    def unavailable_reason(self) -> str:
-        """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
-        # The kernel is asked only where the kind before lacks something.
-        lacks = map(self.find_lack, reach.KINDS.get(sys.platform, ()))
-        first = next(lacks, "it needs Linux or macOS")
-        return "" if not first or "" in lacks else first
-
     def begin(
         self, *, kind: Kind | None = None, records_opens: bool = False, counts_home: bool = False
     ) -> "Attempt":

@@ -124,7 +124,7 @@ def find_support(sandbox: "Sandbox") -> Support:
             continue
         if not (fault := find_fault(sandbox, kind)):
             return Support(kind, why.strip())
-        why += f"{_NAMES[kind]}: {fault}. "
+        why += f"{_NAMES[kind]}: {fault}. " if fault not in why else ""
     return Support("none", f"{why or 'It needs Linux or macOS. '}{_NEXT_STEP}")
 
 

@@ -1,6 +1,7 @@
 """What goes with the first message: where kode works and what the project says. The system prompt
 and the tools before it are the same in every folder and on every day."""
 
+import asyncio
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -144,6 +145,7 @@ async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
     for _ in range(2):
         talk = await opened(mode="ask", ask=allow if is_attended else None)
         await talk.start()
+        await asyncio.gather(*(it for it in asyncio.all_tasks() if "_try_sandbox" in repr(it)))
         await talk.close(interrupted=True)
 
     lacking = [text.count("bubblewrap is not installed") for text in notices(events)]

@@ -20,7 +20,6 @@ REQUIRED = {"sandbox.enabled": True}
 @pytest.fixture(autouse=True)
 def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kode.sandbox.trial.find_fault", lambda *given: "broken")
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.unavailable_reason", lambda self: "broken")
 
 
 def bring_hook(world: World, event: str = "PreToolUse") -> None:
