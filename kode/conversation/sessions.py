@@ -45,7 +45,7 @@ from kode.process import depth
 from kode.provider import Provider, Request
 from kode.providers import warm_up
 from kode.providers.models import cost_usd
-from kode.sandbox.sandbox import missing_protection
+from kode.sandbox.sandbox import missing_protection, remove_abandoned, store_places
 from kode.session import log
 from kode.session.entries import Header, TaintEntry, UsageEntry, line_of, new_session_id
 from kode.session.index import writable_path
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
     "encodings.unicode_escape kode.subagents.tool kode.sandbox.trial kode.sandbox.attempt "
-    "kode.sandbox.seatbelt kode.sandbox.shared kode.permissions.shell kode.tools.checkers"
+    "kode.permissions.shell kode.tools.checkers"
 ).split()
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what
 is imported between Enter and the request: nothing may be."""
@@ -300,8 +300,6 @@ async def _try_sandbox(conversation: "Conversation") -> None:
 async def _remove_leftovers(conversation: "Conversation") -> None:
     """Marks the session as open until it is left. Removes what killed kodes left: sandboxes, and
     half-written files, once a day in all of the home with the undo data beyond its limit."""
-    from kode.sandbox import shared
-
     home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
     is_resumed, session_id = conversation.begun_by == "resume", conversation.session.id
     stamp, mark, is_due = paths.upkeep_stamp(home), paths.open_mark(home, session_id or ""), False
@@ -320,7 +318,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
             durable.replace(stamp, b"")
 
     def remove() -> None:
-        shared.remove_abandoned(shared.places(home))
+        remove_abandoned(store_places(home))
         if is_resumed:
             undo.remove_stale_temporaries()
         if is_due:

@@ -2,7 +2,7 @@
 
     sandbox.py    read this first: what the machine has, and what the commands of a session share
     attempt.py    one command in it: how it starts, what was blocked, what it changed
-    reach.py      what a command may reach, for bubblewrap and Landlock; `seatbelt.py` for macOS
+    reach.py      what a command may reach, compiled for bubblewrap, Landlock and Seatbelt
     layer.py      the throw-away copy of the folders of work, and what of it becomes real
     kernel.py     Landlock and seccomp: what the kernel enforces, set by `launcher.py`, and reports
     trial.py      finds out what the machine has, and proves it to a person

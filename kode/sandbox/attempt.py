@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from kode import beneath
 from kode.paths import real_path
-from kode.sandbox import kernel, reach, seatbelt
-from kode.sandbox.layer import Layer, apply, carry, list_changes
+from kode.sandbox import kernel, reach
+from kode.sandbox.layer import Layer, apply, carry, list_changes, remove_tree
 from kode.sandbox.masks import make_mask
 from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
-from kode.sandbox.shared import remove_tree
 from kode.tool import Blocked, FileChange
 from kode.workplace import below_any
 
@@ -231,7 +230,7 @@ class Attempt:
         variables = self._environment().items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
-        return (*seatbelt.command(self.reach.hide(self.masked)), seatbelt.ENV, *unset, *changed)
+        return (*reach.to_seatbelt(self.reach.hide(self.masked)), "/usr/bin/env", *unset, *changed)
 
     def _environment(self) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""

@@ -12,7 +12,9 @@ import errno
 import filecmp
 import os
 import secrets
+import shutil
 import stat
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +28,6 @@ from kode.git import git_record, ignored_names
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE, Reach, access
-from kode.sandbox.shared import give_rights
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 
@@ -357,3 +358,24 @@ def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
         return
     elif not (before and real) or os.lstat(real).st_ctime_ns <= os.lstat(source).st_ctime_ns:
         os.rename(source, target)
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder. Never raises; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        give_rights(folder)
+    try:
+        shutil.rmtree(folder, ignore_errors=True)
+    except RecursionError:
+        subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
+
+
+def give_rights(folder: Path) -> None:
+    """The kernel's own folders, and those of a command, may be unreadable."""
+    folders = [folder]
+    for each in folders:  # which grows meanwhile
+        mode = stat.S_IMODE(os.lstat(each).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(each, mode | stat.S_IRWXU)
+        with os.scandir(each) as entries:
+            folders += [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]

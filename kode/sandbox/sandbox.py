@@ -3,8 +3,12 @@ it is an `Attempt`. What enforces it is imported when a command first needs it."
 
 import atexit
 import contextlib
+import fcntl
 import os
+import secrets
 import shutil
+import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,17 +17,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from kode import beneath, paths
 from kode.errors import SandboxError, SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import reach
+from kode.sandbox.layer import Layer, make_layer, remove_tree
 from kode.sandbox.reach import BUBBLEWRAP, Grants, Kind, Network, Reach, is_visible
 from kode.workplace import Workplace, below
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.layer import Layer
     from kode.sandbox.masks import Masks
-    from kode.sandbox.shared import Loopback, Store
     from kode.sandbox.trial import Support
 
 SandboxKind = Literal["none", "plain", "layered", "unknown"]
@@ -42,6 +46,138 @@ class ProgramError(SandboxError):
         self.hidden = hidden
 
 
+_PREFIX = "layers-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Store:
+    """A folder for the layers of one process; its lock says that it is in use."""
+
+    folder: Path
+    lock: int
+
+    def close(self) -> None:
+        remove_tree(self.folder)
+        os.close(self.lock)
+
+
+def store_places(home: Path) -> list[Path]:
+    """Where stores may lie, the best first, for a kode home."""
+    temporary = (Path(real_path(folder)) for folder in ("/tmp", "/dev/shm"))
+    return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
+
+
+def open_store(parents: Iterable[Path]) -> Store:
+    """Opens a store below the first writable of `parents`. Raises: OSError if there is none."""
+    tried = []
+    for parent in parents:
+        tried.append(str(parent))
+        with contextlib.suppress(OSError):
+            parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Until the new folder is locked, nobody may take it for an abandoned one.
+            with beneath.closing(_lock_private(parent)):
+                folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
+                folder.mkdir(mode=0o700)
+                return Store(folder=folder, lock=_lock(folder))
+    raise OSError(f"make one of {', '.join(tried)} writable, for you alone")
+
+
+def remove_abandoned(parents: Iterable[Path]) -> None:
+    """Removes the stores of killed processes below `parents`. Never raises."""
+    for parent in parents:
+        abandoned: list[Store] = []
+        with contextlib.suppress(OSError), beneath.closing(_lock_private(parent)):
+            for folder in parent.glob(f"{_PREFIX}*"):
+                with contextlib.suppress(OSError):
+                    abandoned.append(Store(folder=folder, lock=_lock(folder)))
+        for store in abandoned:
+            store.close()
+
+
+def _lock_private(parent: Path) -> int:
+    """Locks a folder of stores. Raises: OSError, also where others can write: in a temporary
+    folder, the name may be taken."""
+    status = os.lstat(parent)
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(parent)
+    return _lock(parent, fcntl.LOCK_EX)
+
+
+def _lock(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
+    """Raises: OSError where another process has it, and for what is no folder."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, kind)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+_LOOPBACK_S = 10.0  # takes milliseconds; a loaded machine is slow
+_OWNER = 0xB701  # the call for the user namespace that owns a namespace (ioctl_ns(2))
+_WHOLE = ("--ro-bind", "/", "/", "--unshare-user-try")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loopback:
+    """A network namespace, which lives as long as a descriptor of it is open: nothing has to be
+    watched or ended, not even after `kill -9`."""
+
+    enter: tuple[str, ...] = ()
+    """The beginning of an argument list that starts a program in it; empty where there is none."""
+    descriptors: tuple[int, ...] = ()
+    """Must be passed to the child under the same numbers."""
+
+    def close(self) -> None:
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def make_loopback() -> Loopback:
+    """Makes the network, and tries it (about 10 ms); an empty one where this machine cannot."""
+    bubblewrap, nsenter = map(reach.find_program, ("bwrap", "nsenter"))
+    if bubblewrap is None or nsenter is None:
+        return Loopback()
+    with contextlib.ExitStack() as opened:
+        try:
+            net = _open_network(bubblewrap)
+            opened.callback(os.close, net)
+            user = fcntl.ioctl(net, _OWNER)
+            opened.callback(os.close, user)
+            names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
+            enter = (nsenter, *names, "--preserve-credentials", "--")
+            subprocess.run(
+                [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
+                pass_fds=(user, net),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_LOOPBACK_S,
+                check=True,
+            )
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return Loopback()
+        opened.pop_all()
+        return Loopback(enter=enter, descriptors=(user, net))
+
+
+def _open_network(bubblewrap: str) -> int:
+    """A descriptor of a new network with its loopback up. Raises: OSError, ValueError."""
+    with subprocess.Popen(
+        # It ends when its input does, so with kode at the latest.
+        [bubblewrap, *_WHOLE, "--unshare-net", "--", "/bin/sh", "-c", "echo $$; read end"],
+        env={"PATH": reach.SYSTEM_PATH},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())  # it has started, so its network is complete
+        net = os.open(f"/proc/{child}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        process.kill()
+        return net
+
+
 @dataclass(eq=False, kw_only=True)
 class Sandbox:
     """The sandbox of one process; tried on first use. Everything that its commands share is made
@@ -57,14 +193,14 @@ class Sandbox:
     """Whether a rule of the person denies reading a path."""
     running: "list[Attempt]" = field(default_factory=list)
     """The commands in it that have not ended."""
-    carried: "dict[Path, Layer]" = field(default_factory=dict)
+    carried: dict[Path, Layer] = field(default_factory=dict)
     """Working folder → what commands of this session wrote there and is not real."""
     named: set[str] = field(default_factory=set)
     """Hidden paths that the person and the model were told of."""
     _support: "Support | None" = None
     _is_unknown: bool = False  # whether the last self-test ran out of time
-    _store: "Store | None" = None
-    _loopback: "Loopback | None" = None
+    _store: Store | None = None
+    _loopback: Loopback | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would
     spoil each other's folders, and select a weaker sandbox."""
@@ -173,7 +309,6 @@ class Sandbox:
         counts_home: whether what it writes in the empty home, and loses, counts as blocked.
         """
         from kode.sandbox.attempt import Attempt
-        from kode.sandbox.layer import make_layer
         from kode.sandbox.masks import settle_indexes
 
         kind, masked, layers = kind or self.support().kind, self.masks.paths(), []
@@ -238,10 +373,8 @@ class Sandbox:
         folder.mkdir(mode=0o700, exist_ok=True)
         return str(folder)
 
-    def loopback(self) -> "Loopback":
+    def loopback(self) -> Loopback:
         """The network that its commands share; an empty one where each has its own."""
-        from kode.sandbox.shared import make_loopback
-
         with self._lock:
             self._loopback = self._loopback or make_loopback()
             return self._loopback
@@ -249,11 +382,9 @@ class Sandbox:
     def store(self) -> Path:
         """The folder for layers, masks and temporary files, not in a working folder, and hidden
         from commands. Raises: OSError if none can be created."""
-        from kode.sandbox.shared import open_store, places
-
         with self._lock:
             if self._store is None:
-                candidates = places(self.place.home)
+                candidates = store_places(self.place.home)
                 self._store = open_store(
                     path for path in candidates if not any(map(path.is_relative_to, self.folders))
                 )

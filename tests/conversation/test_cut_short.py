@@ -11,7 +11,7 @@ from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
 from kode.conversation import Conversation
 from kode.conversation.turns import join_prompts
-from kode.sandbox import shared
+from kode.sandbox.sandbox import open_store, store_places
 from kode.session import index
 from kode.session.log import Session
 from tests.conversation.conftest import Killed, notices
@@ -108,8 +108,8 @@ async def test_leftovers_are_looked_for_after_a_kill(
 
 
 async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_path: Path) -> None:
-    place = shared.places(tmp_path / "kode-home")[0]
-    living = shared.open_store([place])
+    place = store_places(tmp_path / "kode-home")[0]
+    living = open_store([place])
     abandoned = place / "layers-abandoned"
     (abandoned / "upper").mkdir(parents=True)
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from kode.errors import SandboxError
 from kode.sandbox import layer
-from kode.sandbox import shared as stores
-from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.sandbox import Sandbox, open_store
 from tests.effort import share
 from tests.needs import lacking, needs
 from tests.sandbox.conftest import need
@@ -398,7 +397,7 @@ def test_a_place_that_others_could_write_in_is_rejected(place: Path) -> None:
     (place / "open").chmod(0o777)
     (place / "link").symlink_to(place)
     with pytest.raises(OSError, match="for you alone"):
-        stores.open_store([place / "open", place / "link"])
-    found = stores.open_store([place / "open", place / "own"])
+        open_store([place / "open", place / "link"])
+    found = open_store([place / "open", place / "own"])
     assert found.folder.parent == place / "own"
     found.close()

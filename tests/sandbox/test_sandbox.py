@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from kode.errors import SandboxUnknownError
-from kode.sandbox import kernel, reach, shared, trial
-from kode.sandbox.sandbox import Sandbox
+from kode.sandbox import kernel, reach, trial
+from kode.sandbox.sandbox import Sandbox, remove_abandoned
 from kode.tool import ToolContext
 from tests.needs import lacking, needs
 from tests.sandbox.conftest import in_shell
@@ -192,5 +192,5 @@ def test_killing_kode_ends_its_command_and_applies_nothing(layered: Run) -> None
     assert os.listdir(layered.work) == [".git"]
     # The next kode removes the copy that was left behind, and no copy that is in use.
     assert len(list(store.parent.iterdir())) > 1
-    shared.remove_abandoned([store.parent])
+    remove_abandoned([store.parent])
     assert [*store.parent.iterdir()] == [store]

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from kode.sandbox import seatbelt
-from kode.sandbox.reach import Access, Grants, Place, Reach
+from kode.sandbox.reach import Access, Grants, Place, Reach, seatbelt_profile, to_seatbelt
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
 from tests.sandbox.sandboxed import ran
@@ -142,7 +141,7 @@ def test_a_profile_allows_what_is_listed_and_nothing_else(
 ) -> None:
     sandbox = opened(home, grants)
     reach, tmp = sandbox.reach("seatbelt"), sandbox.temporary_folder()
-    text, parameters = seatbelt.profile(reach.hide([home / "work/sub/.env"]))
+    text, parameters = seatbelt_profile(reach.hide([home / "work/sub/.env"]))
     made = Rules(parsed(text), parameters)
     assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
     for path in paths.split():
@@ -154,8 +153,8 @@ def test_a_profile_allows_what_is_listed_and_nothing_else(
 def test_no_path_is_part_of_the_program_text(access: Access) -> None:
     path = Path('/quokka\\"') / '") (allow default) ("'
     made = Reach(places=(Place(path, access),), temporary="/quokka", network="none")
-    assert "quokka" not in seatbelt.profile(made)[0]
-    assert f"P0={path}" in seatbelt.command(made)
+    assert "quokka" not in seatbelt_profile(made)[0]
+    assert f"P0={path}" in to_seatbelt(made)
 
 
 @pytest.fixture
@@ -167,8 +166,7 @@ def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'while [ "$1" = -D ]; do shift 2; done\nexec "$@"\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    for module in ("reach", "seatbelt"):
-        monkeypatch.setattr(f"kode.sandbox.{module}.SEATBELT", str(program))
+    monkeypatch.setattr("kode.sandbox.reach.SEATBELT", str(program))
     monkeypatch.setattr(sys, "platform", "darwin")
     return program
 

@@ -11,7 +11,7 @@ import pytest
 
 from kode import durable
 from kode.sandbox.attempt import Attempt
-from kode.sandbox.shared import Loopback
+from kode.sandbox.sandbox import Loopback
 from tests.needs import lacking
 from tests.sandbox.sandboxed import Run, put
 
@@ -80,7 +80,7 @@ def test_a_server_of_one_command_answers_others_of_its_sandbox(run: Run) -> None
 def test_each_command_has_its_own_network_where_sharing_fails(
     layered: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.sandbox.shared.make_loopback", Loopback)
+    monkeypatch.setattr("kode.sandbox.sandbox.make_loopback", Loopback)
     done = layered.again()("cat /proc/net/dev")
     assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]
 
