@@ -25,13 +25,11 @@ from kode.workplace import below_any
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
+_NAMES_UNREACHABLE = (
+    "SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS".split()
+)
 _VARIABLES: Mapping[str, str | None] = {
-    # What names unreachable things
-    "SSH_AUTH_SOCK": None,
-    "DISPLAY": None,
-    "WAYLAND_DISPLAY": None,
-    "XDG_RUNTIME_DIR": None,
-    "DBUS_SESSION_BUS_ADDRESS": None,
+    **dict.fromkeys(_NAMES_UNREACHABLE),
     # Keeps tools from checking the network for updates, and git from writing an index unasked
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "NO_UPDATE_NOTIFIER": "1",
@@ -168,10 +166,8 @@ class Attempt:
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
-        skipped: dict[str, str] = {}
-        for layer in self.layers:
-            skipped |= apply(layer, changes, self.reach)
-        return skipped
+        skipped = (apply(layer, changes, self.reach) for layer in self.layers)
+        return {path: reason for each in skipped for path, reason in each.items()}
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
         """Keeps what it wrote for the session's next commands. Never raises."""
@@ -220,11 +216,10 @@ class Attempt:
             carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
             words = (find_program("bwrap") or "bwrap", "--args", carried, "--", *words)
         self.descriptors = (*self._files, self._monitor.descriptor)
-        if self.reach.network == "loopback":
-            loopback = sandbox.loopback()
-            self.descriptors += loopback.descriptors
-            words = (*loopback.enter, *words)
-        return words
+        if self.reach.network != "loopback":
+            return words
+        self.descriptors += sandbox.loopback().descriptors
+        return (*sandbox.loopback().enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
         variables = self._environment().items()

@@ -1,7 +1,8 @@
 """What a command in the sandbox may reach: one value, `Reach`, that each kind of sandbox enforces.
 
 Nothing is shown but what is listed: the system, the folders of work, tool chains, siblings that a
-manifest of the project names, and what the person adds. `seatbelt` compiles it for macOS.
+manifest of the project names, and what the person adds. `to_bubblewrap`, `to_landlock` and, for
+macOS, `to_seatbelt` compile it.
 """
 
 import contextlib
@@ -61,7 +62,7 @@ nothing is shown: every path takes time for each command."""
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
 _PRIVATE = ("/dev", *TEMPORARY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
-_DEVICES = ("null", "zero", "full", "tty", "random", "urandom")
+_DEVICE_NAMES = ("null", "zero", "full", "tty", "random", "urandom")
 """Of Landlock alone, only these: root could read whole disks there, and anybody their own
 terminals. The first four are writable."""
 SEATBELT = "/usr/bin/sandbox-exec"
@@ -363,8 +364,8 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     listed = [path for path in above if is_visible(reach, path) and not below_any(path, SYSTEM)]
     allowed += [(path, "list") for path in (*listed, *map(str, reach.listed))]
-    allowed += [(f"/dev/{name}", "read") for name in _DEVICES]
-    return [*allowed, *((f"/dev/{name}", "write") for name in _DEVICES[:4])]
+    allowed += [(f"/dev/{name}", "read") for name in _DEVICE_NAMES]
+    return [*allowed, *((f"/dev/{name}", "write") for name in _DEVICE_NAMES[:4])]
 
 
 def _list_beside(folder: str, hidden: frozenset[str]) -> list[str]:
@@ -446,7 +447,7 @@ _BASE = f"""(version 1)
 (allow mach-lookup {_each("global-name", _SERVICES)})
 (allow ipc-posix-sem)
 (allow ipc-posix-shm-read-data (ipc-posix-name "apple.shm.notification_center"))"""
-_OWN_DEVICES = f"""(allow {_READ} (literal "/") {_each("literal", _READ_DEVICES)} (subpath "/dev/fd"))
+_DEVICES = f"""(allow {_READ} (literal "/") {_each("literal", _READ_DEVICES)} (subpath "/dev/fd"))
 (allow file-write-data {_each("literal", _WRITTEN_DEVICES)} (subpath "/dev/fd"))"""
 _NETWORK = f"""(allow network-outbound (remote ip "*:*"))
 (allow network-bind network-inbound (local ip "*:*"))
@@ -488,7 +489,7 @@ def seatbelt_profile(reach: Reach) -> tuple[str, dict[str, str]]:
     # Programs look up the folders above what is shown; the names in them stay hidden.
     shown = reach.of("readable", "writable")
     above = dict.fromkeys(parent for path in shown for parent in path.parents)
-    rules.append(_OWN_DEVICES)
+    rules.append(_DEVICES)
     rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
     # Moved away, what is in a writable folder, but not writable, would have another path.
     fixed = reach.of("readable", "empty", "private", "hidden")

@@ -139,26 +139,27 @@ def make_loopback() -> Loopback:
     bubblewrap, nsenter = map(reach.find_program, ("bwrap", "nsenter"))
     if bubblewrap is None or nsenter is None:
         return Loopback()
-    with contextlib.ExitStack() as opened:
-        try:
-            net = _open_network(bubblewrap)
-            opened.callback(os.close, net)
-            user = fcntl.ioctl(net, _OWNER)
-            opened.callback(os.close, user)
-            names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
-            enter = (nsenter, *names, "--preserve-credentials", "--")
-            subprocess.run(
-                [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
-                pass_fds=(user, net),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_LOOPBACK_S,
-                check=True,
-            )
-        except (OSError, ValueError, subprocess.SubprocessError):
-            return Loopback()
+    with (
+        contextlib.suppress(OSError, ValueError, subprocess.SubprocessError),
+        contextlib.ExitStack() as opened,
+    ):
+        net = _open_network(bubblewrap)
+        opened.callback(os.close, net)
+        user = fcntl.ioctl(net, _OWNER)
+        opened.callback(os.close, user)
+        names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
+        enter = (nsenter, *names, "--preserve-credentials", "--")
+        subprocess.run(
+            [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
+            pass_fds=(user, net),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LOOPBACK_S,
+            check=True,
+        )
         opened.pop_all()
         return Loopback(enter=enter, descriptors=(user, net))
+    return Loopback()
 
 
 def _open_network(bubblewrap: str) -> int:
@@ -252,10 +253,9 @@ class Sandbox:
 
     def hidden_paths(self, path: str) -> list[str]:
         """What a command would not find of an existing path: the path, and where its links lead."""
-        if not os.path.exists(path):
-            return []
         spellings, shown = (os.path.abspath(path), real_path(path)), self.reach("plain")
-        return [it for it in dict.fromkeys(spellings) if not is_visible(shown, it)]
+        hidden = (it for it in spellings if os.path.exists(path) and not is_visible(shown, it))
+        return [*dict.fromkeys(hidden)]
 
     def shows(self, path: str) -> bool:
         """Whether commands read an absolute path, and everything below it."""
@@ -285,17 +285,6 @@ class Sandbox:
                 kind = self.support().kind
                 return kind if kind in ("none", "layered") else "plain"
         return "unknown"
-
-    def find_lack(self, kind: Kind) -> str:
-        """What this machine certainly lacks for a kind of sandbox; "" if only a trial can tell."""
-        if kind == "seatbelt":
-            return "" if os.access(reach.SEATBELT, os.X_OK) else f"{reach.SEATBELT} is missing"
-        if kind in BUBBLEWRAP:
-            return "" if reach.find_program("bwrap") else "bubblewrap is not installed"
-        from kode.sandbox import kernel, launcher
-
-        is_new = launcher.landlock_version() >= kernel.SUFFICES_ALONE
-        return "" if is_new else "this kernel's is too old (Linux 6.12 is needed)"
 
     def begin(
         self, *, kind: Kind | None = None, records_opens: bool = False, counts_home: bool = False

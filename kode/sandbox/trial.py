@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
+from kode.sandbox import kernel, launcher, reach
 from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, own_homes
 from kode.workplace import NOWHERE
 
@@ -148,8 +149,12 @@ def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
 
 def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
     """What is known to keep a kind from being used, without a trial; "" for nothing."""
-    if lack := sandbox.find_lack(kind):
-        return lack
+    if kind == "seatbelt":
+        return "" if os.access(reach.SEATBELT, os.X_OK) else f"{reach.SEATBELT} is missing"
+    if kind in BUBBLEWRAP and not reach.find_program("bwrap"):
+        return "bubblewrap is not installed"
+    if kind == "landlock" and launcher.landlock_version() < kernel.SUFFICES_ALONE:
+        return "this kernel's is too old (Linux 6.12 is needed)"
     folders = tuple(f"{folder}/" for folder in sandbox.folders)
     private = [f"{path}/" for path in (*sandbox.place.protected, *own_homes())]
     inside = next((path for path in private if path.startswith(folders)), "").rstrip("/")
