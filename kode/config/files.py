@@ -99,6 +99,15 @@ def decode(text: str, path: Path) -> dict[str, Any]:
     return values
 
 
+def resolve_inside(path: Path, *folders: Path) -> Path:
+    """Where a path really is. Raises: ConfigError for a link out of one of these folders."""
+    real = Path(real_path(path))
+    for folder in folders:
+        if not real.is_relative_to(real_path(folder)):
+            raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
+    return real
+
+
 def project_folders(cwd: Path) -> list[Path]:
     """From the working directory up to the repository's root; outside a repository only itself."""
     start, top = Path(real_path(cwd)), paths.project_root(cwd)
@@ -171,9 +180,7 @@ def read_named_settings(text: str, cwd: Path) -> ForeignSettings:
 def _read(path: Path, folder: Path) -> ForeignSettings:
     """A file that does not lie outside of its folder."""
     try:
-        if not Path(real_path(path)).is_relative_to(real_path(folder)):
-            raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
-        return parse_settings(read_document(path), path)
+        return parse_settings(read_document(resolve_inside(path, folder)), path)
     except ConfigError as error:
         return ForeignSettings(path=path, fault=str(error))
 

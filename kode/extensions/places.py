@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kode import installed, paths
-from kode.config.files import project_folders
+from kode.config.files import project_folders, resolve_inside
 from kode.errors import ConfigError
 from kode.extensions.trust import FOREIGN, Scope
 from kode.paths import real_path
@@ -183,12 +183,9 @@ def read_text(path: Path, place: Place) -> str:
         place: a repository must not choose which of the reader's files leak, nor load what the
         person does not see beside it.
     """
+    folders = (place.top, place.folder) if place.scope in FOREIGN else ()
     try:
-        real = Path(real_path(path))
-        if place.scope == "project" and place.top not in real.parents:
-            raise ConfigError(f"{path} links outside the project")
-        if place.scope in FOREIGN and not real.is_relative_to(real_path(place.folder)):
-            raise ConfigError(f"{path} links out of {place.folder}: replace the link with a copy")
+        real = resolve_inside(path, *folders)
         if not real.is_file():
             raise ConfigError(f"{path} is not a file")
         with real.open("rb") as file:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kode import durable, paths
+from kode.config.files import resolve_inside
 from kode.credentials import redact
 from kode.errors import ConfigError, StorageError
 from kode.paths import real_path
@@ -136,10 +137,8 @@ def folder_content(folder: Path) -> str:
     parts, size = list[str](), 0
     try:
         for path in _files_below(folder):
-            real = real_path(path)
-            if not Path(real).is_relative_to(real_path(folder)):
-                raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
-            if (now := _read_regular(real, MAX_BYTES + 1)) is None:
+            real = resolve_inside(path, folder)
+            if (now := _read_regular(str(real), MAX_BYTES + 1)) is None:
                 raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
             size += len(now[0])
             if len(parts) == MAX_FILES or size > MAX_BYTES:

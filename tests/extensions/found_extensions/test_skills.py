@@ -56,7 +56,7 @@ def test_unusable_skills_are_left_out_with_a_reason(world: World) -> None:
     assert found.items() == ()
     assert "PRIVATE" not in str(found.problems)
     assert "has no description" in found.problems["skills"][0]
-    assert "links outside the project" in found.problems["skills"][1]
+    assert "links out of" in found.problems["skills"][1]
     assert "is not YAML" in found.problems["skills"][2]
 
 
