@@ -254,8 +254,8 @@ class Reviewer:
         approvals = trust.load(self.home, project, trust_project=trust_project)
         items = await asyncio.to_thread(find_items, self.home, cwd)
         pending = [item for item in items if trust.state(item, approvals) != "trusted"]
-        asked = [item for item in pending if trust.digest(item) not in self.declined]
-        if asked and await self._ask_once(approvals, asked, *map(trust.digest, asked)):
+        asked = [item for item in pending if _key(item) not in self.declined]
+        if asked and await self._ask_once(approvals, asked):
             return tuple(item for item in pending if item not in asked)
         return tuple(pending)
 
@@ -264,19 +264,20 @@ class Reviewer:
         (`trust.outside`), or start once with the network (`mcp_server.download_item`). Asks about
         each, until it changes. Raises: as `review`."""
         approvals = trust.load(self.home, project)
-        if trust.state(wanted, approvals) == "trusted":
-            return True
-        return await self._ask_once(
-            approvals, [wanted], f"{name_of(wanted)} {trust.digest(wanted)}"
-        )
+        is_approved = trust.state(wanted, approvals) == "trusted"
+        return is_approved or await self._ask_once(approvals, [wanted])
 
-    async def _ask_once(self, approvals: Approvals, items: Sequence[Item], *refusals: str) -> bool:
-        if self.ask is None or self.declined.issuperset(refusals):
+    async def _ask_once(self, approvals: Approvals, items: Sequence[Item]) -> bool:
+        keys = set(map(_key, items))
+        if self.ask is None or keys <= self.declined:
             return False
         is_approved = await ask_approval(self.home, items, approvals, self.ask)
-        if not is_approved:
-            self.declined.update(refusals)
+        self.declined.update(() if is_approved else keys)
         return is_approved
+
+
+def _key(item: Item) -> str:
+    return f"{name_of(item)} {trust.digest(item)}"
 
 
 async def ask_approval(
