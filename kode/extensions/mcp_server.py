@@ -57,6 +57,8 @@ FIRST_START_S = 25.0
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
+LAUNCHERS = ("npx", "uvx", "bunx", "pnpx")
+"""Programs whose first start in an empty folder is a download."""
 _FOLDERS = {
     "npm_config_cache": "npm",
     "npm_config_store_dir": "pnpm",
@@ -117,6 +119,9 @@ class Opener:
         if pinned:
             _check(entry, trust.load(place.home, place.project))
         start = await self._start(entry, pinned=pinned)
+        program = Path(start.server.program).name
+        if is_first and start.sandbox and program in LAUNCHERS and not start.server.network:
+            raise DownloadNeededError(f"it never ran here, and {program} has to download it")
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(FIRST_START_S if is_first else None):
@@ -455,9 +460,10 @@ class McpServer:
         except KodeError as error:
             self.needs_download = isinstance(error, DownloadNeededError)
             fault = error.fault if isinstance(error, ServerError) else str(error)
-            if self.needs_download:
-                fault += f". `kode mcp test {self.name}` asks whether it may"
-            self._report(fault)
+            if self.needs_download:  # whoever opens the session asks
+                self.fault = f"{fault}. `kode mcp test {self.name}` asks whether it may"
+            else:
+                self._report(fault)
         except Exception as error:  # a fault of the SDK must not end the session
             self._report(f"{type(error).__name__}: {error}")
         finally:

@@ -222,7 +222,7 @@ _OUTSIDE = (
 ALONE: Mapping[str, tuple[str, str]] = {
     "mcp-outside": _OUTSIDE,
     "hook-outside": _OUTSIDE,
-    "mcp-download": ("Start it once with the network, for what it downloads", DOWNLOADS),
+    "mcp-download": ("Start once with the network, for what it downloads", DOWNLOADS),
 }
 """Kind of an item that is asked about alone → the title of the question, and what a yes means."""
 
@@ -259,13 +259,12 @@ class Reviewer:
             return tuple(item for item in pending if item not in asked)
         return tuple(pending)
 
-    async def may(self, project: Path, wanted: Item) -> bool:
-        """Whether a server or hook may do what `ALONE` names: run without a sandbox
-        (`trust.outside`), or start once with the network (`mcp_server.download_item`). Asks about
-        each, until it changes. Raises: as `review`."""
+    async def may(self, project: Path, *wanted: Item) -> bool:
+        """Whether servers may start once with the network (`mcp_server.download_item`). Asks about
+        all at once, until they change. Raises: as `review`."""
         approvals = trust.load(self.home, project)
-        is_approved = trust.state(wanted, approvals) == "trusted"
-        return is_approved or await self._ask_once(approvals, [wanted])
+        asked = [item for item in wanted if trust.state(item, approvals) != "trusted"]
+        return not asked or await self._ask_once(approvals, asked)
 
     async def _ask_once(self, approvals: Approvals, items: Sequence[Item]) -> bool:
         keys = set(map(_key, items))
@@ -292,7 +291,7 @@ async def ask_approval(
         title = "Use what a session wrote that had read outside text"
     elif any(trust.state(item, approvals) == "changed" for item in items):
         title += ", which has changed since you approved it"
-    if len(items) > 1:
+    if len(items) > 1 and items[0].kind not in ALONE:
         reason += " `kode extensions approve NAME` approves one alone."
     question = Question(
         tool="trust",

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -130,9 +130,7 @@ class Extensions:
             server.start()
         await _wait_for(unlisted, FIRST_TURN_WAITS_S)
         await _wait_for(new, FIRST_START_WAITS_S)
-        for server in new:
-            if server.needs_download:
-                await self._download(server)
+        await self._download([server for server in new if server.needs_download])
         self.reachable = (*tools_of(servers), *pair_of(servers))
         return self._choose_offered(servers, window_tokens)
 
@@ -155,20 +153,40 @@ class Extensions:
             return self._choose_offered(servers, window_tokens)
         return tuple(tool for tool in tools_of(servers) if may_use(agent, tool))
 
-    async def _download(self, server: McpServer) -> None:
-        """Asks once for a start with the network, and starts the server again once it was."""
-        entry = server.entry
-        try:
-            if not await self._reviewer.may(entry.root, download_item(entry)):
-                return
-            text = f"The MCP server {server.name} starts with the network, once."
+    async def _download(self, servers: Sequence[McpServer]) -> None:
+        """Asks once about all that need a start with the network, and starts them together."""
+        allowed: list[McpServer] = []
+        for root in dict.fromkeys(server.entry.root for server in servers):
+            those = [server for server in servers if server.entry.root == root]
+            with self._noting(those):
+                if await self._reviewer.may(root, *(download_item(it.entry) for it in those)):
+                    allowed += those
+        if off := ", ".join(server.name for server in servers if server not in allowed):
+            self._say(
+                f"Not started, because they never ran here and want the network once: {off}. "
+                "`kode mcp test NAME` asks whether one may."
+            )
+        if allowed:
+            names = ", ".join(server.name for server in allowed)
+            text = f"Starting with the network, once, to download: {names}."
             self.emit(Notice(text=text, level="info"))
-            await self.opener.download(entry)
+        await asyncio.gather(*map(self._restart, allowed))
+
+    async def _restart(self, server: McpServer) -> None:
+        with self._noting([server]):
+            await self.opener.download(server.entry)
             await server.stop()
             server.start()
             await _wait_for([server], FIRST_START_WAITS_S)
+
+    @contextlib.contextmanager
+    def _noting(self, servers: Sequence[McpServer]) -> Iterator[None]:
+        """Reports an error of what these servers need."""
+        try:
+            yield
         except KodeError as error:
-            self.emit(Notice(text=f"The MCP server {server.name} stays off: {error}"))
+            names = ", ".join(server.name for server in servers)
+            self.emit(Notice(text=f"These MCP servers stay off: {names}. {error}"))
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""

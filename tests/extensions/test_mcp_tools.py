@@ -15,8 +15,9 @@ from kode.events import silent
 from kode.extensions import review, trust
 from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Content, Definition, Entry, Offering
-from kode.extensions.mcp_server import McpServer
+from kode.extensions.mcp_server import DownloadNeededError, McpServer
 from kode.extensions.session import Extensions, tools_of
+from tests.permissions.gates import ONCE, Person
 from tests.pictures import png
 
 PNG = png()
@@ -88,6 +89,38 @@ async def extensions(home, project):
     yield open_with
     for one in opened:
         await one.close()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_first_starts_are_asked_about_at_once(home, project, asked):
+    downloaded, notices = [], []
+
+    @asynccontextmanager
+    async def open_entry(entry):
+        if entry.name not in downloaded:
+            raise DownloadNeededError("it never ran here")
+        yield Fake()
+
+    async def download(entry):
+        downloaded.append(entry.name)
+
+    open_entry.trust_project, open_entry.download = True, download
+    open_entry.needs_start = lambda entry: entry.name not in downloaded
+    servers = {name: {"command": "npx"} for name in ("a", "b")}
+    (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    person = Person(ONCE)
+    ask = person if asked else None
+    one = Extensions(home=home, cwd=project, emit=notices.append, ask=ask, opener=open_entry)
+    tools = await one.open(100_000)
+    await one.close()
+    (notice,) = notices
+    if asked:
+        assert len(person.questions) == 1
+        assert notice.level == "info"
+        assert [tool.name for tool in tools] == ["mcp__a__read", "mcp__b__read"]
+    else:
+        assert downloaded == []
+        assert "a, b. `kode mcp test NAME`" in notice.text
 
 
 async def test_few_tools_are_offered_singly_and_many_by_the_pair(extensions):
