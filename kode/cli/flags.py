@@ -24,7 +24,9 @@ SCRIPTED = "scripted"
 
 
 def add_conversation_flags(parser: Parser) -> None:
-    """Adds the flags of a conversation; each is None or empty if it was not given."""
+    """Adds the flags of a conversation; each is None or empty if it was not given, or if this
+    parser does not have it."""
+    parser.set_defaults(record=None, replay=None, session_id=None, piped=(), screen=None)
     add_setting_flags(parser)
     parser.takes_more = True
     add = parser.add_argument

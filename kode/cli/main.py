@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.parser import COMMAND_HINTS, COMMANDS, FIRST, is_completing, nearest, of_plugins
+from kode.cli.parser import COMMANDS, FIRST, HINTS, is_completing, nearest, of_plugins
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _dispatch(argv: list[str]) -> int:
 
 def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
-    if hint := COMMAND_HINTS.get(word):
+    if hint := HINTS.get(word):
         return f" {hint}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.find_plugins()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."

@@ -26,7 +26,7 @@ COMMANDS = {
         ("continue", "interactive:continue_newest", "resume the newest session of this directory"),
         ("session", "", "list, search, show, fork, export, check sessions"),
         ("memory", "", "show, search, change and undo what kode remembers"),
-        ("cost", "", "show tokens and cost, and why a cache was lost"),
+        ("cost", "session:show_cost", "show tokens and cost, and why a cache was lost"),
         ("mcp", "", "list, add, approve and test MCP servers"),
         (
             "permissions",
@@ -53,14 +53,10 @@ COMMANDS = {
 """Name → the module, or the function in it, with its first arguments, and what it does; "" for
 another name of a command, which no list shows."""
 
-COMMAND_HINTS: Mapping[str, str] = {
+HINTS: Mapping[str, str] = {
     "login": "`kode init` sets up a key.",
     "logout": "Remove the key from the file `kode config path` prints, or unset its variable.",
     "update": "Upgrade kode the way it was installed: README.md has the lines.",
-}
-"""Shell commands that kode lacks → what to do instead."""
-
-PROMPT_HINTS: Mapping[str, str] = {
     "/add-dir": "Start kode with `--add-dir DIR`, or set `add_dirs` in the config.",
     "/config": "`kode config show` in a shell shows the settings; `kode config set KEY VALUE`.",
     "/doctor": "`kode doctor` in a shell checks this machine.",
@@ -68,7 +64,7 @@ PROMPT_HINTS: Mapping[str, str] = {
     "/theme": "kode uses the colours of your terminal.",
     "/vim": "Set `repl.vi_mode` to true in the config.",
 }
-"""Prompt commands that kode lacks → what to do instead."""
+"""Commands of the shell and of the prompt that kode lacks → what to do instead."""
 
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
 """The commands that `kode --help` lists."""

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Literal
 from kode import __version__, installed, paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
-from kode.cli.screen.lines import fold
-from kode.cli.screen.printer import print_json, print_line
+from kode.cli.screen.printer import print_json, say
 from kode.config.files import guard_home
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
 from kode.installed import Plugin
-from kode.plain_text import clean
 from kode.process import find_program
 from kode.providers.server import ServerAnswer, reach_server, url_of
 
@@ -40,7 +38,6 @@ LOADING_S = 10.0
 """How long to wait for a server that is loading its model."""
 ASKING_S = 4.0
 """How long to wait for what a server far away says of its model."""
-NARROW_COLUMNS = 60  # below it a remark beside its name has no room
 State = Literal["ok", "missing", "optional"]
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
 
@@ -57,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
         finding = replace(unmasked, detail=redact(unmasked.detail))
         findings.append(finding)
         if not arguments.json:
-            print_line(_lines_of(finding))
+            say(_describe_finding(finding))
     if arguments.json:
         print_json([vars(finding) for finding in findings])
     return EXIT_FAILED if any(finding.state == "missing" for finding in findings) else EXIT_OK
@@ -377,14 +374,11 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
 """In display order; the name of each is what the finding is about."""
 
 
-def _lines_of(finding: Finding) -> str:
-    """One line and its next step; on a narrow screen the text goes below."""
-    head = f"{MARKS[finding.state]}  {finding.what:<12}"
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
-    indent = "    " if width < NARROW_COLUMNS else " " * (len(head) + 2)
-    lines = [clean(finding.detail)] + ([f"→ {finding.next_step}"] if finding.next_step else [])
-    body = "\n".join(fold(indent + line, width - 1) for text in lines for line in text.split("\n"))
-    return f"{head}\n{body}" if width < NARROW_COLUMNS else f"{head}  {body.lstrip()}"
+def _describe_finding(finding: Finding) -> str:
+    """One line, and its next step below the name."""
+    text = f"{MARKS[finding.state]}  {finding.what:<12}  {finding.detail}"
+    text += f"\n→ {finding.next_step}" if finding.next_step else ""
+    return text.replace("\n", f"\n{' ' * 10}")
 
 
 def examine(cwd: Path) -> Iterator[Finding]:

@@ -267,9 +267,7 @@ async def _repl(
             loaded = replace(loaded, config=loaded.config.model_copy(update={"cache": "long"}))
         ask = make_ask(screen, say=renderer.show_outcome)
         settings = Settings(loaded, emit=renderer.emit, ask=ask, elicit=make_elicit(screen))
-        conversation = await open_from_flags(
-            arguments, settings, session_id, piped=getattr(arguments, "piped", ())
-        )
+        conversation = await open_from_flags(arguments, settings, session_id, piped=arguments.piped)
         if conversation.extensions is not None:
             conversation.extensions.start_all()
         # A daemon: leaving must never wait for an import.

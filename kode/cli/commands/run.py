@@ -128,9 +128,8 @@ class RunOptions:
 
 
 def _check_cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """The files of `--record` and `--replay`; `kode continue` has neither flag. Raises: ConfigError
-    if they cannot be used."""
-    files = (getattr(arguments, name, None) for name in ("record", "replay"))
+    """The files of `--record` and `--replay`. Raises: ConfigError if they cannot be used."""
+    files = (arguments.record, arguments.replay)
     record, replay = (None if path is None else Path(path) for path in files)
     if record and (replay or arguments.no_session):
         other = "--replay" if replay else "--no-session"
@@ -161,7 +160,7 @@ def _open_cassette(arguments: argparse.Namespace) -> Iterator[Any]:
 
 def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> None:
     """Writes the file of `--record` after the run. Raises: SessionError, StorageError."""
-    record = getattr(arguments, "record", None)  # `_check_cassettes` took it before the run
+    record = arguments.record  # `_check_cassettes` took it before the run
     if record is None or session_id is None:
         return
     from kode.session.index import session_path
@@ -195,7 +194,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     that contradict each other.
     """
     arguments.task = task = installed.rewrite_task(arguments, task, session_id)
-    if getattr(arguments, "session_id", None) and arguments.no_session:
+    if arguments.session_id and arguments.no_session:
         raise ConfigError(
             "--session-id names a session, and --no-session saves none. Drop one of the two."
         )
@@ -351,8 +350,7 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
     from kode.cli.screen.screen import open_screen
 
     color = False if arguments.no_color else None
-    screen = getattr(arguments, "screen", None)
-    screen = screen or open_screen(color=color, stream=sys.stderr, plain=plain)
+    screen = arguments.screen or open_screen(color=color, stream=sys.stderr, plain=plain)
     if not arguments.ask:
         from kode.cli.screen.render import ProgressRenderer
 

@@ -86,7 +86,7 @@ async def open_from_flags(
         ),
         cwd=cwd,
         session_id=session_id,
-        new_id=getattr(arguments, "session_id", None),
+        new_id=arguments.session_id,
         task=task,
         attachments=(*texts, *piped),
         provider=provider,

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.parser import PROMPT_HINTS, nearest
+from kode.cli.parser import HINTS, nearest
 from kode.cli.prompt.attach import attach, read_mentioned
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, Work
 from kode.cli.screen.lines import one_line
@@ -106,13 +106,12 @@ def show_details(state: PromptState) -> None:
 
 
 async def _show_details(state: PromptState) -> None:
-    details, screen = state.renderer.details, state.screen
-    text = details.render(screen)
+    screen = state.screen
+    text = state.renderer.details.render(screen)
     if not text:
         screen.print("The model has not called a tool yet.", "dim")
     elif not await state.page(text, at_end=True):
-        # Without a pager all of it would push the conversation away.
-        screen.print_painted(details.render(screen, only_last=True))
+        screen.print_painted(text)
 
 
 async def _open(state: PromptState, opening: Opening) -> None:
@@ -224,7 +223,7 @@ async def _is_extension(conversation: "Conversation", name: str) -> bool:
 
 
 def _report_unknown(state: PromptState, name: str) -> None:
-    if hint := PROMPT_HINTS.get(name):
+    if hint := HINTS.get(name):
         state.screen.print(hint, "dim")
         return
     near = nearest(name, state.commands)

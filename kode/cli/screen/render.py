@@ -71,13 +71,9 @@ class Details:
             case ToolFinished():
                 self.entries.append(event)
 
-    def render(self, screen: Screen, *, only_last: bool = False) -> str:
-        """The entries as painted text, newest last; with `only_last` the last call and the thinking
-        since."""
+    def render(self, screen: Screen) -> str:
+        """The entries as painted text, newest last."""
         entries = [*self.entries, *([self._thinking] if self._thinking.strip() else ())]
-        calls = [index for index, entry in enumerate(entries) if isinstance(entry, ToolFinished)]
-        if only_last and calls:
-            entries = entries[calls[-1] :]
         return "\n\n".join(_entry(screen, entry) for entry in entries)
 
 

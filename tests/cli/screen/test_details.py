@@ -27,11 +27,11 @@ def finished(subject="pytest -q", **more):
     return ToolFinished(**{**values, "subject": subject, "summary": "exit status 0", **more})
 
 
-def rendered(screen, *events, **more):
+def rendered(screen, *events):
     details = Details()
     for event in events:
         details.take(event)
-    return details.render(screen, **more)
+    return details.render(screen)
 
 
 def test_a_call_shows_its_whole_command_and_output(screen):
@@ -56,15 +56,6 @@ def test_thinking_is_whole_and_streamed_thinking_is_there_once(screen):
 
     assert "First.\nSecond." in text
     assert text.count("First.") == 1
-
-
-def test_the_last_call_comes_with_the_thinking_since(screen):
-    calls = finished("one", text="1"), finished("two", text="2\n3")
-
-    text = rendered(screen, replied(), *calls, ThinkingDelta(text="So it is."), only_last=True)
-
-    assert text.startswith("── Ran two")
-    assert text.endswith("So it is.")
 
 
 def test_no_detail_controls_the_terminal(screen):
