@@ -135,10 +135,10 @@ def test_tab_and_enter_complete_commands_and_files(repl):
     for mode in ("ask", "auto-edit", "plan"):
         terminal.type("\x1b[Z")
         terminal.until(f"{mode} · big-model")
-    terminal.type("/mo")
-    terminal.until("/model")
+    terminal.type("/und")
+    terminal.until(" /undo ")
     terminal.type("enter")
-    terminal.until("> /model", "Model: big-model")
+    terminal.until("> /undo", "restored calc.py")
     terminal.type("see @calc")
     terminal.until(" calculator.py")
     terminal.type("\t")

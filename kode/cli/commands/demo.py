@@ -52,14 +52,13 @@ PROJECT = {
 def main(argv: Sequence[str]) -> int:
     """Plays the demo; Ctrl-C, or q at a pause, ends it early. Returns the exit code."""
     parser = Parser("kode demo", "A two-minute tour on a scratch project, no key needed.")
-    parser.add_argument("--fast", action="store_true", help="play by itself, without pauses")
-    arguments = parser.parse(argv)
+    parser.parse(argv)
     screen, code = open_screen(), EXIT_OK
     is_watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     interrupt_by_signals()
     try:
         with scratch() as project:
-            asyncio.run(_Tour(screen, project, is_watched and not arguments.fast).play())
+            asyncio.run(_Tour(screen, project, is_watched).play())
     except (KeyboardInterrupt, asyncio.CancelledError):
         screen.print("\nThe demo ended early.")
         code = EXIT_INTERRUPTED

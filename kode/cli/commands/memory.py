@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.printer import complain, print_document, say
+from kode.cli.screen.printer import complain, complain_of, print_document, say
 from kode.errors import EXIT_OK, KodeError
-from kode.events import Event, Notice, silent
+from kode.events import silent
 from kode.messages import Message
 from kode.plain_text import clean
 from kode.provider import Request
@@ -85,7 +85,7 @@ async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
     has_person = bool(sys.stdin and sys.stdin.isatty())
     async with open_outside(
-        config, working_directory(arguments), emit=_complain, ask_reply=ask_reply
+        config, working_directory(arguments), emit=complain_of, ask_reply=ask_reply
     ) as memory:
         confirm = _confirm if has_person else None
         return with_undo(await run_command(memory.system, arguments, confirm))
@@ -111,9 +111,3 @@ def _confirm(question: str) -> bool:
         return input(f"{clean(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False
-
-
-def _complain(event: Event) -> None:
-    """Ignores changes: the command's own text reports them."""
-    if isinstance(event, Notice):
-        complain(event.text)

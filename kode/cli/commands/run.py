@@ -24,7 +24,7 @@ from kode.cli.flags import (
 )
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import complain, print_json, print_line, say
+from kode.cli.screen.printer import complain, complain_of, print_event, print_json, print_line, say
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
@@ -37,7 +37,6 @@ from kode.process import (
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
-    from kode.cli.screen.printer import EventStream
     from kode.config.load import Loaded
     from kode.conversation import Conversation
     from kode.extensions.mcp_config import Elicit
@@ -274,8 +273,8 @@ async def _run(
                 running = _await_end(turn(text, typed=arguments.task or ""))
                 code = await take_turn(conversation, running, conclude)
         finally:
-            if output.stream is not None:
-                output.stream.has_ended = True
+            if arguments.output_format == "stream-json":  # `result` stays the last line
+                output.emit = complain_of
             # A program that reads the answer waits only so long for the end of the session.
             wait_s = None if sys.stdout.isatty() else loaded.config.memory.exit_wait_s
             closing = asyncio.ensure_future(conversation.close(wait_s=wait_s))
@@ -319,7 +318,7 @@ async def _await_end(task: Awaitable[TurnEnded]) -> TurnEnded:
         return UNBEGUN
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class _Output:
     """What shows events, asks the person, and draws the prompt; None for what there is not."""
 
@@ -327,7 +326,6 @@ class _Output:
     ask: "Ask | None" = None
     elicit: "Elicit | None" = None
     prompt: "PromptState | None" = None
-    stream: "EventStream | None" = None
     shows_answer: bool = False
     """Whether the answer is on the terminal before it is printed."""
 
@@ -341,10 +339,7 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
             "refuses what needs permission: --allow RULE and --permission-mode MODE give it."
         )
     if arguments.output_format == "stream-json":
-        from kode.cli.screen.printer import EventStream
-
-        stream = EventStream()
-        return _Output(emit=stream.emit, stream=stream)
+        return _Output(emit=print_event)
     if arguments.output_format == "json":
         return _Output(emit=silent)
     from kode.cli.screen.screen import open_screen

@@ -18,7 +18,7 @@ from kode import installed, paths
 from kode.cli.flags import directory, working_directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import cell_width, clip, clip_middle, cost_text, money, one_line, when
-from kode.cli.screen.printer import Answer, Answered, complain, print_answer, print_document
+from kode.cli.screen.printer import Answer, Answered, complain, print_document
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.installed import ExportFile
 from kode.messages import columns, plural
@@ -53,16 +53,11 @@ def export(parser: Parser, argv: Sequence[str]) -> int:
     return EXIT_OK
 
 
-def _json(transcript: Transcript) -> str:
-    return json.dumps(as_json(transcript), indent=2)
-
-
 FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
-    "json": _json,
+    "json": lambda transcript: json.dumps(as_json(transcript), indent=2),
     "markdown": as_markdown,
 }
 """kode's own formats: name → a function of the session, as a plug-in's is."""
-
 
 WIDEST_FOLDER, WIDEST_TASK = 28, 36
 HEAD = ("id", "first task", "when", "turns", "cost", "where")
@@ -219,13 +214,13 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
     return upkeep.fork(paths.home(), session_id, arguments.at)
 
 
-def _import(parser: Parser, argv: Sequence[str]) -> int:
+def _import(parser: Parser, argv: Sequence[str]) -> Answer:
     from kode.session.imports import find_imported, import_file, session_files
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help=about)
     places = [paths.expand(path) for path in parser.parse(argv).paths]
-    home, taken, skipped = paths.home(), 0, 0
+    home, lines, faults, skipped = paths.home(), list[str](), list[str](), 0
     earlier = find_imported(home)
     for path in (file for place in places for file in session_files(place)):
         try:
@@ -233,17 +228,15 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
         except SessionError as error:
             skipped += 1
             if path in places:  # of a folder, not every file is a session
-                complain(str(error))
+                faults.append(str(error))
             continue
-        taken += 1
-        if transcript is None:
-            answer = Answer(lines=[f"{session_id}  there already  {path}"])
-        else:
-            turns = plural(sum(turn.number > 0 for turn in transcript.turns), "turn")
-            answer = Answer(lines=[f"{session_id}  {turns}  {path}"], faults=transcript.faults)
-        print_answer(answer)
-    complain(f"skipped {plural(skipped, 'file')} without a session" if skipped else "")
-    return EXIT_OK if taken else EXIT_FAILED
+        news = "there already"
+        if transcript is not None:
+            news = plural(sum(turn.number > 0 for turn in transcript.turns), "turn")
+            faults += transcript.faults
+        lines.append(f"{session_id}  {news}  {path}")
+    faults += [f"skipped {plural(skipped, 'file')} without a session"] if skipped else []
+    return Answer(lines=lines, faults=faults, exit_code=EXIT_OK if lines else EXIT_FAILED)
 
 
 def _check(parser: Parser, argv: Sequence[str]) -> Answer:

@@ -47,6 +47,7 @@ def bindings(editor: Editor) -> KeyBindings:
     asking = Condition(lambda: editor.asking)
     choosing = Condition(lambda: editor.menu is not None)
     has_keys = Condition(lambda: editor.menu is not None and editor.menu.has_keys)
+    has_queued = Condition(lambda: bool(state.queued or state.steering))
     in_turn = Condition(lambda: state.in_turn)
     alone = Condition(lambda: not get_app().key_processor.input_queue)
 
@@ -54,9 +55,11 @@ def bindings(editor: Editor) -> KeyBindings:
     rows: tuple[tuple[str, Filter, Callable[[KeyPressEvent], object]], ...] = (
         # Nobody types on within one read: a paste, from a terminal that does not mark pastes.
         ("enter", ~is_searching, lambda e: editor.accept(is_pasted=not alone())),
-        ("escape enter", ~in_turn | empty | asking, lambda e: _break_line(editor)),
+        ("escape enter", asking, lambda e: editor.accept()),
+        ("escape enter", ~asking & (~in_turn | empty), lambda e: buffer.insert_text("\n")),
         ("escape enter", in_turn & ~empty & ~asking, lambda e: editor.accept(later=True)),
-        (NEW_LINE, ~is_searching, lambda e: _break_line(editor)),
+        (NEW_LINE, asking, lambda e: editor.accept()),
+        (NEW_LINE, ~asking & ~is_searching, lambda e: buffer.insert_text("\n")),
         ("c-d", empty & asking, lambda e: editor.answer(None)),
         ("c-d", empty & ~asking, lambda e: press(state, "/quit")),
         # While kode is suspended, running work is recorded when it resumes; commands, in their own
@@ -65,7 +68,7 @@ def bindings(editor: Editor) -> KeyBindings:
         ("tab", ~asking, lambda e: _complete(editor)),
         ("s-tab", ~asking, lambda e: state.next_mode()),
         ("s-tab", completing, lambda e: buffer.complete_previous()),
-        ("up", empty & ~asking, lambda e: _recall(editor)),
+        ("up", empty & ~asking & has_queued, lambda e: editor.take_back_queued()),
         # History is not for answers.
         *((key, asking & ~choosing, lambda e: None) for key in ("up", "down", "tab", "s-tab")),
         *((key, choosing, lambda e: _move(editor, e)) for key in ("up", "down", "tab", "s-tab")),
@@ -87,18 +90,6 @@ def bindings(editor: Editor) -> KeyBindings:
     keys.add("c-c", filter=~is_searching, eager=True)(lambda event: editor.interrupt())
     keys.add(Keys.SIGINT, eager=True)(lambda event: editor.interrupt())
     return keys
-
-
-def _break_line(editor: Editor) -> None:
-    if editor.asking:
-        editor.accept()
-    else:
-        editor.buffer.insert_text("\n")
-
-
-def _recall(editor: Editor) -> None:
-    if not editor.take_back_queued():
-        editor.buffer.auto_up()
 
 
 def _close_list(editor: Editor) -> None:

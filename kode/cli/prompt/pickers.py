@@ -4,14 +4,13 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, count, one_line
-from kode.cli.screen.menu import Choice, Menu, find_matching
+from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.messages import first_of, plural
@@ -33,7 +32,7 @@ async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: 
     fields of the menu."""
     menu = Menu(
         choices,
-        find=partial(find_matching, choices),
+        is_searchable=True,
         above=lambda width: ["", screen.paint("title", clip(title, width))],
         hint="type to search · Enter chooses · Esc cancels",
         **more,
@@ -211,7 +210,7 @@ async def use_effort(state: PromptState, argument: str) -> None:
         levels.append(Choice(DEFAULT, f"{DEFAULT}   leave it to kode"))
         argument = await choose(state.screen, "How much the model thinks", levels)
     if argument:
-        conversation.use_effort(_level(argument.lower()))
+        conversation.use_effort(_parse_level(argument.lower()))
     state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))
 
 
@@ -223,8 +222,8 @@ def effort_line(conversation: "Conversation") -> str:
     return f"{level or f'{model} decides by itself'}. {accepted}".rstrip()
 
 
-def _level(word: str) -> Effort | None:
-    if word in (DEFAULT, "auto"):
+def _parse_level(word: str) -> Effort | None:
+    if word == DEFAULT:
         return None
     for level in EFFORTS:
         if level == word:

@@ -5,8 +5,6 @@ open a list to pick from are in `pickers`.
 
 import asyncio
 import base64
-import contextlib
-import os
 import platform
 import shlex
 import time
@@ -291,7 +289,7 @@ async def show_status(state: PromptState, argument: str) -> None:
             str(conversation.place.cwd),
             *(f"also {it}" for it in conversation.config.add_dirs),
         ],
-        "model": [f"{provider.model} ({provider.name}{_address(conversation)})"],
+        "model": [f"{provider.model} ({provider.name})"],
         "effort": [effort_line(conversation)],
         "mode": [conversation.gate.mode],
         "sandbox": [f"on ({kind})" if kind not in ("off", "none", "unknown") else kind],
@@ -305,15 +303,6 @@ async def show_status(state: PromptState, argument: str) -> None:
         for number, line in enumerate(lines)
     ]
     state.screen.print(explain(pairs, state.screen.width))
-
-
-def _address(conversation: "Conversation") -> str:
-    from kode.config.choice import resolve_provider
-
-    with contextlib.suppress(UserError):
-        url = resolve_provider(conversation.config, os.environ).base_url
-        return f", {url}" if url else ""
-    return ""
 
 
 def _instructions(conversation: "Conversation") -> list[str]:

@@ -24,23 +24,13 @@ class Choice:
     """What chooses it once it is pressed, so that none begins another's."""
 
 
-def find_matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
-    """Those that contain each typed word."""
-    words = typed.lower().split()
-    return [
-        choice
-        for choice in choices
-        if all(w in f"{choice.value} {choice.text}".lower() for w in words)
-    ]
-
-
 @dataclass
 class Menu:
     choices: Sequence[Choice]
     above: Callable[[int], list[str]] = lambda width: []
     """The subject of the choice: painted lines for a width."""
-    find: Callable[[str], Sequence[Choice]] | None = None
-    """Narrows the choices to what is typed; without it, keys choose."""
+    is_searchable: bool = False
+    """Whether what is typed narrows the choices; otherwise keys choose."""
     preview: Callable[[Choice], list[str]] | None = None
     """Plain lines about the highlighted choice."""
     selected: int = 0
@@ -62,14 +52,16 @@ class Menu:
     @property
     def has_keys(self) -> bool:
         """Whether a key chooses; otherwise it is part of a line."""
-        return self.find is None and not self.writing
+        return not (self.is_searchable or self.writing)
 
     def list_offered(self, typed: str = "") -> Sequence[Choice]:
         """The choices on the screen."""
         if self.writing:
             return ()
-        if self.find is not None and typed.strip():
-            return self.find(typed)
+        if self.is_searchable:
+            words = typed.lower().split()
+            texts = ((choice, f"{choice.value} {choice.text}".lower()) for choice in self.choices)
+            return [choice for choice, text in texts if all(word in text for word in words)]
         return self.behind.get(self.pressed[:1], self.choices)
 
     def press(self, key: str) -> Choice | None:
@@ -152,5 +144,5 @@ class Menu:
         before = f"  {choice.key}  " if choice.key else "  "
         text, room = clean(choice.text).partition("\n")[0], width - len(before)
         # An entry of a list may be cut; an answer must be readable to its end.
-        first, *more = [clip(text, room)] if self.find is not None else wrap_words(text, room)
+        first, *more = [clip(text, room)] if self.is_searchable else wrap_words(text, room)
         return [f"{before}{first}", *(" " * len(before) + row for row in more)]

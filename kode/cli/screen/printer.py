@@ -133,19 +133,16 @@ def event_object(event: Event) -> dict[str, Any]:
     return {"type": fields.pop("type"), **fields}
 
 
-@dataclass
-class EventStream:
-    """The lines of `stream-json`. Once it has ended, only notices are printed, on stderr: `result`
-    stays the last line."""
+def print_event(event: Event) -> None:
+    """Prints an event as a line of `stream-json`; its last line, `result`, has the turn's end."""
+    if not isinstance(event, TurnEnded):
+        print_json(event_object(event))
 
-    has_ended: bool = False
 
-    def emit(self, event: Event) -> None:
-        """Prints an event as a JSON line."""
-        if self.has_ended:
-            complain(event.text if isinstance(event, Notice) else "")
-        elif not isinstance(event, TurnEnded):  # the last line, `result`, has its content
-            print_json(event_object(event))
+def complain_of(event: Event) -> None:
+    """Prints what a notice says to stderr, and nothing of other events."""
+    if isinstance(event, Notice):
+        complain(event.text)
 
 
 def flag_value(argv: Sequence[str], flag: str) -> str | None:
