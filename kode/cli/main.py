@@ -117,16 +117,10 @@ def _use_plugin_files(argv: Sequence[str]) -> list[str]:
 
 
 def _read_typed_words() -> list[str]:
-    """The words before the one to be completed, and then a flag that lets no command do anything.
-    A command behind flags goes before them, in the shell's line too."""
-    from kode.cli.commands.interactive import command_first
-
+    """The words before the one to be completed, then a flag with which no command does anything."""
     line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
-    _, *words, last = line.split() if not line[-1:].isspace() else [*line.split(), ""]
-    if (moved := command_first(words)) != words:
-        line = " ".join(("kode", *moved, last))
-        os.environ |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
-    return [*moved, "--help"]
+    words = line.split()[1:]
+    return [*(words if line[-1:].isspace() else words[:-1]), "--help"]
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -152,11 +146,6 @@ def _dispatch(argv: list[str]) -> int:
         if first in of_plugins() and (run := installed.command(first)) is not None:
             return _print(run(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
-    if argv:
-        from kode.cli.commands.interactive import command_first
-
-        if (moved := command_first(argv)) != argv:
-            return _dispatch(moved)
     return _run("kode.cli.commands.interactive", argv)
 
 

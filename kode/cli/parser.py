@@ -189,7 +189,7 @@ class Parser(argparse.ArgumentParser):
         if not word.startswith("-"):
             takes_task = any(action.dest == "task" for action in self._actions)
             hint = f"`{self._where_listed} --help` lists what is allowed."
-            hint = "Put a task of several words in quotes." if takes_task else hint
+            hint = "Put a task in quotes, and a command before its flags." if takes_task else hint
             raise ConfigError(f"{self.prog}: unexpected argument {word!r}. {hint}")
         raise ConfigError(
             f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.commands.interactive import command_first, is_set_up
+from kode.cli.commands.interactive import is_set_up
 from kode.cli.flags import add_conversation_flags, config_flags
 from kode.cli.main import main
 from kode.cli.parser import COMMANDS, Parser, nearest
@@ -64,8 +64,12 @@ def test_the_older_name_of_a_command_still_runs(words, capsys, monkeypatch, tmp_
             "kode permissions: unknown command 'lst'. Did you mean list? The commands are: ",
         ),
         ("run x --model", "kode run: --model: expected one argument. `kode run --help` lists"),
+        ("--plain run hi", "kode: unexpected argument 'hi'. Put a task in quotes, and a command"),
         ("doctor more", "kode doctor: unexpected argument 'more'. `kode doctor --help`"),
-        ("run fix more", "kode run: unexpected argument 'more'. Put a task of several words in"),
+        (
+            "run fix more",
+            "kode run: unexpected argument 'more'. Put a task in quotes, and a command",
+        ),
         ("continue --id nonesuch hi", "kode: There is no session 'nonesuch'"),
         ("-r nonesuch", "kode: There is no session 'nonesuch'"),
         ("-p x --session-id x", "kode: 'x' is no session id"),
@@ -91,19 +95,6 @@ def test_a_command_with_one_slip_is_found(name: str, data: st.DataObject) -> Non
 @pytest.mark.parametrize("flag", ["--image", "--no-sandbox", "-v", "--worktree", "-x"])
 def test_a_word_far_from_every_flag_is_not_guessed(flag: str) -> None:
     assert nearest(flag, conversation_parser()._option_string_actions) == ""
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("--plain run hi", "run hi --plain"),
-        ("--model m exec hi", "exec hi --model m"),
-        ("--model run hi", "--model run hi"),
-        ("-p run", "-p run"),
-    ],
-)
-def test_a_command_may_follow_its_flags(typed: str, meant: str) -> None:
-    assert command_first(typed.split()) == meant.split()
 
 
 @for_each("case", [json.loads(line) for line in CASES.read_text().splitlines()])

@@ -46,7 +46,7 @@ def test_bash_knows_commands_flags_and_what_they_take(
         "kode run --perm": "--permission-mode",
         "kode run --permission-mode ": "ask auto-edit plan full",
         "kode run --permission-mode=a": "ask auto-edit",
-        "kode --cwd session memory un": "undo",
+        "kode memory un": "undo",
         "kode memory add ": "user env",
         "kode completion ": "bash zsh fish",
         "kode run --ctx no": "notes.txt",

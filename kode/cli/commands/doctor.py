@@ -144,8 +144,7 @@ def disk(case: Case) -> Finding:
 
 
 def git(case: Case) -> Finding:
-    without = "kode works without it, but /undo saves less before commands that discard work"
-    return _program("git", "git", without)
+    return _program("git", "git", "/undo saves less before commands that discard work")
 
 
 def ripgrep(case: Case) -> Finding:

@@ -39,21 +39,6 @@ ONE_TURN = ("json_schema", "record", "replay")
 """Flags about one answer: with them a prompt ends with its turn."""
 
 
-def command_first(argv: Sequence[str]) -> list[str]:
-    """The words with a command that stands behind flags before them: `--plain run TASK` is `run
-    TASK --plain`."""
-    for at, word in enumerate(argv):
-        if word not in COMMANDS:
-            continue
-        try:
-            before = _parser().parse_known_args(list(argv[:at]))[0]
-        except ConfigError:  # the word is the value of a flag
-            continue
-        if not (before.print or getattr(before, "task", None)):
-            return [word, *argv[at + 1 :], *argv[:at]]
-    return list(argv)
-
-
 def main(argv: Sequence[str]) -> int:
     """Runs a command line without a command and returns its exit code. Raises: ConfigError for an
     unknown command."""
@@ -241,7 +226,7 @@ def _make_screen(arguments: argparse.Namespace) -> "Screen":
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         document = json.loads(paths.config_file(paths.home()).read_bytes())
         is_plain |= document["repl"]["plain"] is True
-    return open_screen(color=False if arguments.no_color else None, plain=is_plain)
+    return open_screen(no_color=arguments.no_color, plain=is_plain)
 
 
 async def _repl(

@@ -344,8 +344,9 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
         return _Output(emit=silent)
     from kode.cli.screen.screen import open_screen
 
-    color = False if arguments.no_color else None
-    screen = arguments.screen or open_screen(color=color, stream=sys.stderr, plain=plain)
+    screen = arguments.screen or open_screen(
+        no_color=arguments.no_color, stream=sys.stderr, plain=plain
+    )
     if not arguments.ask:
         from kode.cli.screen.render import ProgressRenderer
 
@@ -404,6 +405,6 @@ def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) ->
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
 
-    screen = open_screen(color=False if arguments.no_color else None, plain=plain)
+    screen = open_screen(no_color=arguments.no_color, plain=plain)
     Renderer(screen).show_answer(answer)
     screen.flush()

@@ -91,18 +91,16 @@ async def open_from_flags(
         attachments=(*texts, *piped),
         provider=provider,
     )
-    attached = conversation.attachments
     try:
-        attached += [conversation.keep_picture(it.name, it.data) for it in pictures]
+        conversation.attachments += [conversation.keep_picture(it.name, it.data) for it in pictures]
         named = (arguments.task or "") if task else ""
         if "@" in named:
-            from kode.cli.prompt.attach import read_mentioned
+            from kode.cli.prompt.attach import attach
 
-            for picture in read_mentioned(named, cwd):
-                try:
-                    attached.append(conversation.keep_picture(picture.name, picture.data))
-                except UserError as error:
-                    settings.emit(Notice(text=str(error)))
+            def report(text: str, style: str) -> None:
+                settings.emit(Notice(text=text, level="warning" if style == "warning" else "info"))
+
+            await attach(conversation, named, (), report)
     except BaseException:
         await conversation.close(interrupted=True)
         raise

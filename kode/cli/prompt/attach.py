@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -27,7 +27,6 @@ from kode.paths import real_path
 from kode.process import find_program
 
 if TYPE_CHECKING:
-    from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
 
 T = TypeVar("T")
@@ -306,24 +305,28 @@ def clipboard_picture() -> tuple[Picture | None, str]:
 
 
 async def attach(
-    conversation: "Conversation", screen: "Screen", text: str, pasted: Sequence[Picture]
+    conversation: "Conversation",
+    text: str,
+    pasted: Sequence[Picture],
+    report: Callable[[str, str], None],
 ) -> None:
-    """Attaches pasted images, and what is named after `@`, to the next turn. What cannot be
-    attached is reported, and the message is sent without it. Raises: StorageError."""
+    """Attaches pasted images, and what is named after `@`, to the next turn. Each is reported, with
+    a style; without what cannot be attached the message is sent all the same. Raises:
+    StorageError."""
     named = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
     pictures = []
     for picture in (*pasted, *named):
         try:
             pictures.append((picture, await asyncio.to_thread(fit_picture, picture)))
         except UserError as error:
-            screen.print(str(error), "warning")
+            report(str(error), "warning")
     # No await from here on: stopping earlier must not leave anything attached to another message.
     for picture, fit in pictures:
         try:
             image = conversation.keep_picture(fit.name, fit.data)
         except UserError as error:
-            screen.print(str(error), "warning")
+            report(str(error), "warning")
             continue
         conversation.attachments.append(image)
         note = "" if fit is picture else ", made smaller"
-        screen.print(f"with the image {image.description}{note}", "dim")
+        report(f"with the image {image.description}{note}", "dim")

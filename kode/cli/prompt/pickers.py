@@ -116,29 +116,22 @@ async def rewind(state: PromptState, argument: str) -> None:
     if not number.isdecimal() or not 0 < int(number) <= len(prompts):
         screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
         return
-    turn = int(number)
-    what = await _ask_what_to_rewind(screen, prompts[turn - 1], about[str(turn)])
+    turn, number = int(number), str(int(number))
+    if screen.editor is None:
+        screen.print(about[number], "dim")
+    above = (("title", f"> {prompts[turn - 1]}"), ("dim", about[number]))
+    menu = Menu(
+        _WHAT_TO_REWIND,
+        above=lambda width: ["", *(screen.paint(style, clip(it, width)) for style, it in above)],
+        hint="Enter chooses · Esc cancels",
+    )
+    what = await screen.read_answer("rewind: ", menu)
     if what not in [choice.value for choice in _WHAT_TO_REWIND]:
         return
     lines = await conversation.rewind(turn, files=what != "conversation", messages=what != "files")
     screen.print("\n".join(lines))
     if what != "files" and state.editor is not None:
         state.editor.put_back(texts[turn - 1])
-
-
-async def _ask_what_to_rewind(screen: Screen, prompt: str, about: str) -> str | None:
-    menu = Menu(
-        _WHAT_TO_REWIND,
-        above=lambda width: [
-            "",
-            screen.paint("title", clip(f"> {prompt}", width)),
-            screen.paint("dim", clip(about, width)),
-        ],
-        hint="Enter chooses · Esc cancels",
-    )
-    if screen.editor is None:
-        screen.print(about, "dim")
-    return await screen.read_answer("rewind: ", menu)
 
 
 SHOWN_MODELS = 8

@@ -188,7 +188,7 @@ async def _do(state: PromptState, text: str) -> None:
     state.sent = text
     pastes = state.editor.pastes if state.editor is not None else None
     whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
-    await attach(state.conversation, state.screen, text, pasted)
+    await attach(state.conversation, text, pasted, state.screen.print)
     state.unsent = None
     await run_turn(state, whole, text)
 

@@ -52,12 +52,10 @@ def print_answer(answer: Answered) -> int:
         return answer
     if isinstance(answer, str):
         answer = Answer(lines=[answer])
-    lines = [*answer.lines] if not answer.as_json else []
-    if not (lines or answer.rows or answer.as_json) and answer.empty:
+    rows, lines = answer.rows, [*answer.lines]
+    if answer.empty and not (rows or lines):
         lines = [answer.empty]
-    print_either(
-        answer.value, lines, rows=answer.rows, as_json=answer.as_json, faults=answer.faults
-    )
+    print_either(answer.value, lines, rows=rows, as_json=answer.as_json, faults=answer.faults)
     return answer.exit_code
 
 

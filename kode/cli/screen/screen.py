@@ -346,18 +346,17 @@ class Screen:
 
 
 def open_screen(
-    *, color: bool | None = None, stream: TextIO | None = None, plain: bool = False
+    *, no_color: bool = False, stream: TextIO | None = None, plain: bool = False
 ) -> Screen:
-    """The screen of this process. `color` None: decided by the terminal and `NO_COLOR`. `plain` is
-    for screen readers and logs; a dumb terminal always is."""
+    """The screen of this process. `plain` is for screen readers and logs; a dumb terminal always
+    is."""
     out = stream or sys.stdout
     is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "")
     terminal = _is_terminal(out) and not is_dumb and not plain
-    wanted = not os.environ.get("NO_COLOR") if color is None else color
     return Screen(
         stream=out,
         rich_terminal=terminal,
-        color=terminal and wanted,
+        color=terminal and not (no_color or os.environ.get("NO_COLOR")),
         columns=lambda: _size(out).columns,
         rows=lambda: _size(out).lines,
         plain=plain or (is_dumb and _is_terminal(out)),
