@@ -281,7 +281,7 @@ _URL_PASSWORD = re.compile(r"(://[^/@\s]*?:)[^/@\s]+@")
 def must_be(fault: Mapping[str, Any]) -> str:
     """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
     allowed = re.sub("^Input should be |, unable to parse .*", "", fault["msg"])
-    return _PLAIN_WORDS.get(allowed, allowed).replace("True, False or", "true, false or")
+    return _PLAIN_WORDS.get(allowed, allowed)
 
 
 _PLAIN_WORDS = {
@@ -290,6 +290,8 @@ _PLAIN_WORDS = {
     "a valid string": "a text",
     "String should have at least 1 character": "a text that is not empty",
     "a valid boolean": "true or false",
+    "True, False or 'auto'": "true, false or 'auto'",
+    "True, False or 'bell'": "true, false or 'bell'",
     "a valid array": "a list",
     "a valid tuple": "a list",
     "an object": "a section: {...}",
