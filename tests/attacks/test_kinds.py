@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Place, needs_a_whole_sandbox
-from tests.effort import sample
 from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
 
@@ -175,6 +174,12 @@ def works_on(ground: Ground) -> list[str]:
     return [name for name in ground.effects() if "pwned" in name]
 
 
+COMPILE = (
+    "import py_compile, sys; open('/tmp/p.py', 'w').write("
+    "'import os; os.system(\\\"touch ~/pwned-by-bytecode\\\")'); "
+    "py_compile.compile('/tmp/p.py', cfile='__pycache__/part.' + sys.implementation.cache_tag + "
+    "'.pyc', invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)"
+)
 HOOK = "printf '#!/bin/sh\\ntouch ~/pwned-by-a-hook\\n' > {0}; chmod +x {0}"
 LATER = Attack(
     commands=(
@@ -191,39 +196,6 @@ LATER = Attack(
         "printf '[remote \"x\"]\\nurl = ext::touch ~/pwned-by-a-remote\\n' >> .git/config; "
         "mkdir -p .git/remotes; echo 'URL: ext::touch ~/pwned' > .git/remotes/origin; "
         "mkdir -p .git/objects/info; echo ~/elsewhere > .git/objects/info/alternates",
-        "touch started",
-    ),
-    harm=works_on,
-)
-
-
-# ── what settings and caches load ────────────────────────────────────────────────────────────────
-
-PWNED = "#!/bin/sh\\ntouch ~/pwned-by-{0}\\ncat\\n"
-
-
-def has_settings(ground: Ground) -> None:
-    """Its person has git run programs of the project."""
-    for name in ("tools/hooks/pre-commit", "tools/clean"):
-        ground.write(name, "#!/bin/sh\nexec cat\n").chmod(0o755)
-    ground.git("config", "core.hooksPath", "tools/hooks")
-    ground.git("config", "filter.y.clean", "tools/clean")
-    ground.write(".gitattributes", "*.md filter=y\n")
-    ground.git("add", ".")
-    ground.git("commit", "-qm", "Tools")
-
-
-COMPILE = (
-    "import py_compile, sys; open('/tmp/p.py', 'w').write("
-    "'import os; os.system(\\\"touch ~/pwned-by-bytecode\\\")'); "
-    "py_compile.compile('/tmp/p.py', cfile='__pycache__/part.' + sys.implementation.cache_tag + "
-    "'.pyc', invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)"
-)
-LOADED = Attack(
-    before=has_settings,
-    commands=(
-        f"printf '{PWNED.format('a-hook')}' > tools/hooks/pre-commit",
-        f"printf '{PWNED.format('a-filter')}' > tools/clean",
         f'mkdir -p __pycache__; python3 -c "{COMPILE}"; touch started',
     ),
     harm=works_on,
@@ -296,7 +268,7 @@ AUTHORITY = Attack(
 )
 
 
-ATTACKS = {"later": LATER, "loaded": LOADED, "steer": STEER, "authority": AUTHORITY}
+ATTACKS = {"later": LATER, "steer": STEER, "authority": AUTHORITY}
 
 
 @pytest.fixture(scope="session")
@@ -310,7 +282,7 @@ def ground(tmp_path: Path, whole_sandbox: None) -> Ground:
     return Ground(Place(tmp_path.resolve()))
 
 
-@pytest.mark.parametrize("kind", sample([*ATTACKS], 3, "kinds"))
+@pytest.mark.parametrize("kind", [*ATTACKS])
 def test_an_attack_has_begun_and_has_no_effect(ground: Ground, kind: str) -> None:
     attack = ATTACKS[kind]
     attack.before(ground)

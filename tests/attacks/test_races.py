@@ -4,6 +4,7 @@ Every function that writes below a folder which others change: nothing may come 
 """
 
 import contextlib
+import itertools
 import os
 import secrets
 import subprocess
@@ -23,7 +24,7 @@ from kode.sandbox.attempt import refresh_file
 from kode.sandbox.layer import Layer, apply
 from kode.sandbox.reach import Place, Reach
 from kode.tool import FileChange
-from kode.undo.store import LINK, Contents, Seen
+from kode.undo.store import LINK, Seen
 from kode.undo.undo import change_file
 from tests.effort import share
 from tests.undo.changes import save, undo_in
@@ -124,28 +125,14 @@ def by_live(tree: Tree, depth: int) -> None:
             refresh_file(view, source, real)
 
 
-def stored(tree: Tree) -> tuple[Contents, str]:
-    contents = undo_in(tree.kept).contents
-    return contents, save(contents, b"new")
-
-
-def by_restore(tree: Tree, depth: int) -> None:
-    """As undo and a replay's copy do."""
-    contents, state = stored(tree)
-    for path in tree.targets(depth):
-        for wanted in (state, f"{LINK}/etc", None, state):
-            with contextlib.suppress(OSError, StorageError):
-                contents.restore(path, wanted, 0o644)
-
-
 def by_undo(tree: Tree, depth: int) -> None:
-    contents, state = stored(tree)
-    paths = [*map(str, tree.targets(depth))]
-    nothing, there = dict.fromkeys(paths, Seen(None)), dict.fromkeys(paths, Seen(state))
-    for before, goals in ((nothing, there), (there, nothing)):
-        for path in paths:
+    """As undo, and a replay's copy, do."""
+    contents = undo_in(tree.kept).contents
+    states = (None, save(contents, b"new"), f"{LINK}/etc", None)
+    for before, goal in itertools.pairwise(states):
+        for path in tree.targets(depth):
             with contextlib.suppress(OSError, StorageError):
-                change_file(contents, path, before[path], goals[path])
+                change_file(contents, str(path), Seen(before), Seen(goal))
 
 
 def by_tools(tree: Tree, depth: int) -> None:
@@ -179,7 +166,7 @@ def by_name(tree: Tree, depth: int) -> None:
             path.write_text("new")
 
 
-WRITERS = (by_apply, by_live, by_restore, by_undo, by_tools, by_fleet)
+WRITERS = (by_apply, by_live, by_undo, by_tools, by_fleet)
 
 
 def came_elsewhere(writer: Writer, depth: int, rounds: int) -> bool:

@@ -41,13 +41,7 @@ class Person:
 def gates(tmp_path):
     project, home = tmp_path / "project", tmp_path / "home" / ".kode"
     project.mkdir()
-    context = ToolContext(
-        place=workplace(project, home=home),
-        call_id="1",
-        session_id=None,
-        emit=silent,
-        seen_files={},
-    )
+    context = ToolContext(place=workplace(project, home=home), call_id="1", emit=silent)
 
     def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent):
         return Gate(
@@ -58,12 +52,13 @@ def gates(tmp_path):
             emit=emit,
         )
 
+    async def judge(gate, tool, arguments, **fields):
+        return await gate.judge(
+            Action(call_id="1", tool=tool, arguments=arguments, **fields), context
+        )
+
     async def check(gate, command):
         return await judge(gate, TOOLS["shell"], {"command": command})
-
-    async def judge(gate, tool, arguments, **fields):
-        action = Action(call_id="1", tool=tool, arguments=arguments, **fields)
-        return await gate.judge(action, context)
 
     return SimpleNamespace(
         project=project, home=home, context=context, gate=gate, check=check, judge=judge

@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kode.permissions.decide import decide_call
-from kode.permissions.shell.judge import judge
-from tests.permissions.calls import call, decided
-from tests.permissions.shell.lines import WHERE
+from tests.permissions.calls import decided
 from tests.tables import for_each
 
 DATA = Path(__file__).parent / "data" / "everyday.jsonl"
@@ -80,11 +77,9 @@ def test_modes_and_sandboxes_decide_where_a_command_runs(commands, sandbox, expe
             assert outcome == wanted or (wanted == "inside" and outcome != "outside"), command
 
 
-@for_each("mode", ["plan", "ask", "auto-edit"])
-def test_an_unknown_sandbox_is_no_reason_to_offer_more(mode):
-    decision = run("make", mode, sandbox="unknown")
-    assert (decision.outcome, decision.consent.flag, decision.consent.rules) == ("deny", "", ())
-    assert decision.by == "sandbox"
+def test_an_unknown_sandbox_is_no_reason_to_offer_more():
+    decision = run("make", sandbox="unknown")
+    assert (decision.by, decision.consent.flag, decision.consent.rules) == ("sandbox", "", ())
 
 
 RULES = {"allow": ["shell(git push:*)", "shell(pytest:*)"]}
@@ -178,21 +173,14 @@ def test_outside_text_that_a_command_read_marks_the_session(command, more, is_ou
 @for_each("row", EVERYDAY)
 def test_an_everyday_line_is_asked_about_only_if_it_leaves(row):
     command, leaves = row["command"], row["leaves"]
-    parts = [part.leaves for part in judge(command, WHERE).parts if part.leaves]
-    assert parts[:1] == ([leaves] if leaves else [])
     for mode in ("ask", "auto-edit"):
-        decision = decide_call(call(mode, "shell", command, sandbox="layered"))
-        if not leaves:
-            assert (decision.run_in, decision.untrusted) == ("sandbox", "")
-            continue
-        needed = decision.consent
-        assert decision.outcome == "ask"
-        assert needed.decisive.count("`") == 2
-        assert needed.instead
-        assert "\n" not in needed.decisive + needed.instead
+        decision = run(command, mode)
+        parts = [part.leaves for part in decision.line.parts if part.leaves]
+        assert parts[:1] == ([leaves] if leaves else [])
+        assert decision.run_in == ("host" if leaves else "sandbox")
+        assert decision.outcome == ("ask" if leaves else "allow")
+        assert bool(decision.consent.decisive) is bool(decision.consent.instead) is bool(leaves)
 
 
 def test_few_of_the_everyday_lines_are_asked_about():
-    leaving = [row for row in EVERYDAY if row["leaves"]]
-    assert len([row for row in leaving if row["from"] == "survey"]) <= 5
-    assert len(leaving) / len(EVERYDAY) <= 0.15
+    assert sum(bool(row["leaves"]) for row in EVERYDAY) / len(EVERYDAY) <= 0.15

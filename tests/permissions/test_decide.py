@@ -3,14 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from kode.permissions import places
 from kode.permissions.decide import limited_to
 from kode.tool import Action
 from kode.tools.apply_patch import delete_file, patch_file
-from tests.effort import share
 from tests.permissions.calls import MODES, TOOLS, call, decided
 from tests.tables import for_each
 from tests.workplaces import workplace
@@ -65,9 +61,6 @@ DECIDED = [
     ("memory", ADD, {}, "allow allow deny allow"),
     ("shell", "ls src && cat a.py | head", {}, "allow allow allow allow"),
     ("shell", "git status", {}, "ask ask deny allow"),
-    ("shell", "mkdir x", {}, "ask ask deny allow"),
-    ("shell", "python3 -m", {}, "ask ask deny allow"),
-    ("shell", "npm install", {}, "ask ask deny allow"),
     ("shell", "cat .env", {}, "ask ask deny ask"),
     ("shell", "rm -rf ~/x", {}, "ask ask deny ask"),
     ("shell", "git reset --hard", {}, "ask ask deny ask"),
@@ -82,6 +75,19 @@ DECIDED = [
     ),
     ("read_file", ".env", {"allow": ["read(.env)"]}, "allow - - -"),
     ("shell", "rm -rf src", {"allow": ["shell"]}, "allow - - -"),
+    *(
+        (tool, argument, {"allow": [family], "deny": [family]}, "deny deny deny deny")
+        for family, tool, argument in [
+            ("shell", "shell", "ls"),
+            ("edit", "write_file", "a.py"),
+            ("read", "search_files", {"pattern": "x"}),
+            ("fetch", "fetch_url", "https://x.example/"),
+            ("mcp", "mcp__git__log", None),
+            ("memory", "recall", {"query": "x"}),
+            ("delegate", "delegate_tasks", {"tasks": []}),
+            ("todo", "todo", {"items": []}),
+        ]
+    ),
     # But for what belongs to kode, mode plan, and what an answer cannot cover.
     ("write_file", FACTS, {"allow": ["edit", "edit(~/.kode/**)"]}, "- - - deny"),
     ("shell", "rm -rf ~/.kode", {"allow": ["shell"]}, "- - - deny"),
@@ -225,41 +231,6 @@ def test_offered_rules_answer_the_question_and_no_more(tool, argument, rules):
 )
 def test_the_hint_names_a_flag_that_allows_it(tool, argument, flag):
     assert decided("ask", tool, argument).consent.flag == flag
-
-
-VALUES = st.one_of(
-    st.none(),
-    st.integers(),
-    st.text(max_size=40),
-    st.sampled_from(["rm -rf ~", ".env", "~/.kode/x", "https://x", "../..", "ls | cat", "\0", "~"]),
-    st.lists(st.text(max_size=5), max_size=2),
-)
-NAMES = ("path", "command", "url", "pattern", "glob", "action", "content", "items", "tasks")
-SOME_RULES = st.lists(
-    st.sampled_from(
-        ["shell", "shell(ls:*)", "shell(git push:*)", "edit", "edit(src/**)", "read(**)", "fetch",
-         "fetch(x.example)", "memory", "delegate", "todo", "read_file", "write_file(~/x)"]
-    ),
-    max_size=3,
-)  # fmt: skip
-
-
-@settings(max_examples=share(200), deadline=None)
-@given(
-    mode=st.sampled_from(MODES),
-    tool=st.sampled_from(sorted(TOOLS)),
-    arguments=st.dictionaries(st.sampled_from(NAMES), VALUES),
-    rules=st.fixed_dictionaries({"allow": SOME_RULES, "deny": SOME_RULES, "approved": SOME_RULES}),
-    taint=st.booleans(),
-)
-def test_any_call_is_decided_and_a_bare_deny_rule_wins(mode, tool, arguments, rules, taint):
-    decision = decided(mode, tool, arguments, taint=taint, **rules)
-
-    assert decision.outcome in ("allow", "ask", "deny")
-    assert decision.reason or decision.consent.dangers
-    effect = TOOLS[tool].effect.partition("-")[0]
-    rules["deny"] = [*rules["deny"], {"run": "shell", "none": tool}.get(effect, effect)]
-    assert decided(mode, tool, arguments, **rules).outcome == "deny"
 
 
 @for_each(

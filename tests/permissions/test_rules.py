@@ -58,16 +58,6 @@ def test_a_shell_rule_survives_being_written_and_read(words, prefix):
     assert matches_argv(parse(str(rule)), words)
 
 
-@given(
-    name=st.sampled_from(["edit", "read", "write_file", "fetch"]),
-    pattern=st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=1),
-)
-def test_parsing_is_stable(name, pattern):
-    rule = parse(f"{name}({pattern})")
-
-    assert parse(str(rule)) == rule
-
-
 @for_each(
     ("rule", "command", "expected", "loosely"),
     [

@@ -1,13 +1,20 @@
+import errno
 import hashlib
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from kode.errors import StorageError
 from kode.undo.journal import TurnId
 from kode.undo.store import Contents, drop_oldest_of_all
 from kode.undo.undo import Undo, file_diffs
-from tests.undo.changes import change, save, step, undo_in
+from tests.undo.changes import change, save, step, tree, undo_in
+from tests.undo.test_stories import Killed
 
 
 @pytest.fixture
@@ -177,23 +184,31 @@ def test_a_diff_compares_with_the_first_content(undo: Undo, tmp_path: Path) -> N
     assert diff.text.splitlines()[-2:] == ["-one", "+three"]
 
 
-def test_one_failing_file_of_an_undo_is_left_and_named(
-    undo: Undo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def failing_from(count: int, error: BaseException, last: int = 99) -> Iterator[None]:
+    """The files of these numbers are not written: each ends in `error`."""
+    restore, numbers = Contents.restore, iter(range(99))
+
+    def some(self: Contents, path: Path, *args: object) -> None:
+        if count <= next(numbers) <= last:
+            raise error
+        restore(self, path, *args)
+
+    with mock.patch.object(Contents, "restore", some), suppress(Killed):
+        yield
+
+
+def test_one_failing_file_of_an_undo_is_left_and_named(undo: Undo, tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.txt" for number in range(3)]
     for path in paths:
         path.write_text("before")
         change(undo, 1, path, "after")
-    restore = Contents.restore
 
-    def fails(self: Contents, path: Path, *args: object) -> None:
-        if path == paths[1]:
-            raise OSError("the disk says no")
-        restore(self, path, *args)
+    with failing_from(1, OSError("the disk says no"), last=1):
+        ((_, why),) = undo.undo().left_alone
 
-    monkeypatch.setattr(Contents, "restore", fails)
-    assert undo.undo().left_alone == ((str(paths[1]), "the disk says no"),)
-    assert [path.read_text() for path in paths] == ["before", "after", "before"]
+    assert why == "the disk says no"
+    assert sorted(path.read_text() for path in paths) == ["after", "before", "before"]
 
 
 def test_the_turns_since_one_stop_at_dropped_ones(undo: Undo, tmp_path: Path) -> None:
@@ -204,6 +219,107 @@ def test_the_turns_since_one_stop_at_dropped_ones(undo: Undo, tmp_path: Path) ->
     assert [group.turn.number for group in past.since(1)] == [2]
     undo.undo()
     assert [group.turn.number for group in undo.history().since(2)] == [3, 2]
+
+
+# ── an undo that meets a full disk, or is killed while a person edits on ─────────────────────────
+
+BEFORE = {f"{number}.txt": b"before" for number in range(6)}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    project = tmp_path / "project"
+    project.mkdir()
+    for name, text in BEFORE.items():
+        (project / name).write_bytes(text)
+    return project
+
+
+@pytest.fixture
+def opened(project: Path) -> Callable[[], Undo]:
+    """A turn has changed and deleted files of the project, and created one."""
+
+    def open_again() -> Undo:
+        marker = project.parent / "unfinished" / "a session"
+        return replace(undo_in(project.parent / "undo"), marker=marker)
+
+    for number in range(6):
+        change(open_again(), 1, project / f"{number}.txt", None if number % 3 == 0 else "after")
+    new = project / "deep" / "er" / "new.txt"
+    with step(open_again(), 1, new):
+        new.parent.mkdir(parents=True)
+        new.write_text("new")
+    return open_again
+
+
+def held(project: Path) -> dict[str, object]:
+    return {name: what[0] for name, what in tree(project).items()}
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_an_undo_on_a_full_disk_is_completed_by_another(
+    project: Path, opened: Callable[[], Undo], count: int
+) -> None:
+    changed = held(project)
+    full = StorageError("Could not write. The disk is full.")
+    full.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    for _ in range(2):
+        with failing_from(count, full), pytest.raises(StorageError, match=r"/undo"):
+            opened().undo()
+
+    done = opened().undo()
+
+    assert (done.turn, done.is_continued, done.left_alone) == (1, True, ())
+    assert held(project) == BEFORE
+    assert opened().redo().turn == 1
+    assert held(project) == changed
+
+
+def test_an_edit_after_a_kill_is_left_alone(project: Path, opened: Callable[[], Undo]) -> None:
+    with failing_from(2, Killed()):
+        opened().undo()
+    mine = project / "5.txt"
+    mine.write_text("mine")
+    (project / ".kode-tmp-0123").write_text("half a file")
+
+    done = opened().finish()
+
+    assert done is not None
+    assert [path for path, _ in done.left_alone] == [str(mine)]
+    assert held(project) == {**BEFORE, "5.txt": b"mine"}
+
+
+def test_a_session_learns_of_an_undo_after_a_kill(opened: Callable[[], Undo]) -> None:
+    done, again = opened().undo(), opened().finish()
+
+    assert again is not None
+    assert (again.step.id, {*again.changed_files}) == (done.step.id, {*done.changed_files})
+    opened().confirm()
+    assert opened().finish() is None
+
+
+def test_a_redo_of_some_files_keeps_the_others_redoable(
+    project: Path, opened: Callable[[], Undo]
+) -> None:
+    changed, mine = held(project), project / "1.txt"
+    opened().undo()
+    mine.write_text("mine")
+    assert [path for path, _ in opened().redo().left_alone] == [str(mine)]
+    opened().undo()
+    mine.write_text("before")
+
+    opened().redo()
+
+    assert held(project) == changed
+
+
+def test_folders_made_for_a_file_go_with_it(project: Path, opened: Callable[[], Undo]) -> None:
+    (project / "deep" / "mine.txt").write_text("mine")
+
+    undone = opened().undo()
+
+    assert [path for path, _ in undone.left_alone] == [str(project / "deep")]
+    assert held(project) == {**BEFORE, "deep": "folder", "deep/mine.txt": b"mine"}
 
 
 # ── the store ────────────────────────────────────────────────────────────────────────────────
