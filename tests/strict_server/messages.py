@@ -61,7 +61,7 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
     _parameters(body, model)
     _tools(body)
     turns = turns_of(body)
-    _marks(body, turns)
+    _marks(body)
     _texts(body, turns)
     _roles(turns, model, memory)
     _pairs(turns)
@@ -211,8 +211,9 @@ def _tools(body: Body) -> None:
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _marks(body: Body, turns: list[Turn]) -> None:
-    marked = list(_marked(body, turns))
+def _marks(body: Body) -> None:
+    places = ("tools", "system", "messages")
+    marked = [each for place in places for each in _marked(body.get(place), place)]
     marks = [(path, block["cache_control"]) for path, block in marked]
     marks += [("", body["cache_control"])] if body.get("cache_control") else []
     words = f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."
@@ -228,18 +229,14 @@ def _marks(body: Body, turns: list[Turn]) -> None:
         refuse(is_blank, f"{path}.text: cache_control cannot be set for empty text blocks")
 
 
-def _marked(body: Body, turns: list[Turn]) -> Iterator[tuple[str, Block]]:
-    system = body.get("system", ())
-    places = [(f"tools.{at}", tool) for at, tool in enumerate(body.get("tools", ()))]
-    if not isinstance(system, str):
-        places += [(f"system.{at}", block) for at, block in enumerate(system)]
-    for turn in turns:
-        for at, block in enumerate(turn.blocks):
-            where, inner = f"messages.{turn.at}.content.{at}", block.get("content")
-            for number, each in enumerate(inner if isinstance(inner, list) else ()):
-                places.append((f"{where}.content.{number}", each))
-            places.append((where, block))
-    return ((path, block) for path, block in places if block.get("cache_control"))
+def _marked(value: Any, path: str) -> Iterator[tuple[str, Block]]:
+    """The blocks with a mark, those within a block before it."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value or ())
+    for key, each in inner if not isinstance(value, str) else ():
+        if isinstance(each, dict | list):
+            yield from _marked(each, f"{path}.{key}")
+    if isinstance(value, dict) and value.get("cache_control"):
+        yield path, value
 
 
 def _texts(body: Body, turns: list[Turn]) -> None:
