@@ -134,9 +134,12 @@ def effort(level: str, api: str = "messages") -> Body:
 MARK = {"cache_control": {"type": "ephemeral"}}
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+CLOSED = {**SCHEMA, "additionalProperties": False}
 STRICT = {"name": "x", "schema": SCHEMA, "strict": True}
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
 SAY = {"role": "assistant", "content": "A", "reasoning_content": "B"}
+EMPTY = {"role": "assistant", "content": ""}
+TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
 PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
 NEW, OLDER, OLD, FABLE = "claude-opus-5-5", "claude-opus-4-8", "claude-haiku-4-5", "claude-fable-5"
 SOL, GPT_5_4, GPT_5_1 = "gpt-6.1-sol", "gpt-5.4", "gpt-5.1"
@@ -178,6 +181,16 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("messages", "", NEW, later("system", USER), "followed by an assistant"),
     ("messages", "", OLD, said(text("x" * 800_100)), "> 200000 maximum"),
     ("messages", "", NEW, {"headers": {"x-api-key": "", "authorization": ""}}, "401 x-api-key"),
+    ("messages", "", NEW, {"max_tokens": -1}, "greater than or equal to 0"),
+    ("messages", "", OLD, {**budget(2000), "temperature": 0.2}, "may only be set to 1"),
+    ("messages", "", OLD, {"temperature": 0.2, "top_p": 0.2}, "cannot both"),
+    ("messages", "", NEW, {"system": [text("")]}, "system: text content"),
+    ("messages", "", NEW, {"items": [{**USER, "content": []}]}, "non-empty content"),
+    ("messages", "", NEW, {"items": [{"role": "assistant", "content": "A"}]}, '"user" role'),
+    ("messages", "", NEW, said(TOOL_USE), "only be used in `assistant`"),
+    ("messages", "", OLD, {"items": [USER, {"role": "assistant", "content": [TOOL_USE]}]},
+     "without `tool_result`"),
+    ("messages", "", NEW, thinking("adaptive") | tool("messages", type="array"), "'object'"),
     ("responses", "", SOL, {"top": 1}, "400 Unknown parameter: 'top'"),
     ("responses", "", SOL, part(foo=1), "'input[0].content[0].foo'"),
     ("responses", "", "gpt-9", {}, "404 `gpt-9` does not exist"),
@@ -210,6 +223,8 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("chat", "openai", GPT_5_4, {"prompt_cache_options": {"ttl": "30m"}}, "not supported"),
     ("chat", "openai", GPT_5_4, {"response_format": {"type": "json_schema", "json_schema": STRICT}},
      "'additionalProperties'"),
+    ("responses", "", SOL, {"tools": [{**FIXED["responses"]["tools"][0], "strict": True,
+                                       "parameters": CLOSED}]}, "'required'"),
     ("chat", "openai", GPT_5_4, tool("chat", anyOf=[]), "at the top level"),
     ("chat", "openai", GPT_5_4, tool("chat", properties={"a": {"required": True}}), "context="),
     ("chat", "openai", GPT_5_4, tool("chat", properties={"a": {"type": "array"}}), "items"),
@@ -220,6 +235,14 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
      "not repeating"),
     ("chat", "gemini", GEMINI, tool("chat", properties={
         "a": {"title": "A", "anyOf": [{"type": "string"}]}}), "only field set"),
+    ("chat", "gemini", GEMINI, tool("chat", properties={"a": {"type": "number", "enum": [1]}}),
+     "only allowed for STRING"),
+    ("chat", "gemini", GEMINI, tool("chat", required=["b"]), "property is not defined"),
+    ("chat", "openai", GPT_5_4, {"stream": False}, "only allowed when 'stream'"),
+    ("chat", "openai", "gpt-4.1", effort("low", "chat"), "not supported with this model"),
+    ("chat", "moonshot", KIMI, {"tool_choice": "required"}, "incompatible with thinking"),
+    ("chat", "moonshot", KIMI, {"items": [USER, EMPTY]}, "must not be empty"),
+    ("chat", "xai", "grok-5", {"items": [{"role": "user"}]}, "content"),
     ("chat", "deepseek", DEEPSEEK, {"items": [{"role": "developer", "content": "A"}, USER]},
      "422 unknown variant `developer`"),
     ("chat", "deepseek", DEEPSEEK, said(PICTURE), "expected `text`"),
