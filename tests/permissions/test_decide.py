@@ -149,7 +149,6 @@ DECIDED = [
             ("cat", "/HISTORY*.md/../approval/x.json"),
             ("grep -ri parser", ""),
             ("cat", "/../fedcba9876543210/HISTORY.md"),
-            ("cat", "/../../../config.json"),
             ("cat", "/*.md"),
         ]
     ),
@@ -184,24 +183,22 @@ def test_the_log_of_the_journal_is_searched_unasked(mode, command, sandbox):
         assert decided(mode, "shell", command, protected=(KODE,)).outcome != "allow"
 
 
-def test_mode_full_runs_unattended_except_for_secrets():
-    def runs(command, **rules):
-        return decided("full", "shell", command, **rules).consent.runs_unattended
-
-    assert runs("git reset --hard")
-    assert not runs("cat .env")
-    assert not runs("git push", ask=PUSH)
-
-
 OFFERED = [
     ("shell", "pytest -q tests/a.py", ("shell(pytest:*)",)),
     ("shell", "npm run build && npm test", ("shell(npm run build:*)", "shell(npm test:*)")),
     ("shell", "mkdir -p a/b", ("shell(mkdir -p a/b)",)),
     ("shell", "curl https://x.example", ("shell(curl https://x.example)",)),
+    ("shell", "python3 -m pytest -q tests", ("shell(python3 -m pytest:*)",)),
+    ("shell", "node --test src", ("shell(node --test:*)",)),
+    ("shell", "git commit -m x", ("shell(git commit:*)",)),
+    ("shell", "git -C sub commit -m x", ("shell(git -C sub commit:*)",)),
+    ("shell", "uv run pytest -q", ("shell(uv run pytest:*)",)),
+    *(("shell", text, (f"shell({text})",)) for text in ("git", "python3 -c 1")),
     ("shell", "git reset --hard", ()),
     ("shell", "sudo ls", ()),
+    ("shell", "cat .env", ()),
     ("shell", "mkdir x && rm -rf src", ()),
-    ("shell", "$X", ()),
+    *(("shell", text, ()) for text in ("$X", "pytest $X", "git push *", "git push ~/x")),
     ("mcp__git__log", None, ("mcp(git:log)",)),
     # A name that would be read as a pattern is about other files, too.
     ("edit_file", "**", ()),
@@ -231,20 +228,6 @@ def test_offered_rules_answer_the_question_and_no_more(tool, argument, rules):
 )
 def test_the_hint_names_a_flag_that_allows_it(tool, argument, flag):
     assert decided("ask", tool, argument).consent.flag == flag
-
-
-@for_each(
-    ("command", "names"),
-    [
-        ("git reset --hard", ()),
-        ("rm $X", ()),
-        ("rm -r docs/*.md", ("/home/user/project/docs/*.md",)),
-        ("mv a b", ("/home/user/project/a", "/home/user/project/b")),
-    ],
-)
-def test_a_command_on_the_host_names_the_files_to_save(command, names):
-    decision = decided("full", "shell", command)
-    assert (decision.run_in, decision.only_reads, decision.line.writes) == ("host", False, names)
 
 
 @for_each(
@@ -292,7 +275,6 @@ def test_a_file_named_like_keys_holds_them_by_its_text(tmp_path, name, text, hol
         (("shell(git log:*)",), "todo", {}, "any"),
         (("shell",), "shell", "make", "any"),
         (("read",), "shell", "git log", "refused"),
-        (("read",), "read_file", "a.py", "any"),
         (("edit(./src/**)",), "write_file", "src/a.py", "any"),
         (("edit(./src/**)",), "write_file", "a.py", "refused"),
         (("fetch(docs.python.org)",), "fetch_url", "https://docs.python.org/3/", "any"),

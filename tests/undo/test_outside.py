@@ -233,13 +233,6 @@ def test_a_folder_outside_is_not_saved_but_named(plain: Path) -> None:
     assert str(other) in backup.problem
 
 
-def test_files_that_cannot_be_saved_are_named(plain: Path) -> None:
-    (plain / "large").write_bytes(b"x" * 5000)
-    assert not before(plain).not_saved
-    assert before(plain, max_file_bytes=1000).not_saved == {str(plain / "large")}
-    assert str(plain / "notes.md") in before(plain, max_bytes=0).not_saved
-
-
 def test_a_disk_that_takes_nothing_is_a_problem(plain: Path) -> None:
     (plain.parent / "undo").write_text("in the way")
     step = before(plain)

@@ -47,15 +47,6 @@ def test_undo_goes_back_turn_by_turn_and_redo_forward(undo: Undo, tmp_path: Path
     assert undo.redo().turn is None
 
 
-def test_a_second_turn_with_the_same_number_is_separate(undo: Undo, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one")
-    change(undo, TurnId("before the rewind", 1), path, "two")
-    change(undo, TurnId("after it", 1), path, "three")
-    undo.undo()
-    assert path.read_text() == "two"
-
-
 def test_files_that_the_person_changed_are_left_and_named(undo: Undo, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
@@ -161,8 +152,9 @@ def test_a_journal_with_damaged_lines_is_partly_used(undo: Undo, tmp_path: Path)
     assert (undone.history.damaged, path.read_text()) == (6, "one")
 
 
-def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path) -> None:
-    undo, path = undo_in(tmp_path / "undo", max_bytes=20), tmp_path / "a.txt"
+@pytest.mark.parametrize("limit", [{"max_bytes": 20}, {"max_file_bytes": 10}])
+def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path, limit: dict[str, int]) -> None:
+    undo, path = undo_in(tmp_path / "undo", **limit), tmp_path / "a.txt"
     path.write_text("more than ten bytes")
     with step(undo, 1, path) as backup:
         path.write_text("two")
