@@ -23,15 +23,14 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import submit
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import ProgressRenderer, Renderer
-from kode.cli.screen.screen import Screen
 from kode.errors import Setting
 from kode.events import TurnStarted
 from kode.providers.errors import Endpoint, from_status
 from tests.cli.commands.test_session_command import TODAY, summary
 from tests.cli.fake_conversation import DIFF, FakeConversation
-from tests.cli.screen.test_question import Person, question
+from tests.cli.screen.test_question import question
 from tests.cli.some_events import ALL_EVENTS, ended
-from tests.cli.terminals import make_screen
+from tests.cli.terminals import Person, make_screen
 from tests.e2e.terminal import Terminal
 
 ROOT = Path(__file__).parents[2]
@@ -43,13 +42,9 @@ def readable(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
 
 
-def plain_screen(width: int = 80, **more: object) -> Screen:
-    return make_screen(width, **more)
-
-
 async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:
     """What lines at the prompt print, over a conversation that plays written turns."""
-    screen = plain_screen(width)
+    screen = make_screen(width)
     renderer = Renderer(screen, clock=lambda: 100.0)
     talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
     state = PromptState(screen, renderer, COMMANDS, opened=talk)
@@ -62,7 +57,7 @@ async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:
 
 
 def shown(*events, width: int = 80) -> str:
-    screen = plain_screen(width)
+    screen = make_screen(width)
     renderer = Renderer(screen, clock=lambda: 100.0)
     for event in events:
         renderer.emit(event)
@@ -72,7 +67,7 @@ def shown(*events, width: int = 80) -> str:
 async def asked(width: int = 80, **changes: object) -> str:
     """A question with its answers, and the line that remains of it."""
     person = Person("y")
-    person.screen = plain_screen(width, editor=person)
+    person.screen = make_screen(width, editor=person)
     person.width = width - 1
     await make_ask(person.screen)(question(**changes))
     person.screen.flush()
@@ -234,30 +229,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_the_pages_of_memory_are_as_before(project: Path, capsys) -> None:
-    text = ""
-    for line in (
-        ["add", "user", "likes tabs"],
-        ["add", "env", "tests run with make"],
-        ["show"],
-        ["search", "tabs"],
-        ["log"],
-        ["undo"],
-    ):
-        assert main(["memory", *line]) == 0
-        text += f"$ kode memory {' '.join(line)}\n{capsys.readouterr().out}\n"
-    text = re.sub(
-        r"20\d\d-\d\d-\d\d(?: \d\d:\d\d)?",
-        "2026-03-05 09:15",
-        text.replace(str(project.parent), "~"),
-    )
-    text = re.sub(r"\b(s?)[0-9a-f]{8,}\b", r"\g<1>0123456789", text)
-
-    assert readable(text) == external_file("screens/memory.txt")
-
-
 def test_the_progress_of_a_run_is_as_before() -> None:
-    screen = plain_screen()
+    screen = make_screen()
     renderer = ProgressRenderer(screen)
     for event in ALL_EVENTS:
         renderer.emit(event)

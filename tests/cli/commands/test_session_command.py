@@ -7,7 +7,7 @@ import pytest
 from kode import installed
 from kode.cli.commands import session
 from kode.cli.commands.session import draw_table
-from kode.cli.screen.lines import cell_width, when
+from kode.cli.screen.lines import when
 from kode.errors import SessionError
 from kode.installed import ExportFile, Plugin
 from kode.session.entries import MessageEntry
@@ -155,13 +155,6 @@ def summary(**more: object) -> Summary:
         "cost_usd": 1.5,
     }
     return Summary(**{**values, **more})
-
-
-def test_a_narrow_table_is_cut_and_keeps_the_id() -> None:
-    for width in (90, 57, 20):
-        _, line = draw_table([summary()], width, today=TODAY)
-        assert "20260305-091500-3fa9c2" in line
-        assert cell_width(line) <= max(width, 23)
 
 
 def test_a_damaged_session_says_what_to_do() -> None:

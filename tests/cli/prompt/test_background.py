@@ -1,14 +1,15 @@
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from kode.cli.prompt.submit import press, show_details
-from kode.events import TurnEnded
-from kode.messages import Usage
-from tests.cli.prompt.test_state import Chat, Typist
+from tests.cli.prompt.test_state import Chat
+from tests.cli.some_events import ended
+from tests.cli.terminals import Person
 
 
 class Command:
@@ -71,38 +72,29 @@ async def test_killing_ends_it_once(chat):
 @pytest.mark.parametrize(("answer", "leaves"), [("", False), ("n", False), ("y", True)])
 async def test_leaving_is_asked_about_once_while_something_runs(chat, answer, leaves):
     chat.talk.commands.take(Command(), None)
-    chat.state.screen.editor = typist = Typist(chat.stream, answer)
+    chat.state.screen.editor = person = Person(answer)
 
     press(chat.state, "/quit")
     press(chat.state, "/quit")
     await chat.settled()
     chat.state.screen.flush()
 
-    assert "bg1  running" in chat.text
-    assert typist.answers == []
+    assert "bg1  running" in person.shown
+    assert person.answers == []
     assert chat.state.leaving is leaves
 
 
 @pytest.mark.parametrize(("duration_ms", "rings"), [(31_000, "\a"), (29_000, "")])
 async def test_the_end_of_a_long_turn_rings(chat, duration_ms, rings):
     async def turn(text, **more):
-        return TurnEnded(
-            status="success",
-            result="",
-            error=None,
-            steps=1,
-            usage=Usage(),
-            cost_usd=None,
-            files_changed=(),
-            duration_ms=duration_ms,
-        )
+        return replace(ended(), duration_ms=duration_ms)
 
     chat.talk.turn = turn
-    chat.state.screen.editor = typist = Typist(chat.stream)
+    chat.state.screen.editor = person = Person()
 
     await chat.type("go")
 
-    assert typist.sent == rings
+    assert person.sent == rings
 
 
 async def test_the_calls_are_printed_where_no_pager_is(chat):

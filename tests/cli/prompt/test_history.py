@@ -1,7 +1,5 @@
-import multiprocessing
 import stat
 
-import pytest
 from prompt_toolkit.history import InMemoryHistory
 
 from kode.cli.prompt.editor import open_history
@@ -34,30 +32,6 @@ def test_an_unwritable_history_is_kept_in_memory(tmp_path):
     kept = open_history(tmp_path / "file" / "history")
 
     assert isinstance(kept, InMemoryHistory)
-
-
-def _append_many(path, name):
-    kept = open_history(path)
-    for number in range(50):
-        kept.append_string(f"{name} {number}\n" + "x" * 9_000)
-
-
-@pytest.mark.slow
-def test_several_kodes_append_whole_entries(tmp_path):
-    path = tmp_path / "history"
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_append_many, args=(path, name)) for name in "ab"]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-
-    kept = list(open_history(path).load_history_strings())
-
-    assert {len(entry.split("\n")[1]) for entry in kept} == {9_000}
-    assert {entry.split("\n")[0] for entry in kept} == {
-        f"{name} {number}" for name in "ab" for number in range(50)
-    }
 
 
 def test_a_line_that_begins_with_a_space_is_kept_nowhere(tmp_path):

@@ -21,7 +21,7 @@ from kode.messages import Text
 from kode.providers.server import ServerAnswer
 from tests.cli.commands.test_session_command import made
 from tests.cli.fake_conversation import FakeConversation
-from tests.cli.terminals import make_screen
+from tests.cli.terminals import Person, make_screen
 from tests.pictures import png
 from tests.tables import for_each
 
@@ -54,35 +54,6 @@ class Chat:
         submit(self.state, "slow")
         while not self.talk.turns:
             await asyncio.sleep(0.001)
-
-
-class Typist:
-    """Answers the questions of commands, and keeps what is sent to the terminal."""
-
-    asking = away = False
-
-    def __init__(self, stream, *answers):
-        self.stream = stream
-        self.answers = list(answers)
-        self.sent = ""
-
-    def print_above(self, text):
-        self.stream.write(text)
-
-    def redraw(self):
-        pass
-
-    def stop(self):
-        pass
-
-    def idle_s(self):
-        return 60.0
-
-    def control(self, sequence):
-        self.sent += sequence
-
-    async def read_answer(self, label, menu=None):
-        return self.answers.pop(0)
 
 
 @pytest.fixture
@@ -501,10 +472,10 @@ async def test_a_prompt_that_only_asks_sends_nothing(chat):
 async def test_resume_opens_a_session_by_number_or_id_prefix(chat, tmp_path, typed):
     session_id = made(tmp_path, "fix the parser", cwd=tmp_path)
     made(tmp_path, "something else", cwd=tmp_path / "other")
-    chat.state.screen.editor = Typist(chat.stream, session_id)
+    chat.state.screen.editor = person = Person(session_id)
 
     await chat.type(typed.format(session_id[:-2]))
     chat.state.screen.flush()
 
     assert chat.talk.resumed == session_id
-    assert f"Resumed {session_id}" in chat.text
+    assert f"Resumed {session_id}" in person.shown

@@ -54,13 +54,6 @@ def test_changed_lines_have_the_colours_of_their_syntax():
     assert "\x1b[2m# end\x1b[0m" in text
 
 
-@pytest.mark.parametrize("name", ["notes", "x.unknown", "/dev/null"])
-def test_an_unknown_language_has_no_syntax(name):
-    painted = painted_diff(screen(color=True), f"--- {name}\n+++ {name}\n@@ -0,0 +1 @@\n+return 1")
-
-    assert painted.endswith("\x1b[1;32m+\x1b[0m return 1")
-
-
 def test_code_that_would_take_long_has_no_syntax():
     wide = "return 1; " * 200
     painted = painted_diff(screen(color=True), f"+++ a.py\n@@ -0,0 +1 @@\n+{wide}")

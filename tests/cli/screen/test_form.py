@@ -2,33 +2,7 @@ import pytest
 
 from kode.cli.screen.question import make_elicit
 from kode.extensions.mcp_config import ElicitField, ElicitForm
-from tests.cli.terminals import make_screen
-
-
-class Person:
-    """Answers from a list, and keeps what was shown."""
-
-    asking = False
-    away = False
-    idle_s = float
-
-    def __init__(self, *answers):
-        self.answers = list(answers)
-        self.shown = ""
-
-    def print_above(self, text):
-        self.shown += text
-
-    def redraw(self):
-        pass
-
-    async def quiet(self, pause_s):
-        pass
-
-    async def read_answer(self, label, menu):
-        self.shown += label
-        return self.answers.pop(0)
-
+from tests.cli.terminals import Person, make_screen
 
 FIELDS = (
     ElicitField(name="name", title="Your name", kind="text", required=True),
@@ -40,8 +14,7 @@ FIELDS = (
 
 async def filled(*answers, **form):
     person = Person(*answers)
-    screen = make_screen(rich_terminal=True)
-    screen.editor = person
+    screen = make_screen(rich_terminal=True, editor=person)
     elicit = make_elicit(screen)
     given = {"server": "s", "message": "Who are you?", "fields": FIELDS, **form}
     answer = await elicit(ElicitForm(**given))

@@ -7,24 +7,12 @@ from kode.events import (
     ThinkingDelta,
     ToolOutput,
     ToolStarted,
-    TurnEnded,
     TurnStarted,
     Working,
 )
-from kode.messages import Usage
 from tests.cli.fake_conversation import FakeConversation
+from tests.cli.some_events import ended
 from tests.tables import for_each
-
-ENDED = TurnEnded(
-    status="success",
-    result="",
-    error=None,
-    steps=1,
-    usage=Usage(),
-    cost_usd=None,
-    files_changed=(),
-    duration_ms=1,
-)
 
 
 def after(*timed):
@@ -61,7 +49,7 @@ def test_the_line_says_what_goes_on_and_since_when(events, shown):
 
 
 def test_between_turns_nothing_goes_on_but_what_kode_is_at():
-    progress = after((0, TurnStarted(text="x")), (1, TextDelta(text="y")), (2, ENDED))
+    progress = after((0, TurnStarted(text="x")), (1, TextDelta(text="y")), (2, ended()))
     assert progress.idle
 
     progress.take(Working(what="Saving memory"), 3)

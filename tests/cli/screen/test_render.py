@@ -1,11 +1,9 @@
+import asyncio
 import io
-import itertools
 from dataclasses import fields, is_dataclass, replace
 from typing import get_args
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.render import MAX_DIFF_LINES, ProgressRenderer, Renderer
@@ -26,17 +24,16 @@ from kode.events import (
 from kode.messages import Refusal, ToolCall
 from tests.cli.some_events import ALL_EVENTS, ended, replied, tool
 from tests.cli.terminals import make_screen
-from tests.effort import share
 
 
 class Shown:
     """A renderer on a screen that is a string, with a clock of its own."""
 
-    def __init__(self, *, width=80, color=False):
+    def __init__(self, kind=Renderer, *, width=80, color=False, **more):
         self.stream = io.StringIO()
         self.now = 100.0
-        screen = make_screen(width, color=color, stream=self.stream)
-        self.renderer = Renderer(screen, clock=lambda: self.now)
+        self.screen = make_screen(width, color=color, stream=self.stream)
+        self.renderer = kind(self.screen, clock=lambda: self.now, **more)
 
     def show(self, *events):
         for event in events:
@@ -61,19 +58,6 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
             lines = state.live(width - 1, height)
             assert len(lines) <= height
             assert all(cell_width(line) <= width - 1 for line in lines)
-
-
-@settings(max_examples=share(40))
-@given(st.data())
-def test_any_split_of_a_reply_gives_the_same_screen(data):
-    text = "# Title\n\nSome *text* here.\n\n- a\n- b\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| 1 |\n"
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
-    edges = [0, *cuts, len(text)]
-    deltas = [TextDelta(text=text[a:b]) for a, b in itertools.pairwise(edges)]
-
-    split = Shown().show(TurnStarted(text="x"), *deltas, replied(text))
-
-    assert split == Shown().show(TurnStarted(text="x"), TextDelta(text=text), replied(text))
 
 
 def test_the_unfinished_tail_is_live_and_settles():
@@ -182,7 +166,7 @@ def test_the_reason_of_retries_is_said_once_in_a_row():
 def test_a_diff_that_was_just_approved_is_not_shown_again():
     state = Shown()
     diff = "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n"
-    state.renderer.screen.approved = diff.strip()
+    state.screen.approved = diff.strip()
 
     assert "+ y" not in state.show(tool("edit_file", "a", diff=diff))
     assert "+ y" in state.show(tool("edit_file", "a", diff=diff))
@@ -230,7 +214,7 @@ def test_the_end_of_a_turn_takes_everything_live_away():
 
 def test_a_fault_of_the_screen_never_reaches_the_turn():
     state = Shown()
-    state.renderer.screen.columns = lambda: 1 // 0
+    state.screen.columns = lambda: 1 // 0
 
     state.renderer.emit(tool())
 
@@ -292,15 +276,14 @@ EVIL_EVENTS = [
 
 @pytest.mark.parametrize("renderer_class", [Renderer, ProgressRenderer])
 def test_no_event_controls_the_terminal_or_hides_anything(renderer_class):
-    state = Shown()
-    state.renderer = renderer_class(state.renderer.screen, clock=lambda: state.now, unfolded=True)
+    state = Shown(renderer_class, unfolded=True)
     assert {type(event) for event in EVIL_EVENTS} == {*get_args(Event)}
 
     for event in EVIL_EVENTS:
         state.now += 5.0
         state.show(event)
         state.stream.write("\n".join(state.live()))
-    state.stream.write(state.renderer.details.render(state.renderer.screen))
+    state.stream.write(state.renderer.details.render(state.screen))
 
     assert "a" in state.text
     assert {c for c in state.text if not c.isprintable()} == {"\n"}
@@ -309,7 +292,40 @@ def test_no_event_controls_the_terminal_or_hides_anything(renderer_class):
 def test_painted_text_keeps_only_its_colours():
     state = Shown(color=True)
 
-    state.renderer.screen.print_painted(f"\x1b[1;31mred\x1b[0m {EVIL}")
+    state.screen.print_painted(f"\x1b[1;31mred\x1b[0m {EVIL}")
 
     assert state.text.startswith("\x1b[1;31mred\x1b[0m a")
     assert "\x1b" not in state.text.removeprefix("\x1b[1;31mred\x1b[0m")
+
+
+def test_verbose_progress_adds_thinking_and_output():
+    state = Shown(ProgressRenderer, unfolded=True)
+
+    text = state.show(ThinkingDelta(text="hm"), replied("x"), tool(text="all passed"))
+
+    assert text.splitlines() == [
+        "Thought:",
+        "  hm",
+        "● Ran pytest -q · exit 0 · 1.5s",
+        "  all passed",
+    ]
+
+
+STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
+
+
+async def test_a_task_on_a_terminal_has_a_passing_line_that_counts(monkeypatch):
+    monkeypatch.setattr("kode.cli.screen.render.LINE_EVERY_S", 0.01)
+    state = Shown(ProgressRenderer, width=60, color=True, live_line=True)
+
+    text = state.show(TurnStarted(text="x"), STARTED)
+    assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[0m\x1b[K")
+    state.now += 42
+    while "42s" not in state.text:
+        await asyncio.sleep(0.01)
+    text = state.show(tool())
+    assert "\r\x1b[K\x1b[32m●\x1b[0m Ran pytest -q · exit 0 · 1.5s\n" in text
+    text = state.show(ended())
+
+    assert text.endswith("\n") or text.endswith("\r\x1b[K")
+    assert not state.screen._line_shown
