@@ -93,10 +93,8 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
 
 def can_search(config: Config, provider: Provider) -> bool:
     """Whether the vendor's server may search the web: the person wants it, and it can."""
-    searches = provider.info.searches
-    if isinstance(provider, HttpProvider) and provider.api == "chat":
-        searches = searches or provider.row.dialect.search != ""
-    return config.web_search is True and searches
+    is_chat = isinstance(provider, HttpProvider) and provider.api == "chat"
+    return config.web_search is True and provider.info.searches and not is_chat
 
 
 def open_named(

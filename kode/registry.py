@@ -58,8 +58,6 @@ class Dialect:
     """Whether it takes `stream_options.include_usage`; others send the usage unasked."""
     counts_thinking_apart: bool = False
     """Whether `completion_tokens` leaves out what was thought, which `total_tokens` includes."""
-    search: str = ""
-    """The type of the server's web search; "" where none goes together with a client's tools."""
     remembers_by: str = ""
     """The field for a key that brings a session back to the same cache."""
     with_tools: Mapping[str, Any] = field(default_factory=dict)

@@ -90,9 +90,6 @@ def encode_request(
     request: Request, target: Target, messages: Sequence[bytes], tools: bytes
 ) -> bytes:
     dialect, form = target.row.dialect, form_of(target)
-    kind = dialect.search if request.search and not target.omits("search") else ""
-    search = encode_json({"type": kind}) if kind else b""
-    declared = b",".join(each for each in (tools[1:-1], search) if each)
     pieces = bridge_results(messages) if not dialect.user_after_result else list(messages)
     if form.marks:
         pieces = mark_messages(pieces, MARKS)
@@ -101,8 +98,9 @@ def encode_request(
         if form.marks:
             content = [{"type": "text", "text": request.system, "cache_control": MARK}]
         pieces.insert(0, encode_json({"role": "system", "content": content}))
-    head = encode_json(_head(request, target, has_tools=bool(declared)))
-    listed = b',"tools":[' + declared + b"]" if declared else b""
+    has_tools = tools != b"[]"
+    head = encode_json(_head(request, target, has_tools=has_tools))
+    listed = b',"tools":' + tools if has_tools else b""
     return head[:-1] + listed + b',"messages":[' + b",".join(pieces) + b"]}"
 
 
@@ -309,8 +307,6 @@ def _fields(message: Message, form: ChatForm) -> Object:
                 fields |= (
                     part.own if part.own is not None else thinking_fields(part.text, form.dialect)
                 )
-            case ServerItem() if form.dialect.search:
-                fields |= part.own
     if message.moved and form.drops_moved:
         for name in form.dialect.thinks_in:
             fields.pop(name, None)

@@ -39,7 +39,6 @@ class ReplyStream:
         """Fields of the message beside its text, pieces joined; True for what is the thinking."""
         self._parts: list[dict[str, Any]] = []
         """Content that came as a list of parts, pieces joined."""
-        self._annotations: list[Any] = []
 
     def read_event(self, event: Event) -> None:
         """Adds one event to the draft.
@@ -68,9 +67,6 @@ class ReplyStream:
         self.calls.take(list_of(delta.get("tool_calls")))
         if function := mapping_of(delta.get("function_call")):
             self.calls.take([{"index": 0, "function": function}])
-        if annotations := list_of(delta.get("annotations")):
-            draft.grow(len(repr(annotations)))
-            self._annotations += annotations
         for name, value in delta.items():
             if value is None or (name in KNOWN and name not in self.dialect.thinks_in):
                 continue
@@ -151,10 +147,6 @@ class ReplyStream:
         if fields := self._fields_to_return():
             part = self.draft.part("thinking", "thinking")
             part.own = fields if fields != thinking_fields(part.text, self.dialect) else None
-        if self._annotations:
-            item = self.draft.part("item", "annotations")
-            item.own = {"annotations": join_all(self._annotations)}
-            item.pieces = ["\n".join(map(_citation, self._annotations)).strip()]
 
     def _fields_to_return(self) -> dict[str, Any]:
         """The fields that go back with the message."""
@@ -183,12 +175,6 @@ def thinking_fields(text: str, dialect: Dialect) -> dict[str, Any]:
     """How thinking without an own form goes back: as the text that it was."""
     names = [name for name in dialect.thinks_in if name != "reasoning_details"]
     return {names[0]: text} if names and text else {}
-
-
-def _citation(annotation: Any) -> str:
-    """The title and the address of a page that the answer cites."""
-    page = mapping_of(pick(annotation, "url_citation"))
-    return " ".join(str(page[name]) for name in ("title", "url") if page.get(name))
 
 
 _STREAMED = ("text", "summary", "data")

@@ -9,7 +9,6 @@ from typing import Any
 
 from kode.messages import (
     Message,
-    ServerItem,
     Text,
     Thinking,
     ToolCall,
@@ -93,21 +92,6 @@ async def test_thinking_stays_behind_where_its_server_would_refuse_it(connect: C
     (made,) = (await host(connect, "gemini", GEMINI).play(*chat([cut], finish="length"))).parts
     assert isinstance(made, ToolCall)
     assert made.own is None
-
-
-async def test_pages_that_an_answer_cites_are_kept_beside_it(connect: Connect) -> None:
-    page = {"url": "https://a.example/x", "title": "About a", "start_index": 0, "end_index": 3}
-    cited = {"type": "url_citation", "url_citation": page}
-    line = host(connect, "openrouter")
-
-    message = await line.play(*chat(chunk(content="a."), chunk(content="", annotations=[cited])))
-    own = await line.sent(ASKED, message, ASKED)
-    other = await host(connect, "openrouter", "n").sent(ASKED, message, ASKED)
-
-    item = ServerItem(own={"annotations": [cited]}, text="About a https://a.example/x")
-    assert message.parts == (Text(text="a."), item)
-    assert own["messages"][1]["annotations"] == [cited]
-    assert "annotations" not in other["messages"][1]
 
 
 # ── what came from elsewhere ─────────────────────────────────────────────────────────────────

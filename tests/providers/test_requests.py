@@ -235,7 +235,6 @@ NO_EFFORT = dict.fromkeys(
               ({"type": "array", "items": {"type": "object"}}, False))),
         # The search of the vendor is a tool beside the others.
         *((name, model, facts, SEARCH, {"tools": tools}) for name, model, facts, tools in (
-            ("openrouter", SOME, {}, [{"type": "openrouter:web_search"}]),
             ("gemini", SOME, {}, None), ("anthropic", SOME, {}, None), ("azure", SOME, {}, None),
             ("azure", SOME, {"searches": True}, [{"type": "web_search"}]))),
     ],
