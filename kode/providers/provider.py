@@ -256,21 +256,29 @@ def open_client(
 
     Raises: UserError for a missing or impossible key, address, region, project or package.
     """
-    if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
+    key = endpoint.api_key
+    if not (key.isascii() and key.isprintable()):
         raise missing_key(endpoint)
     options = _options(sdk_of(api).DefaultAsyncHttpxClient, endpoint)
+    if row.client and (api == "messages" or row.client == "bedrock"):
+        return _open_cloud(api, row, endpoint, base_url, options)
     if api == "messages":
-        return _open_anthropic(row, endpoint, options, needs_key=is_official)
+        import anthropic
+
+        # None: the SDK looks for another credential, a token or a profile.
+        credential = key or (None if is_official else "none")
+        client = anthropic.AsyncAnthropic(base_url=endpoint.base_url, api_key=credential, **options)
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise missing_key(endpoint)
+        return client
     if not endpoint.base_url:
         text = f"{row.shown} has no address of its own."
         raise ConfigError(text).about(endpoint.setting("base_url"))
-    if not endpoint.api_key and is_official and row.needs_key:
+    if not key and is_official and row.needs_key:
         raise missing_key(endpoint)
-    if row.client == "bedrock":
-        return _open_bedrock(endpoint, base_url, options)
     from openai import AsyncOpenAI
 
-    return AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key or "none", **options)
+    return AsyncOpenAI(base_url=endpoint.base_url, api_key=key or "none", **options)
 
 
 def _options(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
@@ -288,70 +296,43 @@ def _options(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def _open_bedrock(endpoint: Endpoint, base_url: str | None, options: dict[str, Any]) -> Any:
-    from openai import AsyncOpenAI, OpenAIError
-    from openai.providers.bedrock import bedrock
-
-    if not endpoint.api_key:
-        require_extra("bedrock")
-    account = {"base_url": base_url, "api_key": endpoint.api_key}
-    try:
-        provider = bedrock(**{key: value for key, value in account.items() if value})  # type: ignore[arg-type]
-        return AsyncOpenAI(provider=provider, **options)
-    except OpenAIError as error:
-        raise ConfigError(
-            f"The client for Amazon Bedrock could not be opened: {error} Set AWS_REGION (as in "
-            "`us-east-1`), and a key or AWS credentials."
-        ).about(endpoint.setting("api_key")) from None
+CLOUD_CLIENTS = {
+    "bedrock": "AsyncAnthropicBedrockMantle",
+    "vertex": "AsyncAnthropicVertex",
+    "foundry": "AsyncAnthropicFoundry",
+}
+PROJECT = "ANTHROPIC_VERTEX_PROJECT_ID"
 
 
-def _open_anthropic(
-    row: ProviderRow, endpoint: Endpoint, options: dict[str, Any], *, needs_key: bool
+def _open_cloud(
+    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, options: dict[str, Any]
 ) -> Any:
-    """Anthropic's client, or a cloud's. A key is the bearer token of Bedrock and Foundry, and the
-    access token of Vertex; without one the clouds' own credentials are used."""
-    import anthropic
-
-    key, url = endpoint.api_key or None, endpoint.base_url or None
-    if row.client == "bedrock":
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        url = url or os.environ.get("ANTHROPIC_BEDROCK_MANTLE_BASE_URL") or None
-        if not region and not (url and key):
-            region = _require_variable("AWS_REGION", "Amazon Bedrock", "us-east-1")
-        if not key:
-            require_extra("bedrock")
-        account: dict[str, Any] = {"aws_region": region, "api_key": key, "base_url": url}
-        return anthropic.AsyncAnthropicBedrockMantle(**account, **options)
-    if row.client == "vertex":
-        region = _require_variable("CLOUD_ML_REGION", "Vertex AI", "global")
-        project = _require_variable("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
-        if not key:
-            require_extra("vertex")
-        account = {"region": region, "project_id": project, "access_token": key, "base_url": url}
-        return anthropic.AsyncAnthropicVertex(**account, **options)
-    if row.client == "foundry":
-        if not key:
-            raise missing_key(endpoint)
-        resource = ("ANTHROPIC_FOUNDRY_RESOURCE", "Microsoft Foundry", "my-resource")
-        place: dict[str, Any] = (
-            {"base_url": url} if url else {"resource": _require_variable(*resource)}
-        )
-        return anthropic.AsyncAnthropicFoundry(api_key=key, **place, **options)
-    # None: the SDK looks for another credential, a token or a profile.
-    key = key or (None if needs_key else "none")
-    client = anthropic.AsyncAnthropic(base_url=endpoint.base_url, api_key=key, **options)
-    if not (client.api_key or client.auth_token or client.credentials):
+    """The client of a cloud, which finds region, resource and credentials in the environment. A key
+    is the bearer token of Bedrock and Foundry, and the access token of Vertex. Raises: UserError.
+    """
+    key, kind = endpoint.api_key, "access_token" if row.client == "vertex" else "api_key"
+    if not key and row.needs_key:
         raise missing_key(endpoint)
-    return client
+    if row.client == "vertex" and not os.environ.get(PROJECT):
+        raise ConfigError(f"{row.shown} needs a project, and CLOUD_ML_REGION.").about(
+            Setting(PROJECT, PROJECT)
+        )
+    if not key:
+        require_extra(row.client)
+    url = endpoint.base_url if api == "messages" else base_url
+    account = {name: value for name, value in (("base_url", url), (kind, key)) if value}
+    try:
+        if api == "messages":
+            return getattr(sdk_of(api), CLOUD_CLIENTS[row.client])(**account, **options)
+        from openai import AsyncOpenAI
+        from openai.providers.bedrock import bedrock
 
-
-def _require_variable(variable: str, cloud: str, example: str) -> str:
-    """The value of an environment variable. Raises: ConfigError."""
-    value = os.environ.get(variable)
-    if not value:
-        text = f"{cloud} needs {variable}, as in {variable}={example}."
-        raise ConfigError(text).about(Setting(variable, variable))
-    return value
+        return AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
+    except Exception as error:  # each client has its own for a missing region or resource
+        raise ConfigError(
+            f"The client for {row.shown} could not be opened: {error} It reads the key and "
+            f"{', '.join(row.reads)}."
+        ).about(endpoint.setting("api_key")) from None
 
 
 def transform_schema(schema: dict[str, Any]) -> Any:
