@@ -28,8 +28,14 @@ from kode.providers.chat_stream import ReplyStream, thinking_fields
 from kode.providers.draft import Draft, mapping_of
 from kode.providers.errors import Endpoint
 from kode.providers.provider import EventReader, Format, HttpProvider
-from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
-from kode.providers.schemas import ANY_FORM, GOOGLE_FORM
+from kode.providers.request import (
+    ANY_FORM,
+    GOOGLE_FORM,
+    Target,
+    encode_json,
+    sendable_arguments,
+    sendable_id,
+)
 from kode.registry import Dialect
 
 Object = dict[str, Any]

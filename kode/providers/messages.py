@@ -52,8 +52,13 @@ from kode.providers.draft import (
 )
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import EventReader, Format, HttpProvider, transform_schema
-from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
-from kode.providers.schemas import ANTHROPIC_FORM
+from kode.providers.request import (
+    ANTHROPIC_FORM,
+    Target,
+    encode_json,
+    sendable_arguments,
+    sendable_id,
+)
 from kode.providers.stream import Event
 
 BUDGETS: Mapping[Effort, int] = {

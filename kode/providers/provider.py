@@ -26,6 +26,7 @@ from kode.providers.models import refine_info
 from kode.providers.request import (
     EncodedMessages,
     Omissions,
+    SchemaForm,
     Target,
     crowd_out,
     encode_json,
@@ -34,7 +35,6 @@ from kode.providers.request import (
     repair_request,
     used_ids,
 )
-from kode.providers.schemas import SchemaForm
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, Event, read_reply, refuse
 from kode.registry import Dialect, ProviderRow, host_of, unset

@@ -38,8 +38,7 @@ from kode.providers.chat import answer_schema
 from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import EventReader, Format, HttpProvider
-from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
-from kode.providers.schemas import ANY_FORM
+from kode.providers.request import ANY_FORM, Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.stream import Event
 
 LEAST_OUTPUT_TOKENS = 16

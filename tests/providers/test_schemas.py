@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from kode.events import Notice
 from kode.messages import text_of, user_message
 from kode.provider import Request, ToolSpec
-from kode.providers.schemas import (
+from kode.providers.request import (
     ANTHROPIC_FORM,
     ANY_FORM,
     GOOGLE_FORM,
