@@ -29,8 +29,6 @@ from kode.providers.draft import Draft, mapping_of
 from kode.providers.errors import Endpoint
 from kode.providers.provider import EventReader, Format, HttpProvider
 from kode.providers.request import (
-    ANY_FORM,
-    GOOGLE_FORM,
     Target,
     encode_json,
     sendable_arguments,
@@ -380,12 +378,10 @@ def _event_reader(
 CHAT = Format(
     api="chat",
     path="/chat/completions",
-    schema_form=lambda dialect: GOOGLE_FORM if dialect.schemas == "google" else ANY_FORM,
     message_encoder=lambda target: partial(message_bytes, form=form_of(target)),
     encode_request=encode_request,
     tool_object=_tool_object,
     event_reader=_event_reader,
-    joins_users=True,
 )
 
 open_chat = partial(HttpProvider, wire_format=CHAT)

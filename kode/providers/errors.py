@@ -55,8 +55,6 @@ class Endpoint:
     """Never shown; a server's echo of it is masked."""
     name: str = "NAME"
     """The provider's, for the names of its settings."""
-    if_missing: str = "Check the base URL: for most servers it ends in /v1."
-    """What to do where the server does not have the endpoint."""
 
     def __post_init__(self) -> None:
         keep_secret(self.api_key)
@@ -325,7 +323,11 @@ def from_status(
         return refuse(f"{text} {_replacement_of(model, endpoint.name)}", "model")
     if status in (404, 405):
         text = f"There is no such endpoint at {url} (HTTP {status}){ending}"
-        return refuse(f"{text} {endpoint.if_missing}", "base_url")
+        where = f'set `providers.{endpoint.name}.api` to "chat" in the config. '
+        where = f"Where only Chat Completions is spoken, {where}"
+        where = where if endpoint.api == "responses" else ""
+        text = f"{text} {where}Check the base URL: for most servers it ends in /v1."
+        return refuse(text, "base_url")
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
         return TransientError(f"The server ended its answer with an error{ending}", status=status)

@@ -53,7 +53,6 @@ from kode.providers.draft import (
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import EventReader, Format, HttpProvider, transform_schema
 from kode.providers.request import (
-    ANTHROPIC_FORM,
     Target,
     encode_json,
     sendable_arguments,
@@ -597,7 +596,6 @@ def _event_reader(
 MESSAGES = Format(
     api="messages",
     path="/v1/messages",
-    schema_form=lambda dialect: ANTHROPIC_FORM,
     message_encoder=lambda target: partial(blocks_of, target=target),
     encode_request=encode_request,
     tool_object=_tool_object,

@@ -26,7 +26,6 @@ from kode.providers.models import refine_info
 from kode.providers.request import (
     EncodedMessages,
     Omissions,
-    SchemaForm,
     Target,
     crowd_out,
     encode_json,
@@ -37,7 +36,7 @@ from kode.providers.request import (
 )
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, Event, read_reply, refuse
-from kode.registry import Dialect, ProviderRow, host_of, unset
+from kode.registry import ProviderRow, host_of, unset
 
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
@@ -52,17 +51,12 @@ class Format:
     api: Api
     path: str
     """Where requests go, behind the base URL."""
-    schema_form: Callable[[Dialect], SchemaForm]
     message_encoder: Callable[[Target], Callable[[Message], Any]]
     """Makes what encodes the messages of a session, once each."""
     encode_request: Callable[[Request, Target, Sequence[Any], bytes], bytes]
     """The body, from the encoded messages and the list of tools as JSON."""
     tool_object: Callable[[ToolSpec, Target], Mapping[str, Any]]
     event_reader: Callable[[Draft, Endpoint, Target, Request], EventReader]
-    joins_users: bool = False
-    """As in `EncodedMessages`."""
-    if_missing: str = "Check the base URL: for most servers it ends in /v1."
-    """What to do where the server does not have the path; `{name}` is the provider's."""
 
 
 class HttpProvider:
@@ -94,7 +88,6 @@ class HttpProvider:
             api=wire_format.api,
             used={**unset(row), **settings.used},
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
-            if_missing=wire_format.if_missing.format(name=row.name),
         )
         self._client: Any = None
         self._opening = asyncio.Lock()
@@ -176,8 +169,7 @@ class HttpProvider:
         target = replace(target, omitted=replace(target.omitted, images=images))
         if self._encoded is None or self._encoded[0] != target:
             encode = self._format.message_encoder(target)
-            joins_users = self._format.joins_users
-            self._encoded = target, EncodedMessages(encode, joins_users=joins_users)
+            self._encoded = target, EncodedMessages(encode, joins_users=self.api == "chat")
         messages = self._encoded[1].of(prepared.messages)
         tools = self._tools[3] if self._tools is not None else b"[]"
         return self._format.encode_request(prepared, target, messages, tools)
@@ -187,8 +179,7 @@ class HttpProvider:
         or what is omitted change."""
         last, omitted = self._tools, self.target.omitted
         if last is None or last[0] is not request.tools or last[1] is not omitted:
-            form = self._format.schema_form(self.target.row.dialect)
-            tools, notes = fit_tools(request.tools, form, omitted)
+            tools, notes = fit_tools(request.tools, self.target)
             for note in notes:
                 if note not in self._notes:
                     emit(Notice(text=note))

@@ -160,13 +160,15 @@ class Target:
 
 
 def fit_tools(
-    tools: Sequence[ToolSpec], form: SchemaForm, omitted: Omissions
+    tools: Sequence[ToolSpec], target: Target
 ) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
     """The tools with schemas that the vendor takes, in order, and a sentence for each that has
     none."""
+    form = ANTHROPIC_FORM if target.api == "messages" else ANY_FORM
+    form = GOOGLE_FORM if target.api == "chat" and target.row.dialect.schemas == "google" else form
     fitted, notes = [], []
     for tool in tools:
-        if tool.name in omitted.tools:
+        if tool.name in target.omitted.tools:
             continue
         try:
             fitted.append(replace(tool, parameters=fit_schema(tool.parameters, form)))

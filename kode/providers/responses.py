@@ -38,7 +38,7 @@ from kode.providers.chat import answer_schema
 from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import EventReader, Format, HttpProvider
-from kode.providers.request import ANY_FORM, Target, encode_json, sendable_arguments, sendable_id
+from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.stream import Event
 
 LEAST_OUTPUT_TOKENS = 16
@@ -435,13 +435,10 @@ def _event_reader(
 RESPONSES = Format(
     api="responses",
     path="/responses",
-    schema_form=lambda dialect: ANY_FORM,
     message_encoder=lambda target: partial(message_bytes, target=target, custom=set()),
     encode_request=encode_request,
     tool_object=_tool_object,
     event_reader=_event_reader,
-    if_missing='Where only Chat Completions is spoken, set `providers.{name}.api` to "chat" in the '
-    "config; else check the base URL, which mostly ends in /v1.",
 )
 
 open_responses = partial(HttpProvider, wire_format=RESPONSES)
