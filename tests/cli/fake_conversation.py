@@ -5,7 +5,7 @@
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,12 +17,10 @@ from kode.errors import UserError
 from kode.events import (
     MemoryChanged,
     Notice,
-    Replied,
     RetryScheduled,
     Steered,
     TextDelta,
     ThinkingDelta,
-    ToolFinished,
     ToolStarted,
     TurnEnded,
     TurnStarted,
@@ -30,14 +28,16 @@ from kode.events import (
 from kode.extensions.review import FoundExtensions
 from kode.images import keep
 from kode.memory.statement import Outcome
-from kode.messages import Image, Message, Text, Usage
+from kode.messages import Image, Text, Usage
 from kode.permissions.approvals import StandingRule
+from kode.permissions.question import Question
 from kode.permissions.rules import Rule
 from kode.provider import ModelInfo
 from kode.session.plan import Plan
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
 from kode.undo.undo import FileDiff
+from tests.cli.some_events import ended, replied, tool
 from tests.memory.sessions import Sessions, call
 
 DIFF = """--- a/calc.py
@@ -62,6 +62,16 @@ def add(a, b):
 |---|---|
 | calc.py | one line |
 """
+
+
+QUESTION = Question(
+    tool="shell",
+    subject="rm -rf build",
+    title="Run a command",
+    preview="rm -rf build",
+    reason="it deletes files",
+    rules=("shell(rm:*)",),
+)
 
 
 @dataclass
@@ -178,106 +188,64 @@ class FakeConversation:
         self.asked.append(text)
         self.emit(TurnStarted(text=text))
         try:
-            status, result, error = "success", ANSWER, None
+            status, result = "success", ANSWER
             await self._play(text)
         except asyncio.CancelledError:
             self.cancelled += 1
-            status, result, error = "interrupted", "", None
-        ended = TurnEnded(
-            status=status,
-            result=result,
-            error=error,
-            steps=2,
-            usage=Usage(input_tokens=12345, output_tokens=678),
-            cost_usd=0.0123,
-            files_changed=(),
-            duration_ms=1234,
-        )
-        self.emit(ended)
-        return ended
+            status, result = "interrupted", ""
+        usage = Usage(input_tokens=12345, output_tokens=678)
+        changes = {"result": result, "usage": usage, "cost_usd": 0.0123, "duration_ms": 1234}
+        end = replace(ended(status), **changes)
+        self.emit(end)
+        return end
 
     async def _play(self, text: str) -> None:
         emit = self.emit
-        if text == "echo":
-            await self._say("You said: " + text)
-            return
-        if text.startswith("count "):
-            await self._say(f"lines: {text.count(chr(10)) + 1}")
-            return
-        if text.startswith("look"):
-            await self._say(f"I see {', '.join(self.pictures) or 'nothing'}.")
-            self.pictures.clear()
-            return
-        if text == "steer":
-            emit(ToolStarted(call_id="s", name="shell", subject="sleep 1"))
-            while not (self.cwd / "go").exists():  # the test has seen what waits
-                await asyncio.sleep(0.05)
-            said = self.steering()
-            emit(Steered(text=said[0].text))
-            await self._say(f"Steered by: {said[0].text}")
-            return
-        if text == "evil":
-            await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
-            return
-        if text == "slow":
-            emit(ToolStarted(call_id="1", name="shell", subject="sleep 60"))
-            await asyncio.Event().wait()  # until it is stopped
-        if text == "ask":
-            answer = await self._question()
-            await self._say(f"The answer was {answer.choice}: {answer.message}")
-            return
+        match text.split():
+            case ["echo"]:
+                await self._say("You said: echo")
+            case ["count", *_]:
+                await self._say(f"lines: {text.count(chr(10)) + 1}")
+            case ["look", *_]:
+                await self._say(f"I see {', '.join(self.pictures) or 'nothing'}.")
+                self.pictures.clear()
+            case ["steer"]:
+                emit(ToolStarted(call_id="s", name="shell", subject="sleep 1"))
+                while not (self.cwd / "go").exists():  # the test has seen what waits
+                    await asyncio.sleep(0.05)
+                said = self.steering()
+                emit(Steered(text=said[0].text))
+                await self._say(f"Steered by: {said[0].text}")
+            case ["evil"]:
+                await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
+            case ["slow"]:
+                emit(ToolStarted(call_id="1", name="shell", subject="sleep 60"))
+                await asyncio.Event().wait()  # until it is stopped
+            case ["ask"]:
+                answer = await self.ask(QUESTION)
+                await self._say(f"The answer was {answer.choice}: {answer.message}")
+            case _:
+                await self._fix()
+
+    async def _fix(self) -> None:
+        emit = self.emit
         emit(ThinkingDelta(text="Let me look at the code first. "))
         await asyncio.sleep(self.pause_s)
         emit(RetryScheduled(attempt=1, max_attempts=6, delay_s=0.5, reason="overloaded (529)"))
         emit(ToolStarted(call_id="1", name="read_file", subject="calc.py"))
         await asyncio.sleep(self.pause_s)
-        emit(self._tool("1", "read_file", "calc.py", "2 lines"))
-        emit(self._tool("2", "edit_file", "calc.py", "1 change", diff=DIFF))
-        emit(self._tool("3", "shell", "pytest -q", "exit 1", error="E  assert 1 == 2"))
+        emit(replace(tool("read_file", "calc.py"), summary="2 lines"))
+        emit(replace(tool("edit_file", "calc.py", diff=DIFF), call_id="2", summary="1 change"))
+        emit(replace(tool(is_error=True, text="E  assert 1 == 2"), call_id="3"))
         emit(MemoryChanged(text='merged into env "uses pytest -q"', change_id="c1"))
         emit(Notice(text="search works without vectors"))
         await self._say(ANSWER)
-
-    async def _question(self):
-        from kode.permissions.question import Question
-
-        return await self.ask(
-            Question(
-                tool="shell",
-                subject="rm -rf build",
-                title="Run a command",
-                preview="rm -rf build",
-                reason="it deletes files",
-                rules=("shell(rm:*)",),
-            )
-        )
 
     async def _say(self, text: str) -> None:
         for start in range(0, len(text), 7):
             self.emit(TextDelta(text=text[start : start + 7]))
             await asyncio.sleep(self.pause_s / 10)
-        usage = Usage(input_tokens=100, output_tokens=10)
-        self.emit(
-            Replied(
-                message=Message(role="assistant", parts=(Text(text=text),), stop="end"),
-                usage=usage,
-                cost_usd=0.01,
-                context_tokens=1000,
-                context_window=200_000,
-            )
-        )
-
-    def _tool(self, call_id, name, subject, summary, *, diff="", error=""):
-        return ToolFinished(
-            call_id=call_id,
-            name=name,
-            subject=subject,
-            is_error=bool(error),
-            summary=summary,
-            text=error,
-            diff=diff,
-            duration_ms=1500,
-        )
+        self.emit(replied(text))
 
     context_tokens = 24_000
     cost_usd = 0.0123

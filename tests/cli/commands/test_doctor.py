@@ -13,7 +13,7 @@ from kode import installed
 from kode.cli.commands import doctor
 from kode.cli.commands.doctor import Case, Finding, examine
 from kode.cli.main import main
-from kode.installed import Command, Installed, Plugin
+from kode.installed import Installed, Plugin
 from tests.scripted_server import ScriptedServer
 
 
@@ -100,17 +100,8 @@ def test_a_model_the_server_does_not_offer_is_reported(
     assert states == ["ok", "ok", "ok"]
 
 
-@pytest.mark.parametrize(
-    "added",
-    [
-        {"slash": {"go": Command(run="nowhere.at.all:go", summary="")}},
-        {"exports": {"x": "nowhere.at.all:export"}, "checks": "nowhere.at.all:checks"},
-    ],
-    ids=["slash", "exports"],
-)
-def test_each_module_of_a_plugin_is_tried(
-    monkeypatch: pytest.MonkeyPatch, added: dict[str, Any]
-) -> None:
+def test_each_module_of_a_plugin_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    added = {"exports": {"x": "nowhere.at.all:export"}, "checks": "nowhere.at.all:checks"}
     about = {"distribution": "kode-faulty", "version": "1", "value": "", "enabled": True}
     faulty = Installed(name="faulty", plugin=Plugin(name="faulty", summary="", **added), **about)
     monkeypatch.setattr(installed, "find_plugins", lambda: (faulty,))

@@ -10,7 +10,9 @@ def test_the_history_is_shared_and_private(tmp_path):
 
     path.parent.mkdir()
     path.touch(0o644)
-    open_history(path).append_string("first\nmessage")
+    kept = open_history(path)
+    for message in ("first\nmessage", "first\nmessage", " between us"):
+        kept.append_string(message)
 
     assert list(open_history(path).load_history_strings()) == ["first\nmessage"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -32,24 +34,6 @@ def test_an_unwritable_history_is_kept_in_memory(tmp_path):
     kept = open_history(tmp_path / "file" / "history")
 
     assert isinstance(kept, InMemoryHistory)
-
-
-def test_a_line_that_begins_with_a_space_is_kept_nowhere(tmp_path):
-    kept = open_history(tmp_path / "history")
-
-    kept.append_string(" between us")
-
-    assert kept.get_strings() == []
-    assert "between us" not in (tmp_path / "history").read_text()
-
-
-def test_the_same_message_twice_in_a_row_is_kept_once(tmp_path):
-    kept = open_history(tmp_path / "history")
-
-    for message in ("one", "one", "two", "one"):
-        kept.append_string(message)
-
-    assert list(open_history(tmp_path / "history").load_history_strings()) == ["one", "two", "one"]
 
 
 def test_letters_that_no_file_takes_do_not_fail(tmp_path):

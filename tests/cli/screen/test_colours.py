@@ -17,12 +17,6 @@ def test_only_colours_that_light_and_dark_screens_show_are_used():
     assert used == {"red", "green", "magenta", "bright_blue"}
 
 
-def test_words_of_kode_are_in_the_terminals_own_colour():
-    words = {"title", "warning", "bold", "dim", "changed_part", "comment"}
-
-    assert {name for name in words if colours_of(STYLES[name])} == set()
-
-
 def test_the_prompt_has_no_colour_but_for_danger():
     coloured = {name for name, style in STYLE.style_rules if "ansi" in style}
 

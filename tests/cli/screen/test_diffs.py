@@ -54,14 +54,6 @@ def test_changed_lines_have_the_colours_of_their_syntax():
     assert "\x1b[2m# end\x1b[0m" in text
 
 
-def test_code_that_would_take_long_has_no_syntax():
-    wide = "return 1; " * 200
-    painted = painted_diff(screen(color=True), f"+++ a.py\n@@ -0,0 +1 @@\n+{wide}")
-
-    assert "\x1b[1;32m+\x1b[0m return 1; return 1" in painted
-    assert "\x1b[94m" not in painted
-
-
 def test_an_unlimited_diff_leaves_nothing_out():
     diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
 

@@ -23,27 +23,6 @@ from kode.cli.screen.markdown import TerminalMarkdown
 from tests.cli.terminals import make_screen
 
 
-def test_meanings_move_below_their_names_where_it_is_narrow():
-    pairs = [("/a", "one two three four five six seven"), ("/longer", "short")]
-
-    assert explain(pairs, 44).split("\n") == [
-        "  /a       one two three four five six seven",
-        "  /longer  short",
-    ]
-    assert explain(pairs, 41).split("\n") == [
-        "  /a       one two three four five six",
-        "           seven",
-        "  /longer  short",
-    ]
-    assert explain(pairs, 30).split("\n") == [
-        "  /a",
-        "      one two three four five",
-        "      six seven",
-        "  /longer",
-        "      short",
-    ]
-
-
 @given(st.text(), st.integers(0, 40))
 def test_clipped_text_fits(text, width):
     assert cell_width(clip(one_line(text), width)) <= width
@@ -129,10 +108,6 @@ def test_the_last_column_continues_below_itself():
         "          two",
         "          minutes",
     ]
-
-
-def test_an_item_continues_below_its_text():
-    assert fold("  [x] write the test", 18) == "  [x] write the\n      test"
 
 
 def test_a_meaning_without_a_name_belongs_to_the_one_before():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.markdown import (
     MAX_BLOCK_CHARS,
-    MAX_FENCE_LINES,
     MAX_LINE_CHARS,
     BlockSplitter,
     TerminalMarkdown,
@@ -53,16 +52,6 @@ def test_a_list_with_code_and_blank_lines_is_one():
     text = "1. one\n\n2. two\n\n   ```sh\n   ls\n\n   ```\n3. three\n\nThe end."
 
     assert blocks_of(text) == [text.removesuffix("\n\nThe end."), "The end."]
-
-
-def test_a_very_long_fence_settles_in_joined_parts():
-    splitter = BlockSplitter()
-    text = "```py\n" + "x = 1\n" * (MAX_FENCE_LINES + 50) + "```\n"
-
-    blocks = splitter.feed(text)
-
-    assert [block.joined for block in blocks] == [False, True]
-    assert sum(block.text.count("x = 1") for block in blocks) == MAX_FENCE_LINES + 50
 
 
 @for_each("before", ["", "- item ", "> ", "```py\n", "- one\n  ```\n"])
@@ -160,13 +149,3 @@ def test_chinese_letters_fill_the_line_they_begin_in():
 )
 def test_items_of_tasks_have_a_box(item, shown):
     assert screen().rendered(TerminalMarkdown(item)).strip() == shown
-
-
-def test_code_is_in_colours_that_light_screens_show_too():
-    shown = make_screen(60, color=True).rendered(
-        TerminalMarkdown("```python\nclass A:\n    def f(self) -> int: return print('x')  # y\n```")
-    )
-
-    used = {code for found in re.findall(r"\x1b\[([0-9;]*)m", shown) for code in found.split(";")}
-    assert used & {"94", "36", "35"}
-    assert not used & {"92", "93", "96", "97", "33", "37"}
