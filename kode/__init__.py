@@ -9,25 +9,13 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kode import errors, events
+    from kode import errors as errors
+    from kode import events as events
     from kode.api import *  # noqa: F403
 
-__all__ = [  # noqa: F405
-    "Answer",
-    "Conversation",
-    "Gate",
-    "Injection",
-    "KodeError",
-    "MemorySystem",
-    "NullMemory",
-    "Question",
-    "ToolError",
-    "ToolOutput",
-    "Turn",
-    "TurnFailed",
-    "errors",
-    "events",
-    "open",
+__all__ = [  # noqa: PLE0604
+    *"Answer Conversation Gate Injection KodeError MemorySystem NullMemory Question".split(),
+    *"ToolError ToolOutput Turn TurnFailed errors events open".split(),
 ]
 
 

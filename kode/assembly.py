@@ -250,11 +250,8 @@ def make_agent(
     marks = Provenance(
         home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
     )
-    spend = Spend(shared=_shared_budget(config, session, start))
-    if start is not None:
-        spend.max_tree_steps = start.max_tree_steps
-        spend.rest_of_tree_usd = start.rest_of_tree_usd
-        spend.rest_of_tree_steps = start.rest_of_tree_steps
+    of_tree = {"max_tree_steps", "rest_of_tree_usd", "rest_of_tree_steps"}
+    limits = {} if start is None else start.model_dump(include=of_tree)
     return Agent(
         **model_parts(settings, resolve_provider(config, os.environ), provider),
         tools=(*BUILTIN, *settings.tools),
@@ -264,7 +261,7 @@ def make_agent(
         place=place,
         render_system=partial(_render_system, settings, False),
         opening=_opening_renderer(config, place, marks, emit),
-        spend=spend,
+        spend=Spend(shared=_shared_budget(config, session, start), **limits),
         seen_files={},
         sandbox=sandbox,
         background=background,

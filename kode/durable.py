@@ -45,26 +45,14 @@ def make_folder(folder: Path, *, follow: bool = True) -> None:
 
     Raises: StorageError.
     """
-    path_and_parents = (folder, *folder.parents)
+    real = Path(beneath.real_path(folder)) if follow else folder
 
     def private_mode(step: int) -> int:
-        _synced.difference_update(path_and_parents)
+        _synced.difference_update((real, *real.parents))
         return 0o700
 
-    with storage_errors(folder, "create the folder"):
-        if not follow:
-            with beneath.open_folder(folder, make=private_mode):
-                pass
-        for path in reversed(path_and_parents) if follow else ():
-            if path.is_dir():
-                continue
-            try:
-                os.mkdir(path, 0o700)
-                sync_folder(path.parent)
-            except FileExistsError:
-                if not path.is_dir():
-                    raise
-    sync_names(folder)
+    with storage_errors(folder, "create the folder"), beneath.open_folder(real, make=private_mode):
+        sync_names(real)
 
 
 def sync_names(folder: Path) -> None:

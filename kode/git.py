@@ -236,7 +236,6 @@ def _read_bytes(path: str) -> bytes:
 # file system monitor, programs that show, sign or connect. None of them runs here.
 
 TIMEOUT_S = 20.0  # `git status` of a very large repository on a cold disk
-NOTHING: Mapping[str, str] = {}
 
 OPTIONS = (
     *("--no-optional-locks", "--no-pager", "--literal-pathspecs", "--no-replace-objects"),
@@ -268,7 +267,7 @@ def run_git(
     arguments: Sequence[str],
     *,
     given: bytes = b"",
-    environ: Mapping[str, str] = NOTHING,
+    environ: Mapping[str, str] = {},
     timeout_s: float = TIMEOUT_S,
 ) -> bytes:
     """Runs git in `root` and returns its output, without any program that the repository names.

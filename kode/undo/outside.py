@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.errors import GitError, StorageError
-from kode.git import NOTHING, run_git, split_names
+from kode.git import run_git, split_names
 from kode.undo.journal import Step
 from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Seen
 from kode.workplace import below_any
@@ -134,9 +134,7 @@ def survey(root: Path) -> Survey:
     return tree
 
 
-def _git(
-    root: Path, *words: str, given: bytes = b"", environ: Mapping[str, str] = NOTHING
-) -> bytes:
+def _git(root: Path, *words: str, given: bytes = b"", environ: Mapping[str, str] = {}) -> bytes:
     """Runs git for the files here; its settings may place them elsewhere. Raises: GitError."""
     return run_git(root, words, given=given, environ={"GIT_WORK_TREE": str(root), **environ})
 

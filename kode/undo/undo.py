@@ -18,7 +18,7 @@ from kode import durable, paths
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
-from kode.git import NOTHING, git_record
+from kode.git import git_record
 from kode.messages import first_of, plural
 from kode.paths import relative_path
 from kode.plain_text import unified_diff
@@ -209,7 +209,7 @@ class Undo:
         return self._apply(step, left)
 
     def _apply(
-        self, step: Step, left: Mapping[str, str] = NOTHING, *, is_continued: bool = False
+        self, step: Step, left: Mapping[str, str] = {}, *, is_continued: bool = False
     ) -> UndoResult:
         """Changes the files as planned, durably; nothing is lost if it is killed in between.
         Removals come first, folders after what was in them, so that a folder may replace a file and
