@@ -75,20 +75,11 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     facts = {"context_window": config.context.window, "sees_images": config.context.sees_images}
     if facts := {name: value for name, value in facts.items() if value is not None}:
         overrides.setdefault(choice.model or row.default_model, {}).update(facts)
-    return open_provider(
-        row,
-        choice.model,
-        base_url=choice.base_url,
-        api_key=choice.api_key,
-        api=choice.api,
-        headers=choice.headers,
-        cache=config.cache,
-        script=config.script,
-        idle_timeout_s=config.retry.idle_timeout_s,
-        total_timeout_s=config.retry.total_timeout_s,
-        overrides=overrides,
-        used=choice.used,
-    )
+    chosen = ("base_url", "api_key", "api", "headers", "used")
+    settings: dict[str, Any] = {name: getattr(choice, name) for name in chosen}
+    settings |= config.model_dump(include={"cache", "script"})
+    settings |= config.retry.model_dump(include={"idle_timeout_s", "total_timeout_s"})
+    return open_provider(row, choice.model, overrides=overrides, **settings)
 
 
 def can_search(config: Config, provider: Provider) -> bool:

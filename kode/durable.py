@@ -16,7 +16,6 @@ import re
 import secrets
 import stat
 import time
-import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -157,17 +156,10 @@ def _write_new(name: str, data: bytes, mode: int, folder: int, lock: contextlib.
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether `path`, without following links, names the open file; True if nothing can tell."""
-    try:
-        if hasattr(fcntl, "F_GETPATH"):
-            name = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")
-        else:
-            name = os.fsencode(os.readlink(f"/proc/self/fd/{descriptor}"))
-    except OSError:
-        return True
-    # Some file systems ignore case or normalize names; a link to another spelling is no escape.
-    plain = (unicodedata.normalize("NFC", it).casefold() for it in (os.fsdecode(name), str(path)))
-    return len(set(plain)) == 1
+    """Whether an absolute path, without following links, names the open file."""
+    with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path.name, dir_fd=folder))
+    return False
 
 
 def append_lines(path: Path, lines: Sequence[bytes]) -> None:

@@ -29,11 +29,6 @@ class SharedBudget:
         self._by = by
         self._only_looks = only_looks
 
-    @property
-    def damaged(self) -> int:
-        """Lines that cannot be read, since a person last set the limit."""
-        return self._log.damaged
-
     def refresh(self) -> None:
         """Reads new lines. One that is no money counts as damage until the limit is set again.
         Raises: StorageError."""
@@ -53,7 +48,7 @@ class SharedBudget:
 
     def explain_stop(self) -> str:
         """Why nothing more is to be spent, as of the last `refresh`; "" where it is."""
-        if self.damaged or self._log.lost_bytes:
+        if self._log.damaged or self._log.lost_bytes:
             return (
                 f"{self.path} is damaged, so more than ${self.spent_usd:.4f} of the budget may be "
                 "spent. Give a new one: `kode fleet resume --budget-usd`."
