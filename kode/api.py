@@ -188,10 +188,6 @@ class Conversation:
         a cancellation, interrupts it; its progress is on disk.
 
         Raises: UserError, StorageError if the turn could not start, or a file cannot be sent.
-
-            async for event in conversation.turn("Which tests fail?"):
-                if isinstance(event, kode.events.TextDelta):
-                    print(event.text, end="")
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         running = asyncio.create_task(self._run(text, events.put_nowait, files))
@@ -217,12 +213,6 @@ class Conversation:
 
         Raises: TurnFailed if the turn did not succeed; UserError, StorageError if it could not
             start.
-
-            class Bug(pydantic.BaseModel):
-                file: str
-                line: int
-
-            bugs = await conversation.ask("Look for bugs in parse.py", schema=list[Bug])
         """
         form: Form | None = None
         if isinstance(schema, Mapping):
@@ -256,14 +246,10 @@ class Conversation:
             self._running.cancel()
 
     async def undo(self) -> str:
-        """Undoes the file changes of the newest turn that has any left; returns a message about it,
-        or that there was nothing to undo.
-
-        Raises: UserError while a turn runs; StorageError.
-        """
-        if self._running is not None:
-            raise UserError("A turn is running: undo its changes after it ends.")
-        return await self._talk.undo()
+        """Undoes the file changes of the newest turn that has any left, after the one that runs;
+        returns a message about it, or that there was nothing to undo. Raises: StorageError."""
+        async with self._one_at_a_time:
+            return await self._talk.undo()
 
     async def _run(
         self,
@@ -335,21 +321,18 @@ def _make_ask(gate: Gate, emit: Emit) -> Ask:
 
     async def ask(question: Question) -> Answer:
         try:
-            if inspect.iscoroutinefunction(gate):
-                answer = await gate(question)
-            else:
-                answer = await asyncio.to_thread(gate, question)
-                answer = await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:
-            fault = f"The gate failed ({type(error).__name__}: {error})"
-        else:
+            is_async = inspect.iscoroutinefunction(gate)
+            given = gate(question) if is_async else await asyncio.to_thread(gate, question)
+            answer = await given if inspect.isawaitable(given) else given
             if isinstance(answer, Answer):
                 return answer
             if isinstance(answer, bool):
                 return Answer(choice="once" if answer else "no")
-            fault = f"The gate gave {answer!r} instead of True, False or an Answer"
-        emit(Notice(text=f"{fault}: the call was refused.", level="error"))
-        return Answer(choice="no")
+            raise TypeError(f"it gave {answer!r} instead of True, False or an Answer")
+        except Exception as error:
+            fault = f"The gate failed ({type(error).__name__}: {error}): the call was refused."
+            emit(Notice(text=fault, level="error"))
+            return Answer(choice="no")
 
     return ask
 

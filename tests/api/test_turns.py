@@ -238,8 +238,6 @@ async def test_interrupt_ends_the_turn_with_what_there_is(opened: Open) -> None:
         async for event in conversation.turn("Think"):
             events.append(event)
             if isinstance(event, TextDelta):
-                with pytest.raises(kode.KodeError, match="A turn is running"):
-                    await conversation.undo()
                 conversation.interrupt()
 
     assert end_of(events).status == "interrupted"
