@@ -119,32 +119,22 @@ class Refusal:
     def for_model(self) -> str:
         """The refusal in sentences."""
         if self.by == "nobody":
-            nobody = "Nobody is here to be asked."
-            if self.of != "changes":
-                nobody = "Refused, because nobody is here to be asked."
-            return self._after_loss(nobody, self.reason, self._flag)
+            return f"Refused, because nobody is here to be asked. {self.for_person}"
         then = "Do not try it another way; do something else, or ask what they want."
         return f"{self.for_person} {then}" if self.by == "person" else self.for_person
 
     @property
     def for_person(self) -> str:
         """The same for the person, who knows what to do."""
-        if self.by == "person":
-            words = f'They say: "{self.message}".' if self.message else ""
-            return self._after_loss("The person refused this.", self.decisive, words)
-        if self.by == "nobody":
-            return self._after_loss(self.reason, self._flag)
-        return self._after_loss(self.message)
-
-    def _after_loss(self, *sentences: str) -> str:
-        files = ", ".join(self.not_kept)
+        files, happens = ", ".join(self.not_kept), "be kept" if self.of == "changes" else "run"
         loss = f"Not kept of what it changed: {files}." if files else ""
-        return " ".join(filter(None, (loss, *sentences)))
-
-    @property
-    def _flag(self) -> str:
-        happens = "be kept" if self.of == "changes" else "run"
-        return f"It would {happens} with {self.passes}." if self.passes else ""
+        words = self.message and f'They say: "{self.message}".'
+        flag = self.passes and f"It would {happens} with {self.passes}."
+        sentences = {
+            "person": (loss, "The person refused this.", self.decisive, words),
+            "nobody": (loss, self.reason, flag),
+        }
+        return " ".join(filter(None, sentences.get(self.by, (loss, self.message))))
 
     @property
     def reason(self) -> str:
@@ -161,11 +151,10 @@ class ToolResult:
     lasting: bool = False
     """Whether it survives when the conversation before it is summarized, or its output dropped."""
     refusals: tuple[Refusal, ...] = ()
-    """What was refused of the call; () too in sessions of versions that did not store it."""
+    """What was refused of the call."""
     cut: Cut = ""
     exit_status: int | None = None
-    """Of a finished command, -1 when it timed out; None for other tools, and in sessions of
-    versions that did not store it."""
+    """Of a finished command, -1 when it timed out; None for other tools."""
     type: Literal["tool_result"] = "tool_result"
 
 
