@@ -16,8 +16,8 @@ import os
 import pkgutil
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -169,12 +169,9 @@ def forget() -> None:
 
 def find_additions(kind: str) -> dict[str, tuple[Plugin, Any]]:
     """All additions of one field of `Plugin`, such as `commands`: name → the plug-in and what it
-    names. Of several with one name the first counts; see `clashes`."""
-    additions: dict[str, tuple[Plugin, Any]] = {}
-    for plugin in plugins():
-        for name, code in getattr(plugin, kind).items():
-            additions.setdefault(name, (plugin, code))
-    return additions
+    names."""
+    every = ((plugin, getattr(plugin, kind)) for plugin in plugins())
+    return {name: (plugin, code) for plugin, added in every for name, code in added.items()}
 
 
 def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> str | None:
@@ -201,19 +198,6 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
         if name.startswith(f"{group} ")
         and (not system or not command.systems or system in command.systems)
     }
-
-
-def clashes() -> Iterator[str]:
-    """A sentence for each addition that does not count, since another plug-in has its name."""
-    for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
-        used = find_additions(kind)
-        for plugin in plugins():
-            for name in getattr(plugin, kind):
-                if (first := used[name][0]) is not plugin:
-                    yield (
-                        f"{plugin.name}: {kind} {name} is not used, since {first.name} has one of "
-                        "that name. `kode plugin disable` turns one of them off."
-                    )
 
 
 faults: dict[str, str] = {}
@@ -356,8 +340,20 @@ def _read(home: str, files: str) -> tuple[Installed, ...]:
     of_files = map(_look_at_file, filter(None, files.split(os.pathsep)))
     first: dict[str, Installed] = {}
     for plugin in (*ours, *of_files, *of_packages):
-        first.setdefault(plugin.name, plugin)
+        if plugin.name not in first:
+            fault = _find_clash(plugin, first.values())
+            first[plugin.name] = replace(plugin, plugin=None, fault=fault) if fault else plugin
     return tuple(first.values())
+
+
+def _find_clash(plugin: Installed, others: Iterable[Installed]) -> str:
+    """A sentence if a plug-in adds something of a name that another one has; else ""."""
+    for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
+        for other in others:
+            both = {*getattr(plugin.plugin, kind, ())} & {*getattr(other.plugin, kind, ())}
+            if both:
+                return f"{other.name} has {kind} {', '.join(both)} too: turn one of them off"
+    return ""
 
 
 def _sections() -> Mapping[str, Any]:

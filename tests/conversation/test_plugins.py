@@ -106,6 +106,23 @@ async def test_a_plugin_at_fault_costs_one_line(
     assert (names.count("read_file"), names.count("own_tool")) == (1, clashes)
 
 
+def test_a_plugin_that_takes_anothers_name_is_off_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from kode.plugin import Command, Plugin\n"
+        "commands = {'fleet': Command(run=print, summary='')}\n"
+        "PLUGIN = Plugin(name='mine', summary='', commands=commands)\n"
+    )
+    monkeypatch.setenv(installed.FILES, str(file))
+
+    [mine] = [plugin for plugin in installed.find_plugins() if plugin.name == "mine"]
+
+    assert mine.plugin is None
+    assert mine.fault == "fleet has commands fleet too: turn one of them off"
+
+
 async def test_a_plugin_may_hear_nothing(opened: Any, events: list[Any], use: Use) -> None:
     plugin = Plugin(name="deaf", summary="", subscriber=f"{HERE}nobody")
     use(plugin)

@@ -397,8 +397,6 @@ def examine(cwd: Path) -> Iterator[Finding]:
 def _find_in_plugins() -> Iterator[Finding]:
     """Reports each faulty plug-in, and the findings of the checks that the others add. Imports all
     that a plug-in names."""
-    for clash in installed.clashes():
-        yield missing(clash, "`kode plugin list` names both", "plug-ins")
     for it in installed.find_plugins():
         step = f"update it, or `kode plugin disable {it.name}`"
         if fault := it.fault or (_fault_in(it.plugin) if it.plugin else ""):

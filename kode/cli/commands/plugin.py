@@ -45,7 +45,6 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
             for row in rows
         ],
         empty="No plug-in is installed.",
-        faults=() if as_json else installed.clashes(),
     )
 
 
