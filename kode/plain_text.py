@@ -28,10 +28,8 @@ class Encoding:
 
 def encoding_by_mark(data: bytes) -> Encoding | None:
     """The encoding that a byte order mark names; None without one."""
-    for bom, codec in _BOMS:
-        if data.startswith(bom):
-            return Encoding(codec=codec, bom=bom)
-    return None
+    marks = (Encoding(codec=codec, bom=bom) for bom, codec in _BOMS if data.startswith(bom))
+    return next(marks, None)
 
 
 def lines_of(text: str) -> list[str]:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
 from kode.errors import KodeError
-from kode.paths import real_path
 from kode.workplace import below
 
 if TYPE_CHECKING:
@@ -48,14 +47,14 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
     if os.sep in name:
         return shutil.which(name)
     folders = os.environ.get("PATH", os.defpath) if path is None else path
-    distrusted = [real_path(folder) for folder in work]
+    distrusted = [paths.real_path(folder) for folder in work]
     with contextlib.suppress(OSError):  # the working directory is gone
         cwd = Path.cwd()
-        distrusted += map(real_path, (cwd, paths.repository_root(cwd) or cwd))
+        distrusted += map(paths.real_path, (cwd, paths.repository_root(cwd) or cwd))
     for folder in folders.split(os.pathsep):
         program = shutil.which(name, path=folder) if os.path.isabs(folder) else None
         if program and not any(
-            below(real_path(place), other)
+            below(paths.real_path(place), other)
             for place in (folder, program)
             for other in distrusted
             if other != "/"  # which says nothing about who may write

@@ -108,5 +108,4 @@ def below(path: str, folder: str) -> bool:
 
 def below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of these folders or inside one."""
-    beginnings = [folder.rstrip("/") + "/" for folder in folders]
-    return f"{path}/" in beginnings or path.startswith(tuple(beginnings))
+    return any(below(path, folder) for folder in folders)
