@@ -29,7 +29,6 @@ BY_PATH: dict[str, dict[str, str]] = {
         "_remove_stale": "temporary files of kode by their prefix, never through a link",
         "cut_torn_line": HOME,
         "forget_length": "the note beside a log that kode removes, and not what it leads to",
-        "make_folder": HOME,
         "open_for_append": HOME,
         "remove": HOME,
         "set_aside": HOME,

@@ -106,7 +106,7 @@ async def test_a_plugin_at_fault_costs_one_line(
     assert (names.count("read_file"), names.count("own_tool")) == (1, clashes)
 
 
-def test_a_plugin_that_takes_anothers_name_is_off_and_says_why(
+def test_a_plugin_with_the_name_of_another_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mine.py"
