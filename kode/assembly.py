@@ -40,7 +40,7 @@ from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
 from kode.registry import system_row
 from kode.sandbox.reach import Grants, Opens
-from kode.sandbox.sandbox import Sandbox, open_store, store_places
+from kode.sandbox.sandbox import Sandbox, open_store
 from kode.session.log import Session
 from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
@@ -304,7 +304,7 @@ def _open_undo(config: Config, place: Workplace, session: Session, start: "Start
     if session.id is not None:
         return undo_of_session(config, place.home, session.id)
     try:
-        store = open_store(store_places(place.home))
+        store = open_store(place.home)
     except OSError as error:
         raise StorageError(f"No folder for undo data: {error}.") from None
     return _undo_in(config, store.folder, close=store.close)

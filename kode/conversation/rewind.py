@@ -151,8 +151,6 @@ async def _change_files(
     undo.confirm()
     for path in files:
         agent.seen_files.pop(path, None)
-    if agent.sandbox is not None:
-        agent.sandbox.refresh_running_commands(files)
     texts = [text_of(message) for message in messages if message.id == step.turn.id]
     texts = texts if session is conversation.session else [f"session {session.id}"]
     return undo_text(undone, agent.place.cwd, shorten("".join(texts), 60))

@@ -45,7 +45,7 @@ from kode.process import depth
 from kode.provider import Provider, Request
 from kode.providers import warm_up
 from kode.providers.models import cost_usd
-from kode.sandbox.sandbox import missing_protection, remove_abandoned, store_places
+from kode.sandbox.sandbox import missing_protection, remove_abandoned
 from kode.session import log
 from kode.session.entries import Header, TaintEntry, UsageEntry, line_of, new_session_id
 from kode.session.index import writable_path
@@ -318,7 +318,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
             durable.replace(stamp, b"")
 
     def remove() -> None:
-        remove_abandoned(store_places(home))
+        remove_abandoned(home)
         if is_resumed:
             undo.remove_stale_temporaries()
         if is_due:

@@ -68,8 +68,6 @@ async def run_tool(command: Command) -> ToolOutput:
         agent.marks.record(output.files_changed)
         if path in output.files_changed and path in agent.seen_files:
             saved.written[path] = agent.seen_files[path]
-        if agent.sandbox is not None:
-            await asyncio.to_thread(agent.sandbox.refresh_running_commands, output.files_changed)
         return output
 
 
@@ -169,9 +167,6 @@ async def _apply(
     changed = [change.path for change in applied if change.kind != "git"]
     agent.marks.record(changed, decision.untrusted or attempt.outside_text)
     agent.undo.changed_by_commands.extend(changed)
-    if agent.sandbox is not None:
-        paths = [change.path for change in applied]
-        await asyncio.to_thread(agent.sandbox.refresh_running_commands, paths)
     unwanted = [pair for pair in decided if not pair[1].is_allowed]
     unwanted.sort(key=lambda pair: pair[1].by in ("person", "nobody"))  # rules come first
     # The next command in the sandbox finds these although they were not kept.

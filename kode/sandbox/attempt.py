@@ -5,25 +5,19 @@ import contextlib
 import errno
 import os
 import re
-import stat
 import sys
-import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from kode import beneath
 from kode.paths import real_path
 from kode.sandbox import kernel, reach
 from kode.sandbox.layer import Layer, apply, carry, list_changes, remove_tree
 from kode.sandbox.masks import make_mask
 from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
+from kode.sandbox.sandbox import Sandbox
 from kode.tool import Blocked, FileChange
 from kode.workplace import below_any
-
-if TYPE_CHECKING:
-    from kode.sandbox.sandbox import Sandbox
 
 _NAMES_UNREACHABLE = (
     "SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS".split()
@@ -58,7 +52,7 @@ class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""
 
-    sandbox: "Sandbox"
+    sandbox: Sandbox
     kind: Kind
     reach: Reach
     """What it reaches, before the files with keys are hidden."""
@@ -76,7 +70,6 @@ class Attempt:
     """Set when the command and everything it started have ended."""
     _monitor: kernel.SyscallMonitor | None = None
     _files: list[int] = field(default_factory=list)  # descriptors of what is carried to it
-    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
@@ -98,8 +91,7 @@ class Attempt:
         while self._files:
             os.close(self._files.pop())
         if self._monitor is not None and not self.ended.is_set():
-            with self._one_at_a_time:  # nothing may be written to a descriptor of something else
-                self._monitor.stop()
+            self._monitor.stop()
         if self in self.sandbox.running:
             self.sandbox.running.remove(self)
         self.ended.set()
@@ -174,15 +166,6 @@ class Attempt:
         for layer in self.layers:
             carry(layer, changes)
 
-    def refresh(self, paths: Iterable[Path]) -> None:
-        """Shows the running command these files as they are now."""
-        with self._one_at_a_time:
-            copies = self._monitor.copies if self._monitor is not None else []
-            for layer, copy in zip(self.layers, copies, strict=False):
-                for path in paths:
-                    if path.is_relative_to(layer.root):
-                        refresh_file(copy, layer.root, path)
-
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone, cwd = self.sandbox, self.kind == "landlock", self.sandbox.place.cwd
@@ -210,7 +193,7 @@ class Attempt:
                 self.reach if self.layers else self.reach.hide(masks),
                 cwd,
                 masks=masks,
-                store=str(store) if self.layers else "",
+                store=store,
                 lowers={layer.root: f"{STAGE}/{layer.holder.name}/lower" for layer in self.layers},
             )
             carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
@@ -229,7 +212,7 @@ class Attempt:
 
     def _environment(self) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
-        inside = self.sandbox.temporary_inside(self.kind)
+        inside = "/tmp" if self.kind in reach.BUBBLEWRAP else self.reach.temporary
         cache = str(self.sandbox.grants.cache or f"{inside}/.cache")
         variables = {**_VARIABLES, **(_TRUST_SIZES if self.masked else {})}
         variables |= {"TMPDIR": inside, "XDG_CACHE_HOME": cache}
@@ -240,24 +223,5 @@ class Attempt:
     def _carry(self, data: bytes) -> str:
         """The number of a descriptor of a file in memory, to be read from its beginning."""
         self._files.append(os.memfd_create("kode"))
-        with open(self._files[-1], "wb", closefd=False) as file:
-            file.write(data)
-            file.seek(0)
+        os.pwrite(self._files[-1], data, 0)
         return str(self._files[-1])
-
-
-def refresh_file(view: int, root: Path, path: Path) -> None:
-    """Makes a file below the folder of the descriptor `view`, a command's copy, what it is below
-    `root`: there with this content, or gone. The kernel's overlay does not promise that a command
-    sees files of the real folder that changed under it; since the copy then equals the real file,
-    it is no change to apply. Never follows a link, of the command or of the project. Never raises:
-    what cannot be shown stays as the command has it."""
-    *folders, name = path.relative_to(root).parts
-    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
-        real = opened.enter_context(beneath.open_folder(path.parent))
-        open_below = beneath.open_below(view, folders, make=beneath.usual_mode)
-        copy = opened.enter_context(open_below)
-        if status := beneath.status(real, name):
-            beneath.copy_in(real, name, copy, name, stat.S_IMODE(status.st_mode) & 0o777)
-        else:
-            os.unlink(name, dir_fd=copy)

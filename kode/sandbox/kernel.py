@@ -21,7 +21,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -188,10 +188,6 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     # An allow-list: vsock and packet sockets also bypass a network namespace.
     allowed = [(_FIRST, _EQUAL, family) for family in families]
     program += [*_judge(number["socket"], allowed, _ALLOW, _NOT_PERMITTED), _ALLOW]
-    return _assemble(program)
-
-
-def _assemble(program: Iterable[Step]) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
@@ -259,7 +255,7 @@ def _compile_watcher(machine: str, *, sockets: bool, opens: bool = False) -> byt
         is_every = call.flags is None or (opens and name in OPENS)
         tests = [] if is_every else [(_FIRST + 8 * (call.flags or 0), _ANY_BIT, bits)]
         program += _judge(number.get(name) if opens or name not in RUNS else None, tests, _NOTIFY)
-    return _assemble((*program, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in (*program, _ALLOW))
 
 
 MAX_HITS = 20  # more do not help a person decide
@@ -269,7 +265,6 @@ _CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _CALL, _REPLY = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _PATH_MAX = 4096  # linux/limits.h
 _MAX_WORDS = 32  # of a command line: a program stands at its beginning
-_MAX_SENT = 100  # descriptors that the launcher may send
 _MAX_SHOWN = 200  # a line or two
 _HERE = (1 << 64) - 100  # AT_FDCWD
 _WITHOUT_HARM = re.compile(
@@ -298,8 +293,6 @@ class SyscallMonitor:
     """Absolute paths as they were named, whether they were there or not; at most `MAX_OPENED`."""
     scripts: set[str] = field(default_factory=set)
     """Those that were executed, or given to an interpreter as its program."""
-    copies: list[int] = field(default_factory=list)
-    """Descriptors of the command's copies of the working folders, once it has started."""
 
     def __post_init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -314,17 +307,15 @@ class SyscallMonitor:
         self._thread.join()
         self._theirs.close()
         self._ours.close()
-        for descriptor in (self._stop, *self.copies):
-            os.close(descriptor)
-        self.copies.clear()
+        os.close(self._stop)
 
     def _listen(self) -> None:
         if not self._waits_for(self._ours.fileno()):
             return
-        _, descriptors, _, _ = socket.recv_fds(self._ours, 1, _MAX_SENT)
+        _, descriptors, _, _ = socket.recv_fds(self._ours, 1, 1)
         if not descriptors:
             return
-        listener, *self.copies[:] = descriptors
+        listener = descriptors[0]
         while self._waits_for(listener):
             request = bytearray(_CALL.size)
             with contextlib.suppress(OSError):  # it was interrupted, or has ended
@@ -404,9 +395,9 @@ class SyscallMonitor:
 
 def _real_path_of(pid: int, path: str) -> str:
     """Where a path leads for a process, which may have made links that only it sees."""
+    flags = os.O_PATH | os.O_CLOEXEC
     with contextlib.suppress(OSError):
-        opened = os.open(f"/proc/{pid}/root{path}", os.O_PATH | os.O_CLOEXEC)
-        with beneath.closing(opened):
+        with beneath.closing(os.open(f"/proc/{pid}/root{path}", flags)) as opened:
             return os.readlink(f"/proc/self/fd/{opened}")
     return path
 

@@ -34,7 +34,6 @@ def enter(orders: dict[str, "Any"]) -> None:
     """Limits this process permanently. `orders` comes from `kernel.launch`. Raises: OSError."""
     if orders["layers"]:
         _mount_layers(orders)
-    copies = [os.open(it, os.O_PATH | os.O_CLOEXEC) for _, it, _ in orders["layers"]]
     _check(_libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
     # Root keeps its name but loses its powers, which could read other processes' memory and
     # environments past Landlock.
@@ -43,8 +42,7 @@ def enter(orders: dict[str, "Any"]) -> None:
             break
     _check(_libc.capset(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     _restrict_files(*orders["landlock"])
-    report_to, steps = orders["report"]
-    is_reported = _report(report_to, steps, copies)
+    is_reported = _report(*orders["report"])
     _memory, program = _program(orders["filter_of_reported" if is_reported else "filter"])
     _check(_libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
 
@@ -82,10 +80,9 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
     return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(ctypes.addressof(kept), 8)
 
 
-def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
-    """Has the kernel report the command's calls to an outside listener, which also gets the folders
-    with layers. If it cannot (False), nothing is reported: the limits hold without. An unanswered
-    call fails."""
+def _report(report_to: int, steps: bytes) -> bool:
+    """Has the kernel report the command's calls to an outside listener. If it cannot (False),
+    nothing is reported: the limits hold without. An unanswered call fails."""
     import _socket
 
     _memory, program = _program(steps)
@@ -94,8 +91,8 @@ def _report(report_to: int, steps: bytes, copies: list[int]) -> bool:
         listener = _libc.syscall(number, 1, flags, program)
         if listener >= 0:
             sender = _socket.socket(fileno=report_to)
-            rights = b"".join(_number(it, 4) for it in (listener, *copies))
-            sender.sendmsg([b"w"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+            rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, _number(listener, 4))
+            sender.sendmsg([b"w"], [rights])
             sender.detach()
             return True
     return False

@@ -193,7 +193,7 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
             kinds[step] = "dependency"
     for name, change in pairs:
         order = ("cache", "dependency", "work")
-        found = [step for step in steps[name] if step in kinds]
+        found = (step for step in steps[name] if step in kinds)
         step = min(found, key=lambda step: order.index(kinds[step]), default="")
         version, is_deleted = layer.version(name), change == "deleted"
         is_folder = not is_deleted and _find_kind(version) == "folder"
@@ -214,8 +214,7 @@ def _steps_to(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
     if git_record(layer.git, name):
         return
     path = Path(name).relative_to(layer.root)
-    for above in reversed(path.parents[:-1]):
-        yield f"{above}/"
+    yield from (f"{above}/" for above in reversed(path.parents[:-1]))
     is_folder = _find_kind(name if is_deleted else layer.version(name)) == "folder"
     yield f"{path}/" if is_folder else str(path)
 

@@ -69,8 +69,7 @@ class Masks:
         if time.time_ns() - status.st_ctime_ns < _TICK_NS:  # it may change again within the tick
             stamp = (0, 0)
         folders, candidates = list[str](), list[str]()
-        with os.scandir(path) as iterator:
-            entries = list(iterator)
+        entries = [*os.scandir(path)]
         for entry in entries:
             if entry.is_symlink():
                 continue  # its target is masked where it lies, or hidden

@@ -110,9 +110,6 @@ class Grants:
     """A folder that it may change for real, wherever it lies."""
 
 
-NO_GRANTS = Grants()
-
-
 class Place(NamedTuple):
     path: Path
     access: Access
@@ -289,16 +286,11 @@ def _keys_of_system(folders: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def to_bubblewrap(
-    reach: Reach,
-    cwd: Path,
-    *,
-    masks: Mapping[Path, str],
-    store: str = "",
-    lowers: Mapping[Path, str],
+    reach: Reach, cwd: Path, *, masks: Mapping[Path, str], store: Path, lowers: Mapping[Path, str]
 ) -> list[str]:
     """The mounts and namespaces. `masks` has the empty file to show in the place of a hidden one.
-    `store` holds layers for the working folders, "" for none; with it the launcher puts layers and
-    masks over these mounts, and finds each working folder where `lowers` says."""
+    `lowers` are for working folders with layers in `store`: the launcher, which puts layers and
+    masks over these mounts, finds each folder there."""
     # What comes later lies on top.
     words = [word for place in reach.places for word in _mount(reach, place, masks, lowers)]
     for path in filter(_is_plain_folder, reach.of("hidden")):
@@ -306,9 +298,9 @@ def to_bubblewrap(
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     words += ["--unshare-net"] if reach.network == "none" else []
-    if not store:
+    if not lowers:
         return [*words, "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd)]
-    words += ("--bind", store, STAGE)  # what the launcher makes layers of
+    words += ("--bind", str(store), STAGE)  # what the launcher makes layers of
     for root, lower in lowers.items():
         words += ("--ro-bind", str(root), lower)
     # It mounts them as the root of a namespace, then gives up all powers. The first process stays

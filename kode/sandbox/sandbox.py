@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -67,11 +67,11 @@ def store_places(home: Path) -> list[Path]:
     return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
-def open_store(parents: Iterable[Path]) -> Store:
-    """Opens a store below the first writable of `parents`. Raises: OSError if there is none."""
-    tried = []
-    for parent in parents:
-        tried.append(str(parent))
+def open_store(home: Path, *, outside: Sequence[Path] = ()) -> Store:
+    """Opens a store for a kode home, below the first writable place that is in none of some
+    folders. Raises: OSError if there is none."""
+    places = [path for path in store_places(home) if not any(map(path.is_relative_to, outside))]
+    for parent in places:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Until the new folder is locked, nobody may take it for an abandoned one.
@@ -79,12 +79,12 @@ def open_store(parents: Iterable[Path]) -> Store:
                 folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                 folder.mkdir(mode=0o700)
                 return Store(folder=folder, lock=_lock(folder))
-    raise OSError(f"make one of {', '.join(tried)} writable, for you alone")
+    raise OSError(f"make one of {', '.join(map(str, places))} writable, for you alone")
 
 
-def remove_abandoned(parents: Iterable[Path]) -> None:
-    """Removes the stores of killed processes below `parents`. Never raises."""
-    for parent in parents:
+def remove_abandoned(home: Path) -> None:
+    """Removes the stores of killed processes. Never raises."""
+    for parent in store_places(home):
         abandoned: list[Store] = []
         with contextlib.suppress(OSError), beneath.closing(_lock_private(parent)):
             for folder in parent.glob(f"{_PREFIX}*"):
@@ -186,7 +186,7 @@ class Sandbox:
 
     place: Workplace
     """By real paths, whatever it was given."""
-    grants: Grants = reach.NO_GRANTS
+    grants: Grants = field(default_factory=Grants)
     """What all of its commands may do."""
     has_layers: bool = True
     """Whether commands are to change a copy of the project, where the machine can make one."""
@@ -330,14 +330,6 @@ class Sandbox:
             raise ProgramError(message, hidden)
         return self.begin(records_opens=records_opens).wrap((program, *argv[1:]))
 
-    def refresh_running_commands(self, names: Iterable[str]) -> None:
-        """Shows commands that still run these files as they are now. Never raises."""
-        if running := tuple(self.running):
-            masked = set(self.masks.paths())
-            real = [path for path in map(Path, names) if masked.isdisjoint((path, *path.parents))]
-            for attempt in running:
-                attempt.refresh(real)
-
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""
         for carried in self.carried.values():
@@ -350,10 +342,6 @@ class Sandbox:
         if self.kind() == "unknown" or self.support().kind not in BUBBLEWRAP:
             return None
         return Path(self.temporary_folder())
-
-    def temporary_inside(self, kind: Kind) -> str:
-        """The private folder for temporary files, as commands see it. Raises: OSError."""
-        return "/tmp" if kind in BUBBLEWRAP else self.temporary_folder()
 
     def temporary_folder(self) -> str:
         """One folder for all commands of a process, because one leaves files for the next. Raises:
@@ -373,10 +361,7 @@ class Sandbox:
         from commands. Raises: OSError if none can be created."""
         with self._lock:
             if self._store is None:
-                candidates = store_places(self.place.home)
-                self._store = open_store(
-                    path for path in candidates if not any(map(path.is_relative_to, self.folders))
-                )
+                self._store = open_store(self.place.home, outside=self.folders)
                 atexit.register(self._store.close)
             return self._store.folder
 

@@ -4,7 +4,6 @@
 `prove`, for `kode doctor --sandbox`, does the same in a folder made for it, one promise a line.
 """
 
-import contextlib
 import json
 import marshal
 import os
@@ -15,16 +14,14 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import kernel, launcher, reach
 from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, own_homes
+from kode.sandbox.sandbox import Sandbox
 from kode.workplace import NOWHERE
-
-if TYPE_CHECKING:
-    from kode.sandbox.sandbox import Sandbox
 
 TIMEOUT_S = 40.0  # a trial takes milliseconds, but not on a loaded machine
 _NEXT_STEP = (
@@ -92,7 +89,7 @@ class Trial(NamedTuple):
     should_succeed: bool = False
 
 
-def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
+def find_faults(sandbox: Sandbox, kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
     """What the trials find wrong. Raises: OSError, KeyError, ValueError, SubprocessError."""
     acts = marshal.dumps([(trial.act.__code__, trial.argument) for trial in trials]).hex()
     attempt = sandbox.begin(kind=kind)
@@ -117,7 +114,7 @@ def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> dict
     return dict.fromkeys(it.fault for it, succeeded in results if succeeded != it.should_succeed)
 
 
-def find_support(sandbox: "Sandbox") -> Support:
+def find_support(sandbox: Sandbox) -> Support:
     """The best kind whose self-test finds no leak. Raises: SandboxUnknownError."""
     why = ""
     for kind in KINDS.get(sys.platform, ()):
@@ -129,14 +126,14 @@ def find_support(sandbox: "Sandbox") -> Support:
     return Support("none", f"{why or 'It needs Linux or macOS. '}{_NEXT_STEP}")
 
 
-def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
+def find_fault(sandbox: Sandbox, kind: Kind) -> str:
     """Tries one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
     self-test runs out of time."""
     if obstacle := find_obstacle(sandbox, kind):
         return obstacle
     try:
-        with contextlib.ExitStack() as opened:
-            faults = find_faults(sandbox, kind, _list_trials(sandbox, kind, opened))
+        with socket.create_server(("127.0.0.1", 0)) as outside:
+            faults = find_faults(sandbox, kind, _list_trials(sandbox, kind, outside.getsockname()))
     except subprocess.TimeoutExpired:
         raise SandboxUnknownError(
             f"The sandbox's self-test took over {TIMEOUT_S:g} s, so whether there is a sandbox is "
@@ -147,7 +144,7 @@ def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
     return f"its self-test found that it {', '.join(faults)}" if faults else ""
 
 
-def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
+def find_obstacle(sandbox: Sandbox, kind: Kind) -> str:
     """What is known to keep a kind from being used, without a trial; "" for nothing."""
     if kind == "seatbelt":
         return "" if os.access(reach.SEATBELT, os.X_OK) else f"{reach.SEATBELT} is missing"
@@ -170,15 +167,16 @@ def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
     return ""
 
 
-def _list_trials(sandbox: "Sandbox", kind: Kind, opened: contextlib.ExitStack) -> list[Trial]:
-    """What a command must be able to do, and what not, in the session's own folders."""
+def _list_trials(sandbox: Sandbox, kind: Kind, outside: tuple[str, int]) -> list[Trial]:
+    """What a command must be able to do, and what not, in the session's own folders and with an
+    address of the machine."""
     place, grants, homes, folders = sandbox.place, sandbox.grants, own_homes(), sandbox.folders
-    cwd, temporary = str(place.cwd), sandbox.temporary_inside(kind)
+    cwd = str(place.cwd)
+    temporary = "/tmp" if kind in BUBBLEWRAP else sandbox.temporary_folder()
     hidden = [place.home / name for name in ("config.json", "history", "memory/history.jsonl")]
     hidden += [folder / "history.jsonl" for folder in place.protected[1:]]
-    for home in homes:
-        names = (".ssh", ".aws") if home in folders else (".ssh", ".aws", ".bashrc")
-        hidden += [home / name for name in names]
+    hidden += [home / name for home in homes for name in (".ssh", ".aws")]
+    hidden += [home / ".bashrc" for home in homes if home not in folders]
     fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
     fixed = [path for path in fixed if not any(path.is_relative_to(f) for f in folders)]
     fixed += [*hidden, Path(real_path("/tmp"))] if kind == "seatbelt" else []
@@ -199,8 +197,7 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, opened: contextlib.ExitStack) -
         trials.append(Trial("sees other processes", _read, f"/proc/{os.getpid()}/environ"))
         trials.append(Trial("makes unix sockets", _make_socket, int(socket.AF_UNIX)))
     if not grants.network:
-        listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
-        trials.append(Trial("has a network", _connect, listener.getsockname()))
+        trials.append(Trial("has a network", _connect, outside))
     return trials
 
 
@@ -216,7 +213,7 @@ PROMISES = {
 """What a self-test has tried."""
 
 
-def prove(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:
+def prove() -> Iterator[tuple[str, bool, str]]:
     """Tries the sandbox in a folder made for it; yields each promise, and whether it holds."""
     with tempfile.TemporaryDirectory(prefix="kode-") as name:
         project, home = Path(real_path(name)) / "project", Path(real_path(name)) / "kode"
@@ -224,7 +221,7 @@ def prove(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:
             path.parent.mkdir(parents=True)
             path.write_text("")
         place = replace(NOWHERE, cwd=project, project=project, home=home, outputs=home / "outputs")
-        sandbox = sandbox_type(place=place, grants=Grants(project=True), has_layers=False)
+        sandbox = Sandbox(place=place, grants=Grants(project=True), has_layers=False)
         try:
             kind, why = sandbox.support()
         except SandboxUnknownError as error:

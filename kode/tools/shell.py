@@ -201,6 +201,8 @@ class _ShellCommand:
             if path := self.capture.path:
                 background.find(name).read_to = path.stat().st_size
             note = f"[It runs in the background as {name}, at most as long as the session.]"
+            if self._context.wrap_command is not None:  # the kernel does not show it new files
+                note += " [It may not see later changes of files: start it again after them.]"
         else:
             after = f"{time.monotonic() - self.since:.0f} s"
             where = f" Its output goes to {self.capture.path}." if self.capture.path else ""

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from kode import beneath, durable
 from kode.errors import StorageError
-from kode.sandbox.attempt import refresh_file
 from kode.sandbox.layer import Layer, apply
 from kode.sandbox.reach import Place, Reach
 from kode.tool import FileChange
@@ -115,16 +114,6 @@ def by_apply(tree: Tree, depth: int) -> None:
     apply(layer, gone, reach)
 
 
-def by_live(tree: Tree, depth: int) -> None:
-    source = tree.kept / "project"
-    for path in tree.targets(depth):
-        real = source / path.relative_to(tree.work)
-        real.parent.mkdir(parents=True, exist_ok=True)
-        real.write_text("new")
-        with contextlib.suppress(OSError), beneath.open_folder(tree.work) as view:
-            refresh_file(view, source, real)
-
-
 def by_undo(tree: Tree, depth: int) -> None:
     """As undo, and a replay's copy, do."""
     contents = undo_in(tree.kept).contents
@@ -166,7 +155,7 @@ def by_name(tree: Tree, depth: int) -> None:
             path.write_text("new")
 
 
-WRITERS = (by_apply, by_live, by_undo, by_tools, by_fleet)
+WRITERS = (by_apply, by_undo, by_tools, by_fleet)
 
 
 def came_elsewhere(writer: Writer, depth: int, rounds: int) -> bool:

@@ -109,7 +109,7 @@ async def test_leftovers_are_looked_for_after_a_kill(
 
 async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_path: Path) -> None:
     place = store_places(tmp_path / "kode-home")[0]
-    living = open_store([place])
+    living = open_store(tmp_path / "kode-home")
     abandoned = place / "layers-abandoned"
     (abandoned / "upper").mkdir(parents=True)
 

@@ -129,7 +129,7 @@ def command_of(
         return [*zip(attempt.made, decisions, strict=True)]
 
     agent: Any = SimpleNamespace(
-        sandbox=SimpleNamespace(begin=lambda: attempt, refresh_running_commands=lambda paths: None),
+        sandbox=SimpleNamespace(begin=lambda: attempt),
         gate=SimpleNamespace(judge_changes=judge_changes),
         undo=undo_in(attempt.copy.parent / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: notes.extend(paths)),

@@ -392,12 +392,17 @@ def test_earlier_leftovers_come_with_the_next_change(building: Run) -> None:
     assert carried(building, "cat out/y node_modules/z") == "3\n4\n"
 
 
-def test_a_place_that_others_could_write_in_is_rejected(place: Path) -> None:
+def test_a_place_that_others_could_write_in_is_rejected(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [place / "open", place / "link"]
+    monkeypatch.setattr("kode.sandbox.sandbox.store_places", lambda home: stores)
     (place / "open").mkdir()
     (place / "open").chmod(0o777)
     (place / "link").symlink_to(place)
     with pytest.raises(OSError, match="for you alone"):
-        open_store([place / "open", place / "link"])
-    found = open_store([place / "open", place / "own"])
+        open_store(place)
+    stores.append(place / "own")
+    found = open_store(place)
     assert found.folder.parent == place / "own"
     found.close()

@@ -192,5 +192,5 @@ def test_killing_kode_ends_its_command_and_applies_nothing(layered: Run) -> None
     assert os.listdir(layered.work) == [".git"]
     # The next kode removes the copy that was left behind, and no copy that is in use.
     assert len(list(store.parent.iterdir())) > 1
-    remove_abandoned([store.parent])
+    remove_abandoned(layered.home / ".kode")
     assert [*store.parent.iterdir()] == [store]

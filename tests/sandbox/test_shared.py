@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kode import durable
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Loopback
 from tests.needs import lacking
-from tests.sandbox.sandboxed import Run, put
+from tests.sandbox.sandboxed import Run
 
 pytestmark = pytest.mark.slow
 
@@ -96,19 +95,3 @@ def test_files_left_in_tmp_go_when_the_sandbox_closes(run: Run) -> None:
     run.made.close()
     assert not tmp.exists()
     assert run("ls /tmp/note").code != 0
-
-
-def test_a_running_command_is_shown_what_became_of_files(run: Run) -> None:
-    put(run.work, {"kept": "", "gone": "", ".env": "KEY=old-secret"})
-    shows = "cat kept gone; echo ready; read now; cat kept; ls gone; cat new/file own .env; echo {}"
-    with running(run, f"echo mine > own; {shows}") as (attempt, process):
-        durable.replace(run.work / ".env", b"KEY=new-secret", mode=0o644)
-        durable.replace(run.work / "kept", b"kept now\n", mode=0o644)
-        (run.work / "gone").unlink()
-        put(run.work, {"new/file": "new now\n"})
-        names = ("kept", "gone", "new/file", ".env")
-        run.made.refresh_running_commands([str(run.work / name) for name in names])
-        out, _ = process.communicate("\n")
-        changes = [(Path(change.path).name, change.change) for change in attempt.changes()]
-    assert out == "kept now\nnew now\nmine\n{}\n"
-    assert changes == [("own", "created")]
