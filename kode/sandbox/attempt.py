@@ -128,12 +128,10 @@ class Attempt:
             return None
         paths, scripts = tuple(self._monitor.opened), self._monitor.scripts
         trees = [*map(str, reach.work_folders(self.sandbox.place, with_git=False))]
-        project = tuple(path for path in paths if below_any(path, trees))
-        return Opens(
-            project=project,
-            scripts=tuple(path for path in project if path in scripts),
-            elsewhere=tuple(path for path in paths if not below_any(path, trees)),
-        )
+        inside = tuple(path for path in paths if below_any(path, trees))
+        elsewhere = tuple(path for path in paths if not below_any(path, trees))
+        run = tuple(path for path in inside if path in scripts)
+        return Opens(project=inside, scripts=run, elsewhere=elsewhere)
 
     @property
     def outside_text(self) -> str:

@@ -8,7 +8,6 @@ question and never a permission. Only internet sockets under Landlock alone, who
 register, are answered with "no".
 """
 
-import array
 import contextlib
 import errno
 import fcntl
@@ -25,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from kode import beneath
@@ -80,10 +80,9 @@ _SCOPES = 3  # abstract unix sockets and signals stay inside
 
 
 def _compile_landlock(reach: Reach, *, alone: bool) -> tuple[bytes, list[tuple[str, int, bool]]]:
-    """What the kernel restricts, reading only where it is `alone`, and the exceptions: path,
-    rights, and whether the path must not be a link. The kernel refuses folder rights for a file.
-    The right to change a folder does not include reading all files in it. Empty without Landlock.
-    """
+    """What the kernel restricts, b"" without Landlock, and the exceptions: path, rights, and
+    whether the path must not be a link. `alone`: reading too. The kernel refuses folder rights for
+    a file. The right to change a folder does not include reading all files in it."""
     version = launcher.landlock_version()
     changes = _WRITE_FILE | _REMOVE_AND_MAKE
     changes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
@@ -161,7 +160,6 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     """A BPF program that denies what leads out of the sandbox. Raises: KeyError for an unknown
     machine."""
     number = _numbers(machine)
-    families = [_NETLINK, *([_INET, _INET6] if internet else [])]
     program: list[Step] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         # Another architecture (32-bit calls) has other numbers: none of its calls may pass.
@@ -186,6 +184,7 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
     program += _judge(number["socketpair"], pairs)
     # An allow-list: vsock and packet sockets also bypass a network namespace.
+    families = (_NETLINK, _INET, _INET6) if internet else (_NETLINK,)
     allowed = [(_FIRST, _EQUAL, family) for family in families]
     program += [*_judge(number["socket"], allowed, _ALLOW, _NOT_PERMITTED), _ALLOW]
     return b"".join(struct.pack("=HBBI", *step) for step in program)
@@ -405,9 +404,8 @@ def _real_path_of(pid: int, path: str) -> str:
 def _words(pid: int, address: int) -> list[str]:
     """The first words of a command line in the memory of a process."""
     data = _read(pid, address, 8 * _MAX_WORDS)
-    addresses = array.array("Q", data[: len(data) // 8 * 8])
-    end = addresses.index(0) if 0 in addresses else len(addresses)
-    return [_text(pid, each) for each in addresses[:end]]
+    addresses = struct.unpack(f"{len(data) // 8}Q", data[: len(data) // 8 * 8])
+    return [_text(pid, each) for each in takewhile(bool, addresses)]
 
 
 def _text(pid: int, address: int) -> str:

@@ -5,6 +5,7 @@ small, arrives compiled together with its orders (see `kernel.launch`), and impo
 limits files, seccomp system calls; both survive `exec` and cannot be lifted.
 """
 
+import _socket
 import ctypes
 import os
 import sys
@@ -22,7 +23,6 @@ _DETACH, _NEW_USER = 2, 0x10000000  # MNT_DETACH and CLONE_NEWUSER of Linux
 _LISTENER, _PATIENT = 8, 32  # a filter with a listener; a reported call that waits through signals
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24  # linux/prctl.h
 _ADOPTS_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
-_HANGUP, _INTERRUPT, _KILL, _TERMINATE = 1, 2, 9, 15  # signal(7)
 
 
 def landlock_version() -> int:
@@ -83,8 +83,6 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
 def _report(report_to: int, steps: bytes) -> bool:
     """Has the kernel report the command's calls to an outside listener. If it cannot (False),
     nothing is reported: the limits hold without. An unanswered call fails."""
-    import _socket
-
     _memory, program = _program(steps)
     number = 317 if os.uname().machine == "x86_64" else 277
     for flags in (_LISTENER | _PATIENT, _LISTENER):
@@ -136,10 +134,10 @@ def _watch_over_command() -> None:
     command = os.fork()
     if command == 0:
         return
-    import _signal  # type: ignore[import-not-found]
+    import _signal as signal  # type: ignore[import-not-found]
 
-    for number in (_HANGUP, _INTERRUPT, _TERMINATE):  # they are meant for the command
-        _signal.signal(number, _signal.SIG_IGN)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # meant for the command
+        signal.signal(number, signal.SIG_IGN)
     os.closerange(3, _MORE_THAN_CAN_BE_OPEN)
     code, ended = 0, 0
     while ended != command:
@@ -149,7 +147,7 @@ def _watch_over_command() -> None:
         while True:
             with open(f"/proc/self/task/{os.getpid()}/children") as file:
                 for child in file.read().split():
-                    os.kill(int(child), _KILL)
+                    os.kill(int(child), signal.SIGKILL)
             os.waitpid(-1, 0)
     except OSError:  # none is left
         os._exit(code if code >= 0 else 128 - code)

@@ -82,10 +82,8 @@ def make_layer(
 
 def list_changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; rewriting the same content is not a change. With
-    files in a folder that git ignores comes what earlier commands left there.
-
-    Raises: OSError, SandboxError when there are too many changes.
-    """
+    files in a folder that git ignores comes what earlier commands left there. Raises: OSError,
+    SandboxError when there are too many changes."""
     give_rights(layer.upper)
     if layer.below is None:
         return _list_changes(layer)
@@ -221,10 +219,8 @@ def _steps_to(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
 
 def _is_dependency(layer: Layer, folder: Path) -> bool:
     """Whether a folder holds installed packages, by its name or as a virtual environment."""
-    versions = (layer.upper / folder, layer.root / folder)
-    return folder.name in places.names("dependencies") or any(
-        (at / "pyvenv.cfg").exists() for at in versions
-    )
+    marks = (top / folder / "pyvenv.cfg" for top in (layer.upper, layer.root))
+    return folder.name in places.names("dependencies") or any(mark.exists() for mark in marks)
 
 
 def apply(layer: Layer, changes: Iterable[FileChange], reach: Reach) -> dict[str, str]:

@@ -86,9 +86,8 @@ class _Search:
         """Files, or those in a folder and its folders; not the samples that git does not run."""
         for top in map(Path, paths):
             inside = [*top.glob("*"), *top.glob("*/*")] if top.is_dir() else [top]
-            files = (path for path in sorted(inside) if not path.is_dir())
-            new = [str(path) for path in files if path.suffix != ".sample"]
-            new = [path for path in new if path not in self.texts]
+            files = (it for it in sorted(inside) if not it.is_dir() and it.suffix != ".sample")
+            new = [path for path in map(str, files) if path not in self.texts]
             self.texts += new[: MAX_TEXTS - len(self.texts)]
 
     def take_words(self, text: str, folder: str) -> None:

@@ -206,9 +206,9 @@ def tool_chains() -> tuple[Path, ...]:
     return tuple(sorted(path for path in outermost if not below_any(str(path), SYSTEM)))
 
 
-def find_siblings(place: Workplace) -> tuple[Path, ...]:
-    """Folders outside of the project that its manifests name, and theirs in turn: each has a
-    manifest itself."""
+def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
+    """Folders outside of those of work that the project's manifests name, and theirs in turn: each
+    has a manifest itself."""
     homes, folders = own_homes(), [place.project, place.cwd]
     for folder in folders:  # which grows meanwhile
         texts = (_read(folder / name) for name in _MANIFESTS)
@@ -217,7 +217,7 @@ def find_siblings(place: Workplace) -> tuple[Path, ...]:
             is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
             if is_package and target not in folders and _is_for_all(target, homes):
                 folders.append(target)
-    return tuple(folders[2:])
+    return tuple(it for it in folders if not any(map(it.is_relative_to, work)))
 
 
 def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
@@ -333,9 +333,8 @@ def _mount(
             return ("--ro-bind-try", path, path)  # may be gone by now
     if _is_plain_folder(place.path):
         return ("--tmpfs", path)
-    if place.path in masks:
-        return ("--ro-bind-try", masks[place.path], path)
-    return ("--ro-bind", "/dev/null", path) if place.path.is_file() else ()
+    mask = masks.get(place.path, "/dev/null")
+    return ("--ro-bind-try", mask, path) if place.path.is_file() else ()
 
 
 Allowed = tuple[str, Literal["read", "write", "list"]]
@@ -460,14 +459,8 @@ _OF_GIT = f"{_GIT}/(.*/)?({'|'.join(map(_any_case, RUN_BY_GIT))}|[^/]*[^ -~][^/]
 
 
 def to_seatbelt(reach: Reach) -> tuple[str, ...]:
-    """The beginning of the argument list of a command that may reach this and nothing else."""
-    text, parameters = seatbelt_profile(reach)
-    options = (word for name, path in parameters.items() for word in ("-D", f"{name}={path}"))
-    return (SEATBELT, "-p", text, *options)
-
-
-def seatbelt_profile(reach: Reach) -> tuple[str, dict[str, str]]:
-    """The profile and its parameters, name → path. Touches no file."""
+    """The beginning of the argument list of a command that may reach this and nothing else: the
+    profile and its parameters. Touches no file."""
     names: dict[Path, str] = {}
 
     def filters(paths: Iterable[Path], *kinds: str) -> str:
@@ -494,4 +487,5 @@ def seatbelt_profile(reach: Reach) -> tuple[str, dict[str, str]]:
             f'(deny {_MAKE} (require-all {inside} (regex #"{_GIT}$")))',
         ]
     rules.append(_NETWORK if reach.network == "all" else "(deny network*)")
-    return "\n".join(rules), {name: str(path) for path, name in names.items()}
+    options = (word for path, name in names.items() for word in ("-D", f"{name}={path}"))
+    return (SEATBELT, "-p", "\n".join(rules), *options)

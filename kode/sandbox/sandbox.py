@@ -15,19 +15,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kode import beneath, paths
 from kode.errors import SandboxError, SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import reach
 from kode.sandbox.layer import Layer, make_layer, remove_tree
+from kode.sandbox.masks import Masks, settle_indexes
 from kode.sandbox.reach import BUBBLEWRAP, Grants, Kind, Network, Reach, is_visible
 from kode.workplace import Workplace, below
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.masks import Masks
     from kode.sandbox.trial import Support
 
 SandboxKind = Literal["none", "plain", "layered", "unknown"]
@@ -49,8 +49,7 @@ class ProgramError(SandboxError):
 _PREFIX = "layers-"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Store:
+class Store(NamedTuple):
     """A folder for the layers of one process; its lock says that it is in use."""
 
     folder: Path
@@ -119,8 +118,7 @@ _OWNER = 0xB701  # the call for the user namespace that owns a namespace (ioctl_
 _WHOLE = ("--ro-bind", "/", "/", "--unshare-user-try")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loopback:
+class Loopback(NamedTuple):
     """A network namespace, which lives as long as a descriptor of it is open: nothing has to be
     watched or ended, not even after `kill -9`."""
 
@@ -218,19 +216,16 @@ class Sandbox:
     def siblings(self) -> tuple[Path, ...]:
         """What the project's manifests name outside of it. Looked for once: what a command writes
         there shows nothing more."""
-        siblings = reach.find_siblings(self.place)
-        return tuple(it for it in siblings if not any(map(it.is_relative_to, self.folders)))
+        return reach.find_siblings(self.place, self.folders)
 
     @cached_property
     def _shown(self) -> tuple[Path, ...]:
         return (*reach.tool_chains(), *self.siblings)
 
     @cached_property
-    def masks(self) -> "Masks":
+    def masks(self) -> Masks:
         """The files and folders with keys in the working folders and in what else is shown of
         projects."""
-        from kode.sandbox.masks import Masks
-
         git = frozenset(folder.path for folder in self.place.git)
         # What the entry of a server names is meant with its keys.
         granted = self.grants.read if self.has_layers else ()
@@ -298,7 +293,6 @@ class Sandbox:
         counts_home: whether what it writes in the empty home, and loses, counts as blocked.
         """
         from kode.sandbox.attempt import Attempt
-        from kode.sandbox.masks import settle_indexes
 
         kind, masked, layers = kind or self.support().kind, self.masks.paths(), []
         settle_indexes(masked, self.place.git)  # before it counts as somebody else's change

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kode.sandbox.reach import Access, Grants, Place, Reach, seatbelt_profile, to_seatbelt
+from kode.sandbox.reach import Access, Grants, Place, Reach, to_seatbelt
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
 from tests.sandbox.sandboxed import ran
@@ -141,8 +141,8 @@ def test_a_profile_allows_what_is_listed_and_nothing_else(
 ) -> None:
     sandbox = opened(home, grants)
     reach, tmp = sandbox.reach("seatbelt"), sandbox.temporary_folder()
-    text, parameters = seatbelt_profile(reach.hide([home / "work/sub/.env"]))
-    made = Rules(parsed(text), parameters)
+    _, _, text, *options = to_seatbelt(reach.hide([home / "work/sub/.env"]))
+    made = Rules(parsed(text), dict(option.split("=", 1) for option in options[1::2]))
     assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
     for path in paths.split():
         path = path.replace("~/tmp", tmp, 1).replace("~", str(home), 1)
@@ -153,8 +153,9 @@ def test_a_profile_allows_what_is_listed_and_nothing_else(
 def test_no_path_is_part_of_the_program_text(access: Access) -> None:
     path = Path('/quokka\\"') / '") (allow default) ("'
     made = Reach(places=(Place(path, access),), temporary="/quokka", network="none")
-    assert "quokka" not in seatbelt_profile(made)[0]
-    assert f"P0={path}" in to_seatbelt(made)
+    _, _, text, *options = to_seatbelt(made)
+    assert "quokka" not in text
+    assert f"P0={path}" in options
 
 
 @pytest.fixture
