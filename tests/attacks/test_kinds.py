@@ -128,12 +128,12 @@ class Ground:
 # ── turns with these calls, one after the other, and nobody who says yes ─────────────────────────
 
 
-def by_run(ground: Ground, calls: Sequence[dict[str, Any]], mode: str = "auto-edit") -> None:
-    with ground.model(*({"calls": [one]} for one in calls), {"text": "done"}):
-        ground.kode("run", "work", "--permission-mode", mode, "--no-memory")
-
-
 Calls = Sequence[dict[str, Any]]
+
+
+def by_run(ground: Ground, calls: Calls, *words: str, mode: str = "auto-edit") -> None:
+    with ground.model(*({"calls": [one]} for one in calls), {"text": "done"}):
+        ground.kode(*(words or ("run", "work")), "--permission-mode", mode, "--no-memory")
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Attack:
     """What it runs, each from a script that nobody reads. The last leaves `started` behind."""
     reads_outside: bool = False
     """Whether the session reads outside text first, and is marked."""
-    tools: Callable[[Ground], Calls] = lambda ground: ()
+    tools: Calls = ()
     """Calls of file tools after them."""
     before: Callable[[Ground], None] = lambda ground: None
     """What the repository brought, or its person set."""
@@ -232,7 +232,7 @@ STEER = Attack(
         f"do echo {shlex.quote(EVIL)} > $f; done; touch started",
     ),
     reads_outside=True,
-    tools=lambda ground: [write_file(name, EVIL) for name in STEERING],
+    tools=[write_file(name, EVIL) for name in STEERING],
     harm=steered,
 )
 
@@ -263,7 +263,7 @@ AUTHORITY = Attack(
         ),
         "mkdir -p ~/kode-home; cp kode.json ~/kode-home/config.json; touch started",
     ),
-    tools=lambda ground: [write_file(name, text) for name, text in SETTINGS.items()],
+    tools=[write_file(name, text) for name, text in SETTINGS.items()],
     harm=granted,
 )
 
@@ -287,7 +287,7 @@ def test_an_attack_has_begun_and_has_no_effect(ground: Ground, kind: str) -> Non
     attack = ATTACKS[kind]
     attack.before(ground)
     outside = [read_file(str(ground.home / "elsewhere/file"))] * attack.reads_outside
-    by_run(ground, [*outside, *attack.scripts(ground), *attack.tools(ground)])
+    by_run(ground, [*outside, *attack.scripts(ground), *attack.tools])
     assert (ground.project / "started").exists(), ground.seen[-2:]
     assert ground.effects() == []
     assert attack.harm(ground) == []
@@ -327,9 +327,7 @@ def test_an_imported_session_brings_no_keys_links_modes_or_orders(ground: Ground
     assert ground.leaked(SSH_KEY, TOKEN) == []
 
     calls = shell("touch ~/pwned"), write_file("AGENTS.md", EVIL), write_file("started", "x")
-    with ground.model(*({"calls": [one]} for one in calls), {"text": "done"}):
-        flags = ("--permission-mode", "auto-edit", "--no-memory")
-        ground.kode("continue", "--id", session.stem, "go on", *flags)
+    by_run(ground, calls, "continue", "--id", session.stem, "go on")
     assert (ground.project / "started").exists()
     assert not (ground.project / "AGENTS.md").exists()
     assert ground.effects() == []

@@ -125,27 +125,19 @@ def by_undo(tree: Tree, depth: int) -> None:
 
 
 def by_tools(tree: Tree, depth: int) -> None:
-    """As `write_file` and `apply_patch` do."""
+    """As file tools do, and a fleet with its trees, locks and results."""
     for path in tree.targets(depth):
         with contextlib.suppress(OSError, StorageError):
-            with beneath.open_folder(path.parent, make=beneath.usual_mode):
-                pass
+            with beneath.open_folder(path.parent, make=beneath.usual_mode) as folder:
+                beneath.link_in("/etc", folder, f"{path.name}.link")
+                beneath.remove(folder, f"{path.name}.link")
             durable.replace(path, b"new", mode=0o644, follow=False)
         with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
             os.unlink(path.name, dir_fd=folder)
-
-
-def by_fleet(tree: Tree, depth: int) -> None:
-    """As a fleet does with its trees, locks and results."""
-    for path in tree.targets(depth):
         with contextlib.suppress(StorageError), durable.locked(path.parent, follow=False):
             pass
-        with contextlib.suppress(OSError):
-            with beneath.open_folder(path.parent, make=lambda step: 0o700) as folder:
-                beneath.link_in("/etc", folder, f"{path.name}.link")
-                beneath.remove(folder, f"{path.name}.link")
-            with beneath.open_folder(path.parent.parent) as above:
-                beneath.remove(above, path.parent.name)
+        with contextlib.suppress(OSError), beneath.open_folder(path.parent.parent) as above:
+            beneath.remove(above, path.parent.name)
 
 
 def by_name(tree: Tree, depth: int) -> None:
@@ -155,7 +147,7 @@ def by_name(tree: Tree, depth: int) -> None:
             path.write_text("new")
 
 
-WRITERS = (by_apply, by_undo, by_tools, by_fleet)
+WRITERS = (by_apply, by_undo, by_tools)
 
 
 def came_elsewhere(writer: Writer, depth: int, rounds: int) -> bool:

@@ -32,16 +32,8 @@ from tests.attacks.witness import Witness
 IDS = {"root": 0, "dev": 1000}
 
 _OF_KODE = (
-    "sessions/2",
-    "sessions/order",
-    "logs",
-    "sandbox",
-    "locks",
-    "unfinished/2",
-    "open/2",
-    "upkeep",
-    "notices",
-)
+    "sessions/2 sessions/order logs sandbox locks unfinished/2 open/2 upkeep notices"
+).split()
 _FOLDERS_OF_KODE = ("", "/sessions", "/unfinished", "/open")
 
 _LATER = (

@@ -176,26 +176,17 @@ async def test_a_link_is_judged_by_its_place_not_its_target(gates, change):
     assert "edit(./bin/**)" in person.questions[0].rules
 
 
-PYTEST = replace(SCRIPT, arguments={"command": "pytest"})
-
-
-async def test_a_command_at_the_wall_is_asked_about_once(gates):
-    person = Person(ONCE)
-
-    decision = await gates.gate(person).judge_outside(PYTEST, [Blocked("lookup")])
+async def test_a_command_at_the_wall_is_asked_about_outside_of_plan(gates):
+    command, person = replace(SCRIPT, arguments={"command": "pytest"}), Person(ONCE)
+    decision = await gates.gate(person).judge_outside(command, [Blocked("lookup")])
 
     assert (decision.is_allowed, decision.run_in) == (True, "host")
     assert Blocked("lookup").words in person.questions[0].reason
     assert person.questions[0].title == "Run it again without the sandbox"
     assert decision.untrusted
 
-
-async def test_it_stays_inside_in_plan_and_when_nobody_is_there(gates):
     blocked = [Blocked("write", "/etc/x")]
-    in_plan = await gates.gate(Person(), mode="plan").judge_outside(PYTEST, blocked)
-    alone = await gates.gate(None).judge_outside(PYTEST, blocked)
-
-    assert not in_plan.is_allowed
-    assert not alone.is_allowed
+    in_plan = await gates.gate(Person(), mode="plan").judge_outside(command, blocked)
+    alone = await gates.gate(None).judge_outside(command, blocked)
+    assert (in_plan.is_allowed, alone.is_allowed, alone.untrusted) == (False, False, "")
     assert "--allow 'shell(pytest:*)'" in alone.refusal.for_model
-    assert not alone.untrusted

@@ -29,24 +29,15 @@ CHANGES = [
     "git restore a.py", "find . -name '*.orig' -delete",
 ]  # fmt: skip
 STAYS = [
-    "kill $!",
-    "env",
-    "ls /tmp",
-    "pytest > /tmp/out; tail /tmp/out",
-    "curl -s http://127.0.0.1:8000/x",
-    "curl --retry 3 localhost:8000",
-    "echo x > /dev/tcp/127.0.0.1/80",
-    "python3 -m http.server & wget -qO- http://[::1]:8000/",
-]
+    "kill $!", "env", "ls /tmp", "pytest > /tmp/out; tail /tmp/out",
+    "curl -s http://127.0.0.1:8000/x", "curl --retry 3 localhost:8000",
+    "echo x > /dev/tcp/127.0.0.1/80", "python3 -m http.server & wget -qO- http://[::1]:8000/",
+]  # fmt: skip
 ASKED = [
     "git push", "curl http://x.test", "rm -rf ~/x", "sudo ls", "cat .env", "cat /etc/passwd",
     # Imitations of the sandbox's own network, and what is the machine's
-    "curl http://x.test/127.0.0.1",
-    "curl http://127.0.0.1.x.test",
-    "curl http://localhost@x.test",
-    "curl http://x.test http://localhost",
-    "git push http://localhost/x",
-    "docker ps",
+    "curl http://x.test/127.0.0.1", "curl http://127.0.0.1.x.test", "curl http://localhost@x.test",
+    "curl http://x.test http://localhost", "git push http://localhost/x", "docker ps",
     "git config --global user.name x",
 ]  # fmt: skip
 READS = ["ls -la | head -3", "ls src && wc -l a.py"]
@@ -113,8 +104,6 @@ FORCED = {"sandbox_forced": True}
         ("./x.sh", {"mode": "full"}, "outside"),
         ("./x.sh", {"mode": "full"} | FORCED, "sandbox"),
         ("./x.sh", {"mode": "full", "sandbox": "none"} | FORCED, "deny"),
-        ("rm -rf src", {"mode": "full"}, "ask"),
-        ("cat .env", {"mode": "full"}, "ask"),
         # Neither memory nor settings of kode are for a command.
         *(
             (command, {"mode": mode, "allow": ["shell"]}, "deny")

@@ -221,24 +221,20 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(gates, nam
     path.parent.mkdir(exist_ok=True)
     path.write_text("# settings\npassword is swordfish\nfirst = 1\nsecond = swordfish\n")
     gate = gates.gate(Person(ONCE), mode=mode, deny=("read(denied/**)",))
-    hunks = [
-        Hunk(old=["# settings", "password"], new=["x"]),
-        Hunk(old=["first = 1"], new=["first = 2"]),
-    ]
-    calls = [(patch_file, {"path": name, "hunks": [hunk]}) for hunk in hunks]
     texts = {"old_text": "first = 1", "new_text": "first = 2"}
-    calls.append((TOOLS["edit_file"], {"path": name, **texts}))
-    said = []
-    for tool, arguments in calls:
-        real = os.path.realpath(path)
+    hunks = Hunk(old=["# settings", "password"], new=["x"]), Hunk(old=["first = 1"], new=["2"])
+    calls = [(patch_file, {"path": name, "hunks": [hunk]}) for hunk in hunks]
+    said, real = "", os.path.realpath(path)
+    for tool, arguments in (*calls, (TOOLS["edit_file"], {"path": name, **texts})):
         try:
             decision = await gates.judge(gate, tool, arguments, path=real)
             if decision.is_allowed:
                 context = replace(gates.context, path=real, decision=decision)
-                said.append((await tool.run(context, tool.check(arguments))).text)
+                said += (await tool.run(context, tool.check(arguments))).text
         except ToolError as error:
-            said.append(str(error))
-    assert "swordfish" not in "".join(said)
+            said += str(error)
+    assert said
+    assert "swordfish" not in said
 
 
 async def test_an_edit_of_a_readable_file_needs_no_prior_reading(gates):
@@ -247,14 +243,12 @@ async def test_an_edit_of_a_readable_file_needs_no_prior_reading(gates):
     assert not (await gates.judge(gates.gate(mode="full"), patch_file, edit)).must_read_first
 
 
-@pytest.mark.parametrize(("command", "runs"), [("ls | head", True), ("touch a", False)])
-async def test_advice_for_plan_outweighs_mode_and_rules(gates, command, runs):
+async def test_advice_for_plan_outweighs_mode_and_rules(gates):
     gate = gates.gate(Person(), mode="full", allow=["shell"])
     advice = Decision(outcome="allow", reason="limits", run_in="read_only")
-
-    decision = await gates.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
-
-    assert (decision.is_allowed, decision.reason) == (runs, "limits")
+    for command, runs in (("ls | head", True), ("touch a", False)):
+        decision = await gates.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
+        assert (decision.is_allowed, decision.reason) == (runs, "limits")
 
 
 async def test_copies_of_a_gate_share_mode_and_answers(gates):

@@ -39,13 +39,10 @@ def repo(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """The same without git."""
+    """A project without git."""
     root = tmp_path.resolve() / "plain"
-    (root / "src" / "deep").mkdir(parents=True)
-    (root / "empty").mkdir()
-    (root / "src" / "deep" / "a.py").write_text("a\n")
+    (root / "src").mkdir(parents=True)
     (root / "src" / "b.sh").write_text("b\n")
-    (root / "src" / "b.sh").chmod(0o755)
     (root / "src" / "link").symlink_to("b.sh")
     (root / "notes.md").write_text("n\n")
     return root

@@ -1,7 +1,6 @@
 """A line that may run where there is no sandbox: literal words, exact tables, and nothing else."""
 
 import collections
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -86,15 +85,6 @@ def test_bash_runs_the_words_that_were_judged(command, tmp_path_factory):
     found = collections.Counter(tuple(each.split("\0")[:-1]) for each in ran)
     assert found <= collections.Counter(part.argv for part in line.parts)
     assert [path.name for path in folder.iterdir()] == ["record"]
-
-
-@given(st.text("ab'\"\\ $`!*?[]{}~#=|&;<>()\n\t-./%é", max_size=12))
-def test_a_literal_word_is_what_it_is_without_its_quotes(source):
-    word = parse.word_of(source)
-    if word.kind != "literal" or source in ("{}", "[", "]"):
-        return
-
-    assert shlex.split(source) == [word.text]
 
 
 @for_each("source", ['a"', "a'", '"a', "'a", "l's'a\"", '"a" b"', 'a"b\\"'])
