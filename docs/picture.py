@@ -120,7 +120,7 @@ def main(folder: Path) -> None:
             dimensions=(LINES, COLUMNS),
         )
         session = Session(process)
-        session.until("ask ·")
+        session.until("ask (Shift-Tab) ·")
         session.type(demo.TASK)
         session.until(DONE)
         session.read(0.5)

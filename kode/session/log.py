@@ -95,7 +95,7 @@ class Session:
     def append(self, *entries: Entry) -> None:
         """Adds entries durably. A request, which only repeats what is there, survives a power
         failure once its reply has followed. Raises: StorageError; then nothing was added."""
-        if self.path is not None:
+        if self.path is not None and entries:
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")

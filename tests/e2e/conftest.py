@@ -44,7 +44,7 @@ def repl(tmp_path):
         terminal.type(typed_ahead)
         terminal.until("kode in")
         if env.get("TERM") != "dumb":
-            terminal.until("ask · big-model")
+            terminal.until("ask (Shift-Tab) · big-model")
         return terminal
 
     yield open_repl

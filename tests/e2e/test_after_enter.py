@@ -75,7 +75,7 @@ def test_enter_imports_nothing_before_the_request(
         if vendor == "anthropic":
             place.extra["KODE_MODEL"] = "claude-sonnet-4-5"
         with Terminal(KODE, [], cwd=place.project, env=place.environ) as terminal:
-            terminal.until("ask · ", timeout_s=60)
+            terminal.until("ask (Shift-Tab) · ", timeout_s=60)
             while "the start is over" not in log.read_text():
                 terminal.read()
             terminal.type("which zeppelin parser is it")

@@ -66,9 +66,9 @@ def test_the_person_answers_and_says_when_to_go_on(tmp_path: Path, environ: dict
     with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ, width=100, height=24) as terminal:
         on_screen(terminal, "1 of 5", PAUSE)
         terminal.type("enter")
-        on_screen(terminal, "› n  no", "answer:")
+        on_screen(terminal, "› n  no", "n  no")
         terminal.type("n")  # one key answers
-        on_screen(terminal, "You refused, so nothing was changed.", "answer:")
+        on_screen(terminal, "You refused, so nothing was changed.", "n  no")
         terminal.type("y")
         for stop in ("2 of 5", "3 of 5", "4 of 5", "5 of 5"):
             on_screen(terminal, stop, PAUSE)

@@ -58,7 +58,7 @@ def test_a_file_asks_the_person_at_the_prompt(
         terminal.type("/note standup at nine\r")
         assert "Warning" not in terminal.until("1 notes", timeout_s=60)
         terminal.type("Push it\r")
-        terminal.until("answer:", timeout_s=60)
+        terminal.until("n  no", timeout_s=60)
         assert "The plug-in standup: Everybody sees a push." in " ".join(terminal.text.split())
         terminal.type(f"{answer}\r")
         terminal.until("The end.", timeout_s=60)

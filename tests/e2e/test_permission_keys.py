@@ -20,7 +20,7 @@ def asked(place: Place, *replies: dict[str, object]) -> Iterator[tuple[Terminal,
     with ScriptedServer([*replies, {"text": "The end."}]) as server:
         place.url = server.openai_url
         with place.terminal("Write the files", height=60) as terminal:
-            terminal.until("answer:", timeout_s=60)
+            terminal.until("n  no", timeout_s=60)
             yield terminal, server
 
 
@@ -82,7 +82,7 @@ def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
             place.url = server.openai_url
             with place.terminal("run", *flags, "Write it") as terminal:
                 if flags:
-                    terminal.until("answer:", timeout_s=60)
+                    terminal.until("n  no", timeout_s=60)
                     terminal.type("y")  # one key answers
                 text = terminal.until("The end.", timeout_s=60)
                 assert ("Allowed once: a.py" in text) is written

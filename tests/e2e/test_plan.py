@@ -28,16 +28,16 @@ def test_a_plan_is_edited_approved_and_ticked_off(tmp_path):
         place = Place(tmp_path, server.url)
         environ = {**place.environ, "EDITOR": "sed -i s/better/shorter/"}
         with Terminal(KODE, ["--no-memory"], cwd=place.project, env=environ) as terminal:
-            terminal.until("ask · gpt-")
+            terminal.until("ask (Shift-Tab) · gpt-")
             terminal.type("/plan", "enter")
-            terminal.until("plan · gpt-")
+            terminal.until("plan (Shift-Tab) · gpt-")
             terminal.type("keep a note", "enter")
             terminal.until("Go ahead with this plan?", "keep planning")
             terminal.type("e")
             terminal.until("A shorter name.", "Go ahead with this plan?")
             terminal.type("a")
             terminal.until("Plan approved · mode auto-edit", "1 of 2 steps of the plan done")
-            terminal.until("auto-edit · gpt-")
+            terminal.until("auto-edit (Shift-Tab) · gpt-")
 
     assert (place.project / "notes.txt").read_text() == "a note\n"
     (plan,) = (place.home / "sessions").glob("*/plan.md")

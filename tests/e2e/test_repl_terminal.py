@@ -15,7 +15,7 @@ def test_a_task_typed_before_the_prompt_appears_is_sent(repl):
     # The terminal still turns Enter into a line feed then.
     terminal = repl(typed_ahead="fix it\r")
 
-    assert "> fix it" in terminal.until("2 steps · 12.3k in")
+    assert "> fix it" in terminal.until("s · $0.0123")
 
 
 @pytest.mark.smoke
@@ -23,7 +23,7 @@ def test_a_turn_settles_above_the_prompt_and_resume_is_explained(repl):
     terminal = repl(height=60)
 
     terminal.type("fix it", "enter")
-    text = terminal.until("2 steps · 12.3k in")
+    text = terminal.until("s · $0.0123")
     assert "> fix it" in text
     assert "● Edited calc.py · 1 change · 1.5s" in text
     assert "I fixed add. The cause:" in text
@@ -134,7 +134,7 @@ def test_tab_and_enter_complete_commands_and_files(repl):
     terminal.until("Mode: plan.")
     for mode in ("ask", "auto-edit", "plan"):
         terminal.type("\x1b[Z")
-        terminal.until(f"{mode} · big-model")
+        terminal.until(f"{mode} (Shift-Tab) · big-model")
     terminal.type("/und")
     terminal.until(" /undo ")
     terminal.type("enter")
@@ -150,7 +150,7 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal = repl()
 
     terminal.type("ask", "enter", "y", "enter", "y")
-    terminal.until("y  yes, once", "answer:", "next step: y")
+    terminal.until("y  yes, once", "n  no", "next step: y")
     terminal.type("enter")
 
     text = terminal.until("The answer was no")
@@ -172,7 +172,7 @@ def test_a_dumb_terminal_gets_no_escape_sequence_at_all(repl):
     terminal = repl(TERM="dumb")
 
     terminal.type("fix it", "enter")
-    terminal.until("2 steps · 12.3k in")
+    terminal.until("s · $0.0123")
     terminal.type("ask", "enter")
     terminal.until("answer:")
     terminal.type("y", "enter")

@@ -95,7 +95,7 @@ def test_ignored_folders_are_kept_after_one_yes_and_undone(
     with place.terminal(*arguments) as terminal:
         terminal.until("auto-edit")
         terminal.type("install it", "enter")
-        terminal.until("node_modules", "answer:")
+        terminal.until("node_modules", "n  no")
         terminal.type("a1", "enter")
         terminal.until("installed")
         folder = place.project / "node_modules"

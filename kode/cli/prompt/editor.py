@@ -45,13 +45,14 @@ from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.progress import status_line
-from kode.cli.screen.screen import QUIET_S
+from kode.cli.screen.screen import QUIET_S, fill_bands
 from kode.errors import StorageError
 
 SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
 MAX_INPUT_ROWS = 12  # half of a terminal with 24 rows
 
+RULE_FROM_ROWS = 12  # on a smaller terminal the rows are for the reply
 ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 LEAVING_S = 2.0  # Ctrl-C twice within this time, with nothing to stop, exits
 ALT_S = 0.05  # how long Esc waits for a key: Alt and a key come as Esc and the key, at once
@@ -60,9 +61,6 @@ _PLAIN = "noreverse bg:default fg:default"
 STYLE = Style.from_dict(
     {
         "dim": "dim",
-        "queued": "italic dim",
-        "toolbar": "dim",
-        "danger": "bold ansired",
         "completion-menu": _PLAIN,
         "completion-menu.completion": _PLAIN,
         "completion-menu.completion.current": "reverse",
@@ -226,30 +224,26 @@ class Editor:
             columns, rows = size()
             return self.state.live(columns, max(rows - 6, 2))
 
-        def live_fragments() -> StyleAndTextTuples:
-            lines = live_lines()
-            return [
-                (f"class:{style}" if style else "", text + ("\n" if number < len(lines) else ""))
-                for number, (style, text) in enumerate(lines, 1)
-            ]
+        paint = self.state.screen.paint
 
-        def status_fragments() -> StyleAndTextTuples:
-            if self.state.opened is None:
-                return []
-            parts = status_line(self.state.opened, size()[0])
-            return [(f"class:{style or 'toolbar'}", text) for style, text in parts]
+        def live_fragments() -> ANSI:
+            lines = "\n".join(paint(style, text) for style, text in live_lines())
+            return ANSI(fill_bands(lines, size()[0]))
+
+        def status_fragments() -> ANSI:
+            parts = status_line(self.state.opened, size()[0]) if self.state.opened else []
+            return ANSI("".join(paint(style, text) for style, text in parts))
 
         def menu_lines() -> list[str]:
             columns, rows = size()
             if self.menu is None:
                 return []
-            paint = self.state.screen.paint
             return self.menu.lines(paint, self.buffer.text, columns, max(rows - 4, 4))
 
         def mark(line: int, wrapped: int) -> StyleAndTextTuples:
             text = "> "
             if self._question is not None:
-                text = self._question.label + (self.menu.pressed if self.menu is not None else "")
+                text = self.menu.pressed + text if self.menu is not None else self._question.label
             return [("bold", "  " if line or wrapped else text)]
 
         def window(text: Callable[[], object]) -> layout.Window:
@@ -269,11 +263,13 @@ class Editor:
             get_line_prefix=mark,
         )
         live = window(live_fragments)
-        choices = window(lambda: ANSI("\n".join(menu_lines())))
+        choices = window(lambda: ANSI(fill_bands("\n".join(menu_lines()), size()[0])))
+        rule = window(lambda: [("class:dim", "\n" + "─" * size()[0])])
         status = layout.Window(layout.FormattedTextControl(status_fragments), height=1)
         rows: list[layout.AnyContainer] = [
             layout.ConditionalContainer(live, Condition(lambda: bool(live_lines()))),
             layout.ConditionalContainer(choices, Condition(lambda: self.menu is not None)),
+            layout.ConditionalContainer(rule, Condition(lambda: size()[1] >= RULE_FROM_ROWS)),
             line,
             search,
             CompletionsMenu(max_height=8, scroll_offset=1),

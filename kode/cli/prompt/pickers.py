@@ -33,7 +33,7 @@ async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: 
     menu = Menu(
         choices,
         is_searchable=True,
-        above=lambda width: ["", screen.paint("title", clip(title, width))],
+        above=lambda width: ["", screen.paint("bold", clip(title, width))],
         hint="type to search · Enter chooses · Esc cancels",
         **more,
     )
@@ -119,7 +119,7 @@ async def rewind(state: PromptState, argument: str) -> None:
     turn, number = int(number), str(int(number))
     if screen.editor is None:
         screen.print(about[number], "dim")
-    above = (("title", f"> {prompts[turn - 1]}"), ("dim", about[number]))
+    above = (("bold", f"> {prompts[turn - 1]}"), ("dim", about[number]))
     menu = Menu(
         _WHAT_TO_REWIND,
         above=lambda width: ["", *(screen.paint(style, clip(it, width)) for style, it in above)],
@@ -155,7 +155,8 @@ async def use_model(state: PromptState, argument: str) -> None:
         _show_model(state)
         names = await asyncio.to_thread(conversation.list_models, ask=True)
         choices = [Choice(name, name) for name in names]
-        provider, model = current.name, await choose(screen, "Choose a model", choices)
+        model = await choose(screen, "Choose a model", choices) if choices else ""
+        provider = current.name
         if not model:
             return
     switched = switch_provider(config, os.environ, provider, model)
@@ -232,7 +233,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
 
     waiting = await items(memory)
     for number, item in enumerate(waiting, 1):
-        screen.print(f"\n{item.heading} ({number} of {len(waiting)})", "title")
+        screen.print(f"\n{item.heading} ({number} of {len(waiting)})", "bold")
         screen.print(clean("\n".join(item.texts)))
         choices = [
             Choice(name, text, str(at)) for at, (name, text) in enumerate(item.choices.items(), 1)

@@ -232,7 +232,7 @@ class PromptState:
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""
         queued = [
-            ("queued", clip(f"{when}: {one_line(text)} (Up to edit)", width))
+            ("dim", clip(f"{when}: {one_line(text)} (Up to edit)", width))
             for when, texts in (("next step", self.steering), ("queued", self.queued))
             for text in texts[-3:]
         ]

@@ -259,7 +259,7 @@ async def _ask_about_plan(state: PromptState) -> None:
             Choice("edit", "edit the plan first", "e"),
             Choice("no", "keep planning", "n"),
         ],
-        above=lambda width: ["", state.screen.paint("title", "Go ahead with this plan?")],
+        above=lambda width: ["", state.screen.paint("bold", "Go ahead with this plan?")],
         selected=3,
         hint="Tab: write what to change",
         takes_words=True,

@@ -98,10 +98,21 @@ def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
     outcome = " · ".join(filter(None, (summary or ("failed" if event.is_error else ""), time)))
     has_failed = event.is_error or event.failed
-    style = "error" if event.is_error else "warning" if event.failed else "good"
+    style = "error" if has_failed else "good"
     verb = doing if event.is_error else did  # what is an error was not done
     line = EventLine("✗" if has_failed else "●", verb, event.subject, outcome, style)
     return _fit(line, width, is_path=is_path)
+
+
+def describe_calls(calls: Sequence[events.ToolFinished], width: int) -> EventLine:
+    """Calls that only looked at something, in one line: each verb once, with its subjects."""
+    if len(calls) == 1:
+        return describe_call(calls[0], width)
+    subjects: dict[str, list[str]] = {}
+    for call in calls:
+        subjects.setdefault(verbs_of(one_line(call.name))[1], []).append(one_line(call.subject))
+    text = " · ".join(f"{verb} {', '.join(names)}" for verb, names in subjects.items())
+    return EventLine("●", clip(text, width), style="good")
 
 
 def describe_agent(event: events.AgentProgress | events.AgentFinished, width: int) -> EventLine:
@@ -132,15 +143,11 @@ def _fit(
 
 
 def summary_line(event: events.TurnEnded) -> str:
-    """What a turn used, in one line."""
+    """How long a turn took, what it cost and changed, in one line; `/cost` has the rest."""
     changed, used = len(event.files_changed), event.usage
-    known = bool(used.input_tokens or used.output_tokens)
-    thought = f" ({count(used.thinking_tokens)} thinking)" if used.thinking_tokens else ""
     parts = (
         duration(event.duration_ms / 1000),
-        plural(event.steps, "step"),
-        f"{count(used.input_tokens)} in, {count(used.output_tokens)} out{thought}" if known else "",
-        money(event.cost_usd) if known else "",
+        money(event.cost_usd) if used.input_tokens or used.output_tokens else "",
         plural(changed, "file") + " changed" if changed else "",
     )
     return " · ".join(part for part in parts if part)

@@ -1,12 +1,13 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
 The signs and numbers of added lines are green, those of removed ones red, the text has the colours
-of its syntax; within a changed line the differing part is underlined. Nothing here reads files or
-computes diffs. Heavy, so imported with the first diff."""
+of its syntax; within a changed line the differing part is underlined. With 256 colours the lines
+stand on bands. Nothing here reads files or computes diffs. Heavy, so imported with the first diff.
+"""
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -20,7 +21,7 @@ from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
 from kode.cli.screen.lines import breaks
-from kode.cli.screen.screen import STYLES, Screen
+from kode.cli.screen.screen import INSET, STYLES, Screen
 from kode.messages import plural
 from kode.plain_text import clean
 
@@ -36,14 +37,12 @@ MAX_ROWS = 4
 NUMBERED_FROM_COLUMNS = 50
 """On a narrower screen line numbers would take the text's space."""
 
-INDENT = 2  # as all lines below a call
-
 MAX_COMPARED_CHARS = 400  # no line of code is longer
 MAX_COMPARED_LINES = 30
 """Longer lines, and longer runs of changed lines, are not compared word by word."""
 
 _SYNTAX: dict[_TokenType, str] = {
-    Token.Comment: "comment",
+    Token.Comment: "dim",
     Token.Keyword: "keyword",
     Token.Operator.Word: "keyword",
     Token.Name.Class: "bold",
@@ -102,8 +101,16 @@ def painted_diff(
     if screen.width < NUMBERED_FROM_COLUMNS:
         numbers = 0
     most = MAX_ROWS if max_lines is not None else None
-    rows = (row for line in lines for row in _rows(line, screen.width - INDENT, numbers, most))
-    return screen.render_lines(Text(" " * INDENT) + row for row in rows)
+    painted = []
+    for line in _trim(lines):
+        style = _SIGNS.get(line.kind, "")
+        band = screen.paint(style, "")
+        rows = list(_rows(line, screen.width - INSET, numbers, most))
+        for row in rows if band else ():
+            row.stylize_before(style)
+        text = screen.render_lines(Text(" " * INSET) + row for row in rows)
+        painted += [f"{row}{band}" for row in text.split("\n")]
+    return "\n".join(painted)
 
 
 def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Text]:
@@ -118,7 +125,7 @@ def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Te
     style = _SIGNS.get(line.kind, "")
     text = line.coloured or Text(line.text)
     for start, end in line.changes:
-        text.stylize("changed_part", start, end)
+        text.stylize("changed", start, end)
     room = max(width - len(gutter) - 2, 4)
     rows = list(text.divide(breaks(text.plain, room)))
     if most is not None and len(rows) > most:
@@ -128,6 +135,14 @@ def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Te
         row.rstrip()
         yield before + row
         before = Text(" " * (len(gutter) + 2))
+
+
+def _trim(lines: Sequence[Line]) -> Iterator[Line]:
+    """The lines without blank context at the ends of hunks."""
+    for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
+        hunk = list(group)
+        shown = [n for n, line in enumerate(hunk) if line.kind != " " or line.text.strip()]
+        yield from hunk[shown[0] : shown[-1] + 1] if shown else ()
 
 
 def _parse(diff: str) -> list[Line]:

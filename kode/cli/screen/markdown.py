@@ -4,6 +4,7 @@ A block is finished once nothing that follows can change it: a paragraph at its 
 at its end, a list when something else begins. Heavy, so imported with the first text of a reply.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -37,6 +38,15 @@ MAX_BLOCK_CHARS = 8_000
 
 MAX_LINE_CHARS = 8_000
 """Longer lines are split, at a space if there is one."""
+
+MAX_PREVIEW_LINES = 30
+"""Of a growing block: more than are shown, few enough to render them at each frame."""
+
+_UNDECIDED_LINE = re.compile(r"[\s>]*(?:[-*+#=_`~|: ]*|\d+[.)]?)(?: \[.?)?\s*")
+_BEGINS_TEXT = re.compile(r"\s*(?:[-*+>]\s|\d+[.)]\s|\||$)")
+_MARK = re.compile(r"`+|\*\*|\*|__|_|~~")
+_OPEN_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]*)(?:\](?:\([^)\n]*)?)?$")
+"""A link that has no end yet."""
 
 BETWEEN_COLUMNS = 2
 """What a table takes beside the text of each column."""
@@ -88,9 +98,25 @@ class BlockSplitter:
         """Drops the unfinished block: the reply will be repeated."""
         self._lines, self._partial, self.joined = [], "", False
 
-    def tail(self, lines: int) -> str:
-        """The last unfinished lines, to show while the block grows."""
-        return "\n".join([*self._lines[-lines:], self._partial[-4000:]]).strip("\n")
+    def preview(self) -> str:
+        """The unfinished block, to show while it grows: its marks are closed, and one whose meaning
+        is not decided is left out. Of a long block the end."""
+        lines = [*self._lines, self._partial]
+        if len(lines) > MAX_PREVIEW_LINES:
+            is_fence = lines[0].lstrip()[:3] in ("```", "~~~")
+            lines = [*lines[:is_fence], *lines[-MAX_PREVIEW_LINES:]]
+        if _UNDECIDED_LINE.fullmatch(lines[-1]):
+            lines.pop()
+        text = "\n".join(lines).strip("\n")
+        last = _BLOCK_PARSER.parse(text)[-1:]
+        if not last or last[0].type in ("fence", "code_block"):
+            return text
+        begins = max((n for n, line in enumerate(lines) if _BEGINS_TEXT.match(line)), default=0)
+        before = "\n".join(lines[:begins])
+        is_row = lines[begins].lstrip().startswith("|")
+        if is_row and not (begins and lines[begins - 1].lstrip().startswith("|")):
+            return before  # the head of a table, or a text
+        return f"{before}\n{close_marks(chr(10).join(lines[begins:]))}".strip("\n")
 
     def _grow(self, piece: str) -> list[Block]:
         finished: list[Block] = []
@@ -149,6 +175,30 @@ class BlockSplitter:
             return []
         block, self.joined = Block(text, joined=self.joined), False
         return [block]
+
+
+def close_marks(text: str) -> str:
+    """The beginning of a paragraph with its open marks closed, or left out where nothing follows
+    them; of an unfinished link the text."""
+    text = _OPEN_LINK.sub(r"\1", text)
+    is_code, opened = "", list[tuple[str, int]]()
+    for match in _MARK.finditer(text):
+        mark, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
+        if mark[0] == "`":
+            if is_code in ("", mark):
+                opened = opened[:-1] if is_code else [*opened, (mark, match.end())]
+                is_code = "" if is_code else mark
+        elif is_code:
+            continue
+        elif mark in [other for other, _ in opened] and before.strip():
+            while opened.pop()[0] != mark:
+                pass
+        elif not after.isspace() and not (mark[0] == "_" and before.isalnum()):
+            opened.append((mark, match.end()))
+    for mark, end in reversed(opened):
+        bare = text.rstrip()
+        text = f"{bare}{mark}" if len(bare) > end else f"{bare[: end - len(mark)]}{bare[end:]}"
+    return text
 
 
 class PlainCodeBlock(CodeBlock):

@@ -126,7 +126,7 @@ class Menu:
         blocks = [self._rows(choice, width) for choice in offered]
         at = offered.index(current) if current in offered else 0
         if current in offered:
-            blocks[at][0] = paint("bold", "›" + blocks[at][0][1:])
+            blocks[at][0] = paint("accent", "›" + blocks[at][0][1:])
         room = max(height - len(above) - len(preview) - len(below), 3)
         start = max(0, min(at - room // 2, len(blocks) - room))
         blocks, at = blocks[start : start + room], at - start

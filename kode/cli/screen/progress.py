@@ -28,6 +28,11 @@ STOP_COMMAND_COLUMNS = 70
 """From so many columns on, a running command shows both."""
 
 
+MODE_STYLES = {"ask": "accent", "plan": "string", "auto-edit": "good", "full": "error"}
+KEY_COLUMNS = 60
+"""From so many columns on, the key that switches the mode stands beside it."""
+
+
 @dataclass
 class RunningCall:
     started: events.ToolStarted
@@ -151,11 +156,10 @@ def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str
     cost = money(cost_usd) + ("+" if cost_usd and conversation.session.spent.unpriced else "")
     running = len(conversation.commands.list_running())
     jobs = f"{running} in background" if running else ""
-    parts = [mode, jobs, provider.model, context, cost]
+    key = " (Shift-Tab)" if width >= KEY_COLUMNS else ""
+    parts = [f"{mode}{key}", jobs, provider.model, context, cost]
     # On a narrow screen the cost is dropped first, then the window, and so on.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()
     line = clip(" · ".join(filter(None, parts)), width)
-    if mode != "full":
-        return [("", line)]
-    return [("danger", line[: len("full")]), ("", line[len("full") :])]
+    return [(MODE_STYLES[mode], line[: len(mode)]), ("dim", line[len(mode) :])]

@@ -41,7 +41,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
 
 
 async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
-    screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "title")
+    screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "bold")
     screen.print_painted("\n".join(_bar_lines(screen, form.message, screen.width)))
     if form.url:
         screen.print(f"│ {one_line(visible(form.url))}")
@@ -185,7 +185,7 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
     diff = question.diff
     before = _visible_lines(question.preview.removesuffix(diff))
-    lines = ["", screen.paint("title", f"{visible(question.title)}{asker}")]
+    lines = ["", screen.paint("bold", f"{visible(question.title)}{asker}")]
     if diff:
         from kode.cli.screen.diffs import painted_diff
 

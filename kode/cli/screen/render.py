@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from kode import events
 from kode.cli.screen.describe import (
+    NOTICES,
     EventLine,
     describe_agent,
     describe_call,
+    describe_calls,
     describe_event,
     ending_line,
     evidence_line,
@@ -22,9 +24,9 @@ from kode.cli.screen.describe import (
     is_reported,
     summary_line,
 )
-from kode.cli.screen.lines import cell_width, clip, duration, fold, one_line, wrap_words
+from kode.cli.screen.lines import cell_width, clip, duration, fold, one_line
 from kode.cli.screen.progress import STOP, Progress
-from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen
+from kode.cli.screen.screen import Screen
 from kode.events import ToolFinished
 from kode.messages import Text, Thinking, calls_of
 from kode.plain_text import clean
@@ -42,9 +44,12 @@ MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
+QUIET = ("read_file", "list_files", "search_files", "fetch_url", "web_search")
 MAX_ENTRIES = 50  # a few screens
 MAX_CHARS = 100_000
 """Limit of each text that Ctrl-O opens."""
+
+_WORDS = [word for word, _ in NOTICES.values() if word]
 
 Kind = Literal["start", "person", "text", "tool", "line"]
 
@@ -95,7 +100,7 @@ def _entry(screen: Screen, entry: ToolFinished | str) -> str:
 def _title(screen: Screen, text: str) -> str:
     title = clip(text, max(screen.width - 6, 10))
     line = "─" * max(screen.width - cell_width(title) - 5, 0)
-    return screen.paint("title", f"── {title} {line}".rstrip())
+    return screen.paint("bold", f"── {title} {line}".rstrip())
 
 
 @dataclass
@@ -116,6 +121,10 @@ class Renderer:
     """Whether slash commands can be typed."""
     _splitter: "BlockSplitter | None" = None
     """Of the reply; None before the first text, which imports it."""
+    _tail: tuple[tuple[str, int], list[str]] = field(default_factory=lambda: (("", 0), []))
+    """Text and width of the unfinished block, and its lines."""
+    _quiet: list[ToolFinished] = field(default_factory=list)
+    """Neighbouring calls that only looked at something, which share a line once another follows."""
     _last: Kind = "start"
     _memory: str = ""
     """The last line about memory."""
@@ -143,10 +152,11 @@ class Renderer:
         if progress.idle:
             return []
         lines: list[tuple[str, str]] = []
-        tail = self._splitter.tail(MAX_TAIL_LINES) if self._splitter is not None else ""
-        if tail:
-            text = wrap_words(clean(tail), min(width, MAX_PROSE_COLUMNS))
-            lines += [("", line) for line in text[-MAX_TAIL_LINES:]]
+        tail = self._render_tail()
+        lines += [("", line) for line in tail[-MAX_TAIL_LINES:]]
+        if self._quiet:
+            calls = describe_calls(self._quiet, width - 2)
+            lines.append(("", f"{self.screen.paint(calls.style, calls.mark)} {calls.text}"))
         lines += [("dim", line) for line in progress.output(width)]
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
         lines += [("dim", line) for line in progress.agent_lines(width)]
@@ -155,6 +165,16 @@ class Renderer:
         spinner = progress.line(self.clock(), width)
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         return [*gap, *lines, ("", spinner)][-max(height, 1) :]
+
+    def _render_tail(self) -> list[str]:
+        """The painted lines of the unfinished block of the reply."""
+        text = self._splitter.preview() if self._splitter is not None else ""
+        if (text, self.screen.width) != self._tail[0]:
+            from kode.cli.screen.markdown import TerminalMarkdown
+
+            rendered = self.screen.rendered(TerminalMarkdown(clean(text))) if text else ""
+            self._tail = (text, self.screen.width), rendered.split("\n") if rendered else []
+        return self._tail[1]
 
     def show_answer(self, text: str) -> None:
         """Shows an answer of an earlier process as it looked then."""
@@ -173,7 +193,7 @@ class Renderer:
         if is_text and self._last == "text":
             return self._splitter is None or not self._splitter.joined
         kind = "text" if is_text else "line" if self.progress.is_thinking else "tool"
-        undecided = kind == "tool" and not self.progress.running
+        undecided = kind == "tool" and not (self.progress.running or self._quiet)
         return self._last == "person" if undecided else self._last not in (kind, "start")
 
     def _show(self, event: events.Event) -> None:
@@ -186,10 +206,12 @@ class Renderer:
                 self._last = "person"
             case events.Steered():
                 self._settle_thinking()
+                self._settle_calls()
                 self.screen.print_prompt(event.text)
                 self._last = "person"
             case events.TextDelta():
                 self._settle_thinking()
+                self._settle_calls()
                 self._streamed = True
                 self._feed(event.text)
             case events.ThinkingDelta():
@@ -214,11 +236,24 @@ class Renderer:
             case _:
                 pass  # momentary: see `progress`
 
+    @property
+    def _groups(self) -> bool:
+        """Whether neighbouring quiet calls share a line."""
+        return self.in_prompt and not self.screen.plain
+
     def _gap(self, kind: Kind) -> None:
         """Prints a blank line between different kinds."""
+        self._settle_calls()
         if self._last != kind and self._last != "start":
             self.screen.print()
         self._last = kind
+
+    def _settle_calls(self) -> None:
+        """Prints the line of the quiet calls."""
+        if calls := self._quiet:
+            self._quiet = []
+            self._gap("tool")
+            self._print_described(describe_calls(calls, self.screen.width - 2))
 
     def _describe(self, event: events.Event, more: str = "") -> None:
         """Prints the line that an event has, with how to undo it."""
@@ -229,7 +264,7 @@ class Renderer:
         elif self.in_prompt and isinstance(event, events.MemoryChanged) and event.change_id:
             more = f" · /memory undo {event.change_id[:8]}"
         self._gap("line")
-        self.screen.print(line.text + more, line.style)
+        self.screen.print(line.text + more, line.style, line.verb if line.verb in _WORDS else "")
 
     def _blocks(self, blocks: "list[Block]") -> None:
         from kode.cli.screen.markdown import TerminalMarkdown
@@ -306,6 +341,9 @@ class Renderer:
         screen, memory, self._memory = self.screen, self._memory, ""
         if is_reported(event, memory):
             return
+        if self._groups and event.name in QUIET and not (event.is_error or event.refusals):
+            self._quiet.append(event)
+            return
         self._gap("tool")
         if event.refused:
             # A person's own refusal stands in the answered question.
@@ -323,6 +361,7 @@ class Renderer:
             from kode.cli.screen.diffs import painted_diff
 
             screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
+            self._last = "line"  # what follows stands apart
         elif event.name == "todo" and not event.is_error:
             screen.print(indent(event.text.partition("\n")[2], 20), "dim")
         elif event.is_error and not event.stopped:
@@ -352,9 +391,11 @@ class Renderer:
     def _ended(self, event: events.TurnEnded) -> None:
         self._settle_thinking()
         self._finish_text()
+        self._settle_calls()
         if event.status not in events.FINISHED:  # what was refused or failed stands above
             self._gap("line")
-            self.screen.print(ending_line(event), "warning" if event.status != "error" else "error")
+            word = "Error:" if event.status == "error" else ""
+            self.screen.print(ending_line(event), "error" if word else "warning", word)
         if event.steps or event.status not in events.FINISHED:  # else no model was asked
             self._gap("line")
             self.screen.print(summary_line(event), "dim")

@@ -11,12 +11,12 @@ import shutil
 import stat
 import sys
 import termios
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from kode.cli.screen.lines import clip, fold
+from kode.cli.screen.lines import cell_width, clip, fold
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
@@ -80,25 +80,45 @@ BELL = "\a"
 STYLES = {
     "bold": "bold",
     "dim": "dim",
-    "title": "bold",
+    "accent": "bright_blue",
     "good": "green",
     "warning": "bold",
     "error": "bold red",
+    "person": "bold",
     "added": "bold green",
     "removed": "bold red",
-    "changed_part": "bold underline",
+    "changed": "bold underline",
     "keyword": "bright_blue",
     "string": "magenta",
-    "comment": "dim",
 }
 """Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are too
 weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
 
-_ATTRIBUTES = {"bold": "1", "dim": "2", "underline": "4"}
+THEMES = {
+    "16": STYLES,
+    "dark": STYLES
+    | {
+        "accent": "color(117)",
+        "person": "bold color(255) on color(237)",
+        "added": "color(255) on color(22)",
+        "removed": "color(255) on color(52)",
+    },
+    "light": STYLES
+    | {
+        "accent": "color(25)",
+        "person": "bold color(16) on color(254)",
+        "added": "color(16) on color(194)",
+        "removed": "color(16) on color(224)",
+    },
+}
+"""Looks by the background of the terminal. A band has a colour of its own for its text too: it can
+be read where the background was guessed wrong."""
+
+_CODES = {"bold": "1", "dim": "2", "underline": "4"}
 _COLOURS = {"red": "31", "green": "32", "magenta": "35", "bright_blue": "94"}
+_COLOUR = re.compile(r"(on )?color\((\d+)\)")
 
 _MARKDOWN = {
-    "code": "bold",
     "h1": "bold underline",
     "h2": "bold",
     "h3": "bold",
@@ -113,6 +133,8 @@ _MARKDOWN = {
 """Looks of Markdown: rich's own paint inline code on black, which is unreadable on white."""
 
 
+INSET = 2
+"""The columns before prose, code and diffs: messages and calls, which begin a line, stand out."""
 MAX_PROSE_COLUMNS = 110
 """Longer lines of prose are hard to read, however wide the window."""
 
@@ -125,9 +147,11 @@ QUIET_S = 0.3
 AWAY_AFTER_S = 15.0
 """A person who has pressed no key for this long may be elsewhere."""
 
-_STYLES = re.compile(r"\x1b\[[0-9;]*m")
-_PIECES = re.compile(f"({_STYLES.pattern})")
-_END = re.compile(rf"(?: |{_STYLES.pattern})+$")
+FILL = "\x1b[K"
+"""Stands where a row of a band is filled."""
+STYLING = re.compile(r"\x1b\[(?:[0-9;]*m|K)")
+_PIECES = re.compile(f"({STYLING.pattern})")
+_END = re.compile(rf"(?: |{STYLING.pattern})+$")
 
 
 @dataclass
@@ -142,6 +166,8 @@ class Screen:
     rows: Callable[[], int]
     plain: bool = False
     """For a screen reader or a log: Markdown stays as it is written."""
+    theme: str = "16"
+    """One of `THEMES`."""
     editor: "Editor | None" = None
     """The prompt, while it is on the screen."""
     answerer: "Ask | None" = None
@@ -168,34 +194,41 @@ class Screen:
     def paint(self, style: str, text: str) -> str:
         """`text` in one of `STYLES`, as far as the screen can show it. The style is set again on
         each line, so that a pager or a cut never leaves it open."""
-        known = (_ATTRIBUTES if self.rich_terminal else {}) | (_COLOURS if self.color else {})
-        codes = [known[look] for look in STYLES.get(style, "").split() if look in known]
+        looks = THEMES[self.theme].get(style, "") if self.rich_terminal else ""
+        codes = [_CODES[word] for word in looks.split() if word in _CODES]
+        if self.color:
+            codes += [_COLOURS[word] for word in looks.split() if word in _COLOURS]
+            codes += [f"{48 if on else 38};5;{number}" for on, number in _COLOUR.findall(looks)]
         if not codes:
             return text
-        start, end = f"\x1b[{';'.join(codes)}m", "\x1b[0m"
-        return "\n".join(f"{start}{line}{end}" if line else line for line in text.split("\n"))
+        fill = FILL if self.color and " on " in looks else ""
+        start, end = f"\x1b[{';'.join(codes)}m", f"{fill}\x1b[0m"
+        lines = text.split("\n")
+        return "\n".join(f"{start}{line}{end}" if line or fill else line for line in lines)
 
     @property
     def asking(self) -> bool:
         """Whether a question waits for its answer below."""
         return self.editor is not None and self.editor.asking
 
-    def print(self, text: str = "", style: str = "") -> None:
-        """Prints whole lines above the prompt. `text` is cleaned of everything that could control
-        the terminal; never raises and never blocks on the prompt."""
+    def print(self, text: str = "", style: str = "", word: str = "") -> None:
+        """Prints whole lines above the prompt, in a style, or only their first `word`. `text` is
+        cleaned of everything that could control the terminal; never raises and never blocks on the
+        prompt."""
         body = fold(clean(text), self.width) if self.stream.isatty() else clean(text)
-        self.print_painted(self.paint(style, body) if style else body)
+        painted = self.paint(style, word or body)
+        self.print_painted(body.replace(word, painted, 1) if word else painted)
 
     def print_prompt(self, text: str) -> None:
         """Prints the person's message in its place in the conversation."""
         first, *rest = text.split("\n")
         self.print()
-        self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "bold")
+        self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "person")
 
     def print_painted(self, text: str) -> None:
         """As `print`, for text that kode has painted: colours stay."""
-        pieces = _PIECES.split(text)
-        self._pending += [piece if _STYLES.fullmatch(piece) else clean(piece) for piece in pieces]
+        pieces = _PIECES.split(fill_bands(text, self.width - 1) if FILL in text else text)
+        self._pending += [piece if STYLING.fullmatch(piece) else clean(piece) for piece in pieces]
         self._pending.append("\n")
         if self.editor is None:
             self.flush()
@@ -255,15 +288,15 @@ class Screen:
             self.editor.redraw()
 
     def rendered(self, renderable: "RenderableType") -> str:
-        """Renders something with `rich` at the current width: no blank lines around it, and no
-        trailing padding, which would wrap when the window gets narrower."""
+        """Renders something with `rich` at the current width, inset: no blank lines around it, and
+        no trailing padding, which would wrap when the window gets narrower."""
         console = self._rich_console()
-        console.width = min(self.width, MAX_PROSE_COLUMNS)
+        console.width = min(self.width - INSET - 1, MAX_PROSE_COLUMNS)
         with console.capture() as capture:
             console.print(renderable)
         lines = [
-            _END.sub(lambda end: "".join(_STYLES.findall(end[0])), line)
-            if _STYLES.sub("", line).strip()
+            " " * INSET + _END.sub(lambda end: "".join(STYLING.findall(end[0])), line)
+            if STYLING.sub("", line).strip()
             else ""
             for line in capture.get().split("\n")
         ]
@@ -282,10 +315,12 @@ class Screen:
             from rich.console import Console
             from rich.theme import Theme
 
+            styles = THEMES[self.theme]
             looks = {f"markdown.{name}": look for name, look in _MARKDOWN.items()}
+            looks["markdown.code"] = styles["accent"]
             self._console = Console(
                 file=self.stream,
-                theme=Theme(looks | STYLES),
+                theme=Theme(looks | styles),
                 force_terminal=self.rich_terminal,
                 color_system="256" if self.rich_terminal else None,
                 no_color=not self.color,
@@ -360,7 +395,26 @@ def open_screen(
         columns=lambda: _size(out).columns,
         rows=lambda: _size(out).lines,
         plain=plain or (is_dumb and _is_terminal(out)),
+        theme=find_theme(os.environ),
     )
+
+
+def find_theme(environ: Mapping[str, str]) -> str:
+    """The theme for a terminal by what it says of itself."""
+    if "256color" not in environ.get("TERM", "") and not environ.get("COLORTERM"):
+        return "16"
+    # Foreground and background, as numbers of the 16 colours; 7 and 15 are white.
+    is_light = environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
+    return "light" if is_light else "dark"
+
+
+def fill_bands(text: str, width: int) -> str:
+    """Painted lines, whose bands are so wide."""
+    rows = []
+    for row in text.split("\n"):
+        free = width - cell_width(STYLING.sub("", row)) if FILL in row else 0
+        rows.append(row.replace(FILL, " " * max(free, 0)))
+    return "\n".join(rows)
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -151,7 +151,7 @@ async def test_alt_and_a_key_are_no_esc() -> None:
         assert await asked == "one three"
 
 
-@pytest.mark.parametrize(("variable", "rows"), [("TMUX", 3), ("UNKNOWN_TERMINAL", 1)])
+@pytest.mark.parametrize(("variable", "rows"), [("TMUX", 6), ("UNKNOWN_TERMINAL", 3)])
 async def test_a_narrower_terminal_is_cleared_from_the_first_row(
     monkeypatch: pytest.MonkeyPatch, variable: str, rows: int
 ) -> None:

@@ -90,7 +90,7 @@ async def test_waiting_messages_are_shown_and_can_be_taken_back(chat):
     submit(chat.state, "now")
     submit(chat.state, "last", later=True)
 
-    shown = [line for style, line in chat.state.live(80, 10) if style == "queued"]
+    shown = [line for _, line in chat.state.live(80, 10) if "Up to edit" in line]
     assert [line.split(" (")[0] for line in shown] == ["next step: now", "queued: last"]
     assert chat.state.take_back() == "last"
     assert chat.state.take_back() == "now"
@@ -177,7 +177,7 @@ async def test_an_unread_message_returns_to_the_line_when_stopped(chat):
     await chat.state.idle()
 
     assert line == ["read it"]
-    assert chat.state.live(80, 10) == [("queued", "queued: then this (Up to edit)")]
+    assert chat.state.live(80, 10) == [("dim", "queued: then this (Up to edit)")]
     assert chat.talk.asked == []
     assert chat.text == ""
 

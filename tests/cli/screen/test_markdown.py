@@ -1,5 +1,6 @@
 import itertools
 import re
+import textwrap
 
 import pytest
 from hypothesis import given
@@ -83,7 +84,7 @@ def test_dropping_forgets_the_unfinished_only():
 def test_code_keeps_its_own_indentation_without_padding():
     shown = screen().rendered(TerminalMarkdown("```py\ndef f():\n    return 1\n```"))
 
-    assert shown == "def f():\n    return 1"
+    assert shown == "  def f():\n      return 1"
 
 
 def colored():
@@ -107,7 +108,7 @@ def plain(text):
     ],
 )
 def test_an_address_is_visible_once(text, shown):
-    assert plain(colored().rendered(TerminalMarkdown(text))) == shown
+    assert plain(colored().rendered(TerminalMarkdown(text))) == f"  {shown}"
 
 
 TABLE = (
@@ -117,7 +118,9 @@ TABLE = (
 
 
 def test_a_table_too_wide_becomes_lists_of_cells():
-    assert screen(24).rendered(TerminalMarkdown(TABLE)).split("\n") == [
+    shown = screen(27).rendered(TerminalMarkdown(TABLE))
+
+    assert textwrap.dedent(shown).split("\n") == [
         "name: a",
         "説明: 漢字とかな",
         "note: 👍🏽 emoji",
@@ -138,7 +141,7 @@ def test_chinese_letters_fill_the_line_they_begin_in():
     )
 
     first, *rest = shown.split("\n")
-    assert cell_width(first) >= 29
+    assert cell_width(first) >= 28
     assert all(cell_width(line) <= 30 for line in rest)
     assert not any(line.startswith(("，", "。")) for line in rest)
 
@@ -149,3 +152,41 @@ def test_chinese_letters_fill_the_line_they_begin_in():
 )
 def test_items_of_tasks_have_a_box(item, shown):
     assert screen().rendered(TerminalMarkdown(item)).strip() == shown
+
+
+GROWING = """The **first** word of `scheduler.py` is *not* what **nobody `knows`** said, see
+[the docs](http://a.test/c) for `x = a * b * c`. It goes on __here__ with a_b_c and 2 * 3.
+
+## What I found
+
+- one **bold** item
+- two `code` items
+  1. nested *text*
+
+| function | before |
+|---|---|
+| `add` | **wrong** |
+
+> quoted **text**
+
+Done, ~~not~~ yes.
+"""
+
+
+def test_a_growing_reply_shows_no_mark_that_goes_again():
+    splitter, shown = BlockSplitter(), []
+    for character in GROWING:
+        splitter.feed(character)
+        shown.append(screen(60).rendered(TerminalMarkdown(splitter.preview())))
+
+    assert [text for text in shown if re.search(r"\*\*|[`#\[\]|]|__|~~|(?<! )\*(?! )", text)] == []
+
+
+def test_a_growing_code_block_shows_its_end():
+    splitter = BlockSplitter()
+    splitter.feed("```py\n" + "".join(f"x = {number}\n" for number in range(100)) + "y = `")
+
+    shown = screen(60).rendered(TerminalMarkdown(splitter.preview())).split("\n")
+
+    assert shown[-2:] == ["  x = 99", "  y = `"]
+    assert len(shown) == 30

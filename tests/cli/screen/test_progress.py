@@ -74,5 +74,5 @@ def test_the_mode_in_which_all_runs_stands_out(tmp_path):
     status = FakeConversation(tmp_path, tmp_path)
     status.set_permission_mode("full")
 
-    assert status_line(status, 79)[0] == ("danger", "full")
-    assert status_line(status, 2) == [("danger", "f…"), ("", "")]
+    assert status_line(status, 79)[0] == ("error", "full")
+    assert status_line(status, 2) == [("error", "f…"), ("dim", "")]

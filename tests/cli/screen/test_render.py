@@ -63,7 +63,7 @@ def test_the_unfinished_tail_is_live_and_settles():
     state = Shown()
     state.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
 
-    assert "half a sen" in state.live()
+    assert "  half a sen" in state.live()
     assert "half" not in state.text
 
     state.show(TextDelta(text="tence\n\n"))
@@ -112,7 +112,7 @@ def test_a_call_written_as_text_leaves_only_its_line():
 
     assert "Let me look." in text
     assert "{" not in text
-    assert "a.py" in text
+    assert "a.py" in "".join(state.live())
 
 
 def test_live_lines_stand_where_they_will_settle():
@@ -122,13 +122,24 @@ def test_live_lines_stand_where_they_will_settle():
     state.show(TurnStarted(text="x"), StepStarted(step=1))
     assert len(state.live()) == 2
     state.show(TextDelta(text="One.\n\nTw"))
-    assert state.live()[:2] == ["", "Tw"]
+    assert state.live()[:2] == ["", "  Tw"]
     state.show(replied("One.\n\nTwo."), ToolStarted(call_id="1", **call))
     assert state.live()[0] == ""
     state.show(ToolFinished(call_id="1", is_error=False, summary="", text="", **call))
-    assert state.live()[0] != ""
+    assert state.live()[:2] == ["", "● Read a.py"]
     state.show(ToolStarted(call_id="2", **call))
-    assert state.live()[0] != ""
+    assert state.live()[:2] == ["", "● Read a.py"]
+
+
+def test_calls_that_only_look_share_a_line_until_another_follows():
+    state = Shown()
+    looks = [tool("read_file", "a.py"), tool("read_file", "b.py"), tool("search_files", "def")]
+
+    state.show(TurnStarted(text="x"), *looks)
+    assert state.text == ""
+    state.show(tool("shell", "make"))
+
+    assert state.text.split("\n")[1] == "● Read a.py, b.py · Searched def"
 
 
 def test_the_reason_of_retries_is_said_once_in_a_row():
