@@ -1,6 +1,6 @@
 """No test reaches the world: its own home, no keys, no network beyond loopback.
 
-Here too: which tests are `slow`, and the line that says what this machine lacks.
+Here too: which tests are `slow`, and which this machine cannot run.
 """
 
 import functools
@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import signal
-from collections.abc import Generator
 from pathlib import Path
 
 import certifi
@@ -24,7 +23,7 @@ from kode.sandbox import trial
 from kode.sandbox.reach import Kind
 from kode.sandbox.sandbox import Sandbox
 from tests.effort import ALL, EVERYTHING, IS_SEEDED, PART, unsampled
-from tests.needs import Lacking, skip_without, summary
+from tests.needs import skip_without
 
 # How long an example takes is the machine's business, not the test's.
 settings.register_profile("all", deadline=None, max_examples=ALL)
@@ -39,9 +38,6 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Each parser of a command line looks for the catalog of each of its words anew, and there is none.
 gettext.find = functools.cache(gettext.find)  # type: ignore[assignment]
-
-LACKS = "lacks"
-"""A property of a report: what its test was skipped for."""
 
 FAULTS = Path(__file__).parent / "faults"
 PROBED = f"{Path(__file__).parent}/sandbox/"
@@ -173,21 +169,3 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("needs"):
         for program in mark.args:
             skip_without(program)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    call: pytest.CallInfo[None],
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if call.excinfo is not None and isinstance(call.excinfo.value, Lacking):
-        report.user_properties.append((LACKS, call.excinfo.value.thing))
-    return report
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line says what this machine lacks, and how many tests that cost."""
-    skipped = terminalreporter.stats.get("skipped", [])
-    things = [dict(getattr(one, "user_properties", ())).get(LACKS, "") for one in skipped]
-    if things:
-        terminalreporter.write_line(summary(things))

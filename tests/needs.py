@@ -4,8 +4,6 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from typing import NoReturn
 
 import pytest
@@ -24,17 +22,9 @@ PLAIN_PYTHON = os.path.realpath(sys.executable)
 environment lies."""
 
 
-class Lacking(pytest.skip.Exception):
-    """Skips a test for want of `thing`; the summary counts the tests of each."""
-
-    def __init__(self, thing: str, why: str) -> None:
-        super().__init__(f"needs {thing} ({why})", allow_module_level=True)
-        self.thing = thing
-
-
 def lacking(thing: str, why: str) -> NoReturn:
     """Skips the test that runs. `why`: how to get it, or what keeps it from working here."""
-    raise Lacking(thing, why)
+    pytest.skip(f"needs {thing} ({why})", allow_module_level=True)
 
 
 def lacking_sandbox(kind: str, why: str) -> NoReturn:
@@ -55,13 +45,3 @@ def skip_without(program: str) -> None:
     elif shutil.which(program) is None:
         package = PACKAGES.get(program, program)
         lacking(package, f"apt install {package}")
-
-
-def summary(things: Sequence[str]) -> str:
-    """One line for the end: `things` is what each skipped test lacks, "" for another reason."""
-    counts = Counter(things)
-    others = counts.pop("", 0)
-    said = [f"{thing} {count}" for thing, count in counts.most_common()]
-    said += [f"other reasons {others}"] if others else []
-    tests = f"{len(things)} test{'s' * (len(things) > 1)}"
-    return f"Skipped {tests}: {', '.join(said)} (ARGS=-rs says why)."
