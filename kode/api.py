@@ -1,9 +1,5 @@
 """kode inside a Python program: what `import kode` offers; nothing else is public.
 
-    async with kode.open("project", model="...") as conversation:
-        async for event in conversation.turn("Fix the failing test"):
-            ...
-
 Nothing here prints, handles a signal, or changes the directory or environment of the process.
 docs/python.md shows it at work.
 """
@@ -106,9 +102,6 @@ async def open(
         on_event: gets every event as it happens, also between turns and at the end.
 
     Raises: UserError (no key, a wrong value, a session open elsewhere), SessionError.
-
-        async with kode.open("project", permission_mode="auto-edit") as conversation:
-            print(await conversation.ask("Add type hints to parse.py"))
     """
     folder = _folder(cwd)
     own_memory = None if memory is None or isinstance(memory, str) else memory

@@ -180,10 +180,6 @@ class ServerError(KodeError):
         self.fault = self.fault or self.text
 
 
-class SandboxError(KodeError):
-    """The changes of a sandboxed command cannot be inspected, so none are applied."""
-
-
 class SandboxUnknownError(UserError):
     """The sandbox's self-test ran out of time, which says nothing about the sandbox: try again."""
 

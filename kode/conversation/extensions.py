@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.engine.agent import Agent
 from kode.engine.command import Command, settle_changes
-from kode.errors import KodeError, SandboxError, UserError
+from kode.errors import KodeError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import review, trust
 from kode.extensions.definitions import AgentDefinition, catalogue, skill_tool
@@ -186,7 +186,7 @@ async def run_hook(
             if not leaves and item.scope != "home":
                 why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
                 allow = f"`kode extensions approve {item.name} --outside`"
-                raise SandboxError(f"{why}, and nobody approved running it without one ({allow})")
+                raise KodeError(f"{why}, and nobody approved running it without one ({allow})")
             sandbox = None
     except KodeError as error:
         return ProgramRun(begun=False, fault=f"was not run: {error}")

@@ -139,7 +139,7 @@ class Attempt:
         return self._monitor.outside_text if self._monitor is not None else ""
 
     def changes(self) -> tuple[FileChange, ...]:
-        """The command's changes in the working folders. Raises: OSError, SandboxError."""
+        """The command's changes in the working folders. Raises: OSError, KodeError."""
         return tuple(change for layer in self.layers for change in list_changes(layer))
 
     def version(self, path: str) -> Path:

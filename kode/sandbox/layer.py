@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from kode import beneath
-from kode.errors import GitError, SandboxError
+from kode.errors import GitError, KodeError
 from kode.git import git_record, ignored_names
 from kode.paths import real_path
 from kode.permissions import places
@@ -83,7 +83,7 @@ def make_layer(
 def list_changes(layer: Layer) -> tuple[FileChange, ...]:
     """What a command changed, sorted by path; rewriting the same content is not a change. With
     files in a folder that git ignores comes what earlier commands left there. Raises: OSError,
-    SandboxError when there are too many changes."""
+    KodeError when there are too many changes."""
     give_rights(layer.upper)
     if layer.below is None:
         return _list_changes(layer)
@@ -101,9 +101,9 @@ def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
     try:
         pairs = sorted(islice(_walk(layer, Path()), MAX_CHANGES + 1), key=lambda pair: pair[0])
     except RecursionError:
-        raise SandboxError("It nested folders too deeply.") from None
+        raise KodeError("It nested folders too deeply.") from None
     if len(pairs) > MAX_CHANGES:
-        raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+        raise KodeError(f"It changed more than {MAX_CHANGES:,} files.")
     return tuple(_describe(layer, pairs))
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kode import beneath, paths
-from kode.errors import SandboxError, SandboxUnknownError
+from kode.errors import KodeError, SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import reach
 from kode.sandbox.layer import Layer, make_layer, remove_tree
@@ -38,7 +38,7 @@ WrapCommand = Callable[[tuple[str, ...]], "Attempt"]
 """Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
 
 
-class ProgramError(SandboxError):
+class ProgramError(KodeError):
     """There is no such program, or commands in the sandbox cannot see it, at the `hidden` paths."""
 
     def __init__(self, message: str, hidden: Sequence[str] = ()) -> None:

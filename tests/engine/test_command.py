@@ -19,7 +19,7 @@ from kode.engine.command import (
     settle_changes,
     settle_ended,
 )
-from kode.errors import SandboxError
+from kode.errors import KodeError
 from kode.events import silent
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
@@ -269,7 +269,7 @@ async def test_an_ignored_folder_has_one_name(tmp_path: Path) -> None:
 async def test_changes_too_many_to_list_are_a_fault(tmp_path: Path) -> None:
     class Many(Attempt):
         def changes(self) -> Any:
-            raise SandboxError("It changed more than 20,000 files.")
+            raise KodeError("It changed more than 20,000 files.")
 
     result = await settled(Many(tmp_path / "copy"))
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode.errors import SandboxError
+from kode.errors import KodeError
 from kode.sandbox import layer
 from kode.sandbox.sandbox import Sandbox, open_store
 from tests.effort import share
@@ -235,7 +235,7 @@ def test_too_many_changes_or_folders_are_none(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: str, reason: str
 ) -> None:
     monkeypatch.setattr(layer, "MAX_CHANGES", 20)
-    with run.attempt(command) as (attempt, _), pytest.raises(SandboxError, match=reason):
+    with run.attempt(command) as (attempt, _), pytest.raises(KodeError, match=reason):
         attempt.changes()
     assert os.listdir(run.work) == [".git"]
     assert len(os.listdir(run.made.store())) == 2  # `tmp`, and what later commands see
