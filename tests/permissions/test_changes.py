@@ -176,7 +176,7 @@ async def test_a_link_is_judged_by_its_place_not_its_target(gates, change):
     assert "edit(./bin/**)" in person.questions[0].rules
 
 
-async def test_a_command_at_the_wall_is_asked_about_outside_of_plan(gates):
+async def test_a_command_that_was_blocked_is_asked_about_outside_plan(gates):
     command, person = replace(SCRIPT, arguments={"command": "pytest"}), Person(ONCE)
     decision = await gates.gate(person).judge_outside(command, [Blocked("lookup")])
 

@@ -230,7 +230,7 @@ def test_a_folder_outside_is_not_saved_but_named(plain: Path) -> None:
     assert str(other) in backup.problem
 
 
-def test_a_large_file_of_the_project_is_not_saved_but_named(plain: Path) -> None:
+def test_a_large_project_file_is_not_saved_but_named(plain: Path) -> None:
     (plain / "large").write_bytes(b"x" * 5000)
     assert before(plain, max_file_bytes=1000).not_saved == {str(plain / "large")}
 

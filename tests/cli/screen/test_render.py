@@ -297,7 +297,7 @@ def test_verbose_progress_adds_thinking_and_output():
 STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
 
 
-async def test_a_task_on_a_terminal_has_a_passing_line_that_counts(monkeypatch):
+async def test_a_task_on_a_terminal_has_a_line_that_counts(monkeypatch):
     monkeypatch.setattr("kode.cli.screen.render.LINE_EVERY_S", 0.01)
     state = Shown(ProgressRenderer, width=60, color=True, live_line=True)
 
