@@ -269,32 +269,25 @@ def test_a_commit_is_whole_wherever_the_records_lie(run: Run, elsewhere: Path, t
 
 
 def test_files_that_somebody_else_changed_meanwhile_are_theirs(run: Run) -> None:
-    paths = {name: run.work / name for name in ("a", "b", "c", "d", "new")}
-    for name in "abcd":
-        paths[name].write_text("before")
+    put(run.work, dict.fromkeys("abcd", "before"))
     command = "echo ours > a; rm b; echo ours > new; echo ours > d; echo ours > c"
     with run.attempt(command) as (attempt, _):
         changes = attempt.changes()
-        for name in ("a", "b", "new"):
-            paths[name].write_text("theirs")
-        paths.pop("d").unlink()
+        put(run.work, dict.fromkeys(("a", "b", "new"), "theirs"))
+        (run.work / "d").unlink()
         left = attempt.apply(changes)
     assert {os.path.basename(path) for path in left} == {"a", "b", "new", "d"}
-    texts = {name: path.read_text() for name, path in paths.items()}
-    assert texts == {"a": "theirs", "b": "theirs", "c": "ours\n", "new": "theirs"}
-    assert not (run.work / "d").exists()
+    texts = {name: entry[-1] for name, entry in tree(run.work, but=(".git",)).items()}
+    assert texts == {"a": b"theirs", "b": b"theirs", "c": b"ours\n", "new": b"theirs"}
 
 
 def test_each_folder_of_work_has_its_copy(run: Run, place: Path) -> None:
     other, sub = place / "other", run.work / "sub"
     bash(place, f"mkdir {other} {sub}")
     command = f"pwd; echo 1 > here; echo 2 > ../above; echo 3 > {other}/there; ls {other} .."
-    with run.again(work=sub, roots=(other, run.work)).attempt(command) as (attempt, done):
-        assert done.out.startswith(str(sub)), done.err
-        changes = attempt.changes()
-        paths = {str(sub / "here"), str(run.work / "above"), str(other / "there")}
-        assert {change.path for change in changes} == paths
-        assert attempt.apply(changes) == {}
+    done = run.again(work=sub, roots=(other, run.work))(command, apply=True)
+    assert done.out.startswith(str(sub)), done.err
+    assert {*done.changes} == {"here", "../above", os.path.relpath(other / "there", sub)}
     assert (other / "there").read_text() == "3\n"
     assert (run.work / "above").read_text() == "2\n"
 

@@ -1,4 +1,4 @@
-"""What the commands of one sandbox share, and what one that still runs is shown of the project."""
+"""What the commands of one sandbox share."""
 
 import contextlib
 import os
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Loopback
 from tests.needs import lacking
 from tests.sandbox.sandboxed import Run
@@ -32,22 +31,18 @@ print(socket.create_connection(("127.0.0.1", port)).recv(9).decode())
 
 
 @contextlib.contextmanager
-def running(run: Run, command: str) -> Iterator[tuple[Attempt, "subprocess.Popen[str]"]]:
+def running(run: Run, command: str) -> Iterator[None]:
     """A command in the sandbox that has said its first line."""
     attempt = run.made.begin(kind=run.kind)
     attempt.wrap(("/bin/bash", "-c", command))
+    environment, pipe = {"PATH": os.environ["PATH"]}, subprocess.PIPE
     process = subprocess.Popen(
-        attempt.argv,
-        pass_fds=attempt.descriptors,
-        env={"PATH": os.environ["PATH"]},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+        attempt.argv, pass_fds=attempt.descriptors, env=environment, stdin=pipe, stdout=pipe
     )
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        yield attempt, process
+        assert process.stdout.readline() == b"ready\n"
+        yield
     finally:
         process.kill()
         process.communicate()
