@@ -176,16 +176,16 @@ def read_approvals(place: Place) -> Values:
 
 
 def read_trust(place: Place) -> Values:
-    return set(trust.load(place.home, place.project).items)
+    return set(map(repr, trust.load(place.home, place.project).items))
 
 
 def _tokens(place: Place) -> _Tokens:
-    return _Tokens(place.home / "mcp/tokens.json", "https://example.org", None)
+    return _Tokens(place.home / "mcp/tokens.json", "https://example.org")
 
 
 def read_logins(place: Place) -> Values:
-    document = _tokens(place)._document()
-    return {json.dumps(document.get(key)) for key in ("tokens", "url")} - {"null"}
+    tokens = _tokens(place)._read("tokens", OAuthToken)
+    return {tokens.model_dump_json()} if tokens is not None else set()
 
 
 def read_queue(place: Place) -> Values:
