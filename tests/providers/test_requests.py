@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ from kode.providers.chat import form_of, message_bytes
 from kode.providers.request import CONTEXT_REPLY, FEW, EncodedMessages
 from kode.registry import ProviderRow
 from tests.providers.conftest import Connect
-from tests.providers.line import READ, Object, attached, kinds_in, results_of, target_of
+from tests.providers.line import READ, Object, kinds_in, results_of, target_of
 from tests.tables import for_each
 
 MARK = {"type": "ephemeral"}
@@ -468,26 +467,6 @@ async def test_an_opening_is_a_marked_message_of_the_developer(connect: Connect)
     ]
     assert (user["role"], mine["role"], nothing["role"]) == ("user", "user", "user")
     assert mine["content"][0]["text"].startswith("[folder]\n\n")
-
-
-@for_each(
-    ("facts", "types"),
-    [
-        ({"sees_pdf": True}, ["input_text", "input_image", "input_file", "input_text"]),
-        ({"sees_images": False}, ["input_text", "input_text", "input_file", "input_text"]),
-        ({"sees_pdf": False}, ["input_text", "input_image", "input_text", "input_text"]),
-    ],
-)
-async def test_attachments_keep_their_places_in_a_message(
-    connect: Connect, tmp_path: Path, facts: Object, types: list[str]
-) -> None:
-    files = (attached(tmp_path), attached(tmp_path, "pdf"))
-    parts = (Text(text="one"), Text(text="two"), *files, Text(text="three"))
-
-    (item,) = (await connect("azure", facts=facts).sent(Message(role="user", parts=parts)))["input"]
-
-    assert kinds_in(item["content"]) == types
-    assert item["content"][0]["text"] == "one\n\ntwo"
 
 
 async def test_a_chat_message_that_says_nothing_is_left_out(connect: Connect) -> None:
