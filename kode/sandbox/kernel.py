@@ -19,6 +19,7 @@ import re
 import select
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,13 +37,13 @@ from kode.tool import Blocked
 from kode.workplace import below_any
 
 BOOT = (
-    *("-I", "-S", "-c"),
+    *("-I", "-S", "-X", f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}", "-c"),
     "import marshal,posix,sys\n"
     "f=int(sys.argv[1]);c,o=marshal.loads(posix.pread(f,posix.fstat(f).st_size,0));posix.close(f)\n"
     "g={'__name__':'launcher'};exec(c,g);g['become'](o,sys.argv[2:])",
 )
 """Has Python read the launcher and its orders from the descriptor named by the next argument:
-argument lists have a size limit, and everybody can read them."""
+argument lists have a size limit, and everybody can read them. Both spell paths alike."""
 
 
 def launch(reach: Reach, *, alone: bool, report_to: int, opens: bool, **orders: Any) -> bytes:

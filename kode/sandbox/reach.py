@@ -472,8 +472,7 @@ def to_seatbelt(reach: Reach) -> tuple[str, ...]:
         each = _RULES.get(place.access, (f"deny {_READ} file-write*",))
         rules += [f"({rule} {filters([place.path], 'literal', 'subpath')})" for rule in each]
     # Programs look up the folders above what is shown; the names in them stay hidden.
-    shown = reach.of("readable", "writable")
-    above = dict.fromkeys(parent for path in shown for parent in path.parents)
+    above = dict.fromkeys(p for path in reach.of("readable", "writable") for p in path.parents)
     rules.append(_DEVICES)
     rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
     # Moved away, what is in a writable folder, but not writable, would have another path.
