@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import kode
 
 HEAVY = (
@@ -27,6 +29,18 @@ def test_version_imports_nothing_heavy_and_not_even_argparse() -> None:
 def test_help_imports_nothing_heavy() -> None:
     loaded = imported_by("sys.argv.append('--help'); from kode.__main__ import main; main()")
     assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize("words", ["run --help", "session list", "memory show", "config show"])
+def test_a_command_without_an_agent_loads_none(words: str) -> None:
+    run = f"sys.argv += {words.split()}; from kode.__main__ import main; main()"
+    packages = "kode.conversation, kode.engine, kode.tools, kode.sandbox, openai, prompt_toolkit"
+    code = f"import sys; sys.argv = ['kode']\n{run}\nprint(sys.modules.keys() & {{*names}})"
+    names = f"names = {packages.split(', ')}\n"
+    done = subprocess.run(
+        [sys.executable, "-c", names + code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:

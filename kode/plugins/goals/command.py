@@ -1,4 +1,4 @@
-"""`/goal`, and the flags that begin a goal: `kode run --goal TEXT --verify CMD`."""
+"""`/goal`, and what its flags begin: `kode run --goal TEXT --verify CMD`."""
 
 import argparse
 import re
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from kode.plugin import (
     ConfigError,
-    Parser,
     PluginSession,
     Prompt,
     SessionError,
@@ -40,15 +39,6 @@ class GoalRequest:
         protect = (word for pattern in self.protect for word in ("--protect", pattern))
         line = shlex.join((self.text, "--verify", self.verify, *protect))
         return _paragraphs(line, self.task)
-
-
-def add_flags(parser: Parser) -> None:
-    """Adds the flags of a goal."""
-    add = parser.add_argument
-    add("--goal", metavar="TEXT", help="work until --verify succeeds; limits are for all turns")
-    add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
-    protect = "what the goal may not change (default: the tests that CMD names); none"
-    add("--protect", metavar="PATTERN", action="append", help=protect)
 
 
 def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
