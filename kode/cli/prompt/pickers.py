@@ -81,8 +81,7 @@ _WHAT_TO_REWIND = (
     Choice("conversation", "conversation only", "c"),
     Choice("files", "files only", "f"),
 )
-MAX_NAMED = 5
-"""Changed files; of more, how many."""
+MAX_NAMED = 5  # changed files: the line of a preview
 
 
 async def rewind(state: PromptState, argument: str) -> None:
@@ -134,8 +133,7 @@ async def rewind(state: PromptState, argument: str) -> None:
         state.editor.put_back(texts[turn - 1])
 
 
-SHOWN_MODELS = 8
-"""Named of a server's models, where one that it lacks is refused."""
+SHOWN_MODELS = 8  # of a server's models, where one that it lacks is refused
 
 
 async def use_model(state: PromptState, argument: str) -> None:

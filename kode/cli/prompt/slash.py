@@ -373,7 +373,8 @@ async def show_diff(state: PromptState, argument: str) -> None:
         state.screen.print(f"No file{named} was changed by tools in this session.", "dim")
         return
     text = render_diffs(state.screen, diffs)
-    if not (state.is_long(text) and await state.page(text)):
+    is_long = text.count("\n") + 4 > state.screen.rows()
+    if not (is_long and await state.page(text)):
         state.screen.print_painted(text)
 
 

@@ -203,10 +203,6 @@ class PromptState:
     def hint(self, text: str) -> None:
         self.screen.print(text, "dim")
 
-    def is_long(self, text: str) -> bool:
-        """Whether a text does not fit the screen."""
-        return text.count("\n") + 4 > self.screen.rows()
-
     async def page(self, text: str, *, at_end: bool = False) -> bool:
         """Shows a painted text in the person's pager, until they leave it; False if there is none,
         or no prompt."""
