@@ -260,15 +260,12 @@ def _without_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
     """The parts of a reply that something else follows: no thinking at its end, which the API
     refuses, and no search without its result. One beside calls is still to come."""
     if stop != "tool_calls":
-        answered = {part.own.get("tool_use_id") for part in parts if isinstance(part, ServerItem)}
-        parts = [part for part in parts if not _is_pending(part, answered)]
+        items = [part.own for part in parts if isinstance(part, ServerItem)]
+        begun = {own.get("id") for own in items if own.get("type") == "server_tool_use"}
+        begun -= {own.get("tool_use_id") for own in items}
+        parts = [p for p in parts if not (isinstance(p, ServerItem) and p.own.get("id") in begun)]
     last = max((index for index, p in enumerate(parts) if not isinstance(p, Thinking)), default=-1)
     return parts[: last + 1]
-
-
-def _is_pending(part: Part, answered: set[Any]) -> bool:
-    is_use = isinstance(part, ServerItem) and part.own.get("type") == "server_tool_use"
-    return is_use and part.own.get("id") not in answered  # type: ignore[union-attr]
 
 
 def _of_another(message: Message) -> Blocks:
@@ -507,13 +504,13 @@ def _add(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> 
     else:
         draft.count("".join(piece for piece in delta.values() if isinstance(piece, str)))
     for name, value in delta.items():
+        if name in ("type", "partial_json"):
+            continue
         if name == "citation":
             name, value = "citations", [value]
         before = coming.block.get(name)
-        is_piece = type(before) is type(value) and isinstance(value, str | list)
-        if name not in ("type", "partial_json"):
-            is_added = before is not None and is_piece and name != "signature"
-            coming.block[name] = before + value if is_added else value
+        is_piece = isinstance(value, str | list) and type(before) is type(value)
+        coming.block[name] = before + value if is_piece and name != "signature" else value
 
 
 def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
@@ -528,12 +525,11 @@ def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     }
     match coming.kind:
         case "text":
-            is_whole = part.text != "" and own.get("text") == part.text
-        case "thinking" if "data" in own:
-            is_whole = own["data"] == part.redacted
+            is_whole = own.get("text") == part.text != ""
         case "thinking":  # without its signature no server takes it back
-            is_signed = part.signature != "" and own.get("signature") == part.signature
-            is_whole = is_signed and own.get("thinking") == part.text
+            signs = {field: getattr(part, name) for field, name in SIGNS.items()}
+            is_whole = own.get("thinking", "") == part.text and any(signs.values())
+            is_whole = is_whole and all(own.get(name, "") == sign for name, sign in signs.items())
         case _:
             arguments = join_surrogates(part.text)
             is_whole = not arguments or is_whole_object(arguments)
