@@ -9,6 +9,7 @@ from kode.providers.draft import (
     Kind,
     is_whole_object,
     join_surrogates,
+    join_surrogates_in,
     list_of,
     mapping_of,
     pick,
@@ -143,7 +144,9 @@ class ReplyStream:
             kind: Kind = "thinking" if content.get("type") == "thinking" else "text"
             if (part := self.draft.find(kind, index)) is not None:
                 # What the plain form says, too, is not kept.
-                part.own = join_all(content) if tuple(content) != ("type", "text") else None
+                part.own = (
+                    join_surrogates_in(content) if tuple(content) != ("type", "text") else None
+                )
         if fields := self._fields_to_return():
             part = self.draft.part("thinking", "thinking")
             part.own = fields if fields != thinking_fields(part.text, self.dialect) else None
@@ -152,9 +155,9 @@ class ReplyStream:
         """The fields that go back with the message."""
         fields = self._fields
         thinking = next((name for name in self.dialect.thinks_in if name in fields), "")
-        returned = {
-            name: join_all(value)
-            for name, value in fields.items()
+        returned: dict[str, Any] = {
+            name: value
+            for name, value in join_surrogates_in(fields).items()
             if name == thinking or (name not in KNOWN and self.dialect.is_open)
         }
         if returned.get(thinking) is True:
@@ -163,12 +166,8 @@ class ReplyStream:
         google = {n: each for n, each in mapping_of(extra.get("google")).items() if n != "thought"}
         extra = {name: each for name, each in {**extra, "google": google}.items() if each}
         returned |= {"extra_content": extra} if extra else {}
-        details = returned.get("reasoning_details", [])
-        if complete := [each for each in details if is_complete(each)]:
-            returned["reasoning_details"] = complete
-        elif details:
-            del returned["reasoning_details"]
-        return returned
+        details = [each for each in returned.pop("reasoning_details", ()) if is_complete(each)]
+        return returned | ({"reasoning_details": details} if details else {})
 
 
 def thinking_fields(text: str, dialect: Dialect) -> dict[str, Any]:
@@ -235,15 +234,6 @@ def merge(before: Any, value: Any) -> Any:
     return value
 
 
-def join_all(value: Any) -> Any:
-    """The value with surrogate pairs joined that were split between chunks."""
-    if isinstance(value, str):
-        return join_surrogates(value)
-    if isinstance(value, Mapping):
-        return {join_surrogates(str(name)): join_all(each) for name, each in value.items()}
-    return [join_all(each) for each in value] if isinstance(value, list) else value
-
-
 class CallSorter:
     """Assigns fragments to calls.
 
@@ -276,7 +266,7 @@ class CallSorter:
     def finish(self) -> None:
         """Gives each complete call the form in which it came."""
         for call in (part for part in self.draft.parts.values() if part.kind == "call"):
-            own = join_all(call.own or {})
+            own = join_surrogates_in(call.own or {})
             whole = {"name": call.name, "arguments": join_surrogates(call.text)}
             function = {**whole, **mapping_of(own.get("function"))}
             is_kept = own not in ({}, {"function": {}}) and is_whole_object(call.text)

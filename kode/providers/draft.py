@@ -316,6 +316,11 @@ def join_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def join_surrogates_in(value: Any) -> Any:
+    """The JSON value with the same in each of its strings."""
+    return json.loads(join_surrogates(json.dumps(value, ensure_ascii=False)))
+
+
 def is_whole_object(text: str) -> bool:
     """Whether an argument text is one JSON object, strictly (no NaN)."""
     try:

@@ -46,6 +46,7 @@ from kode.providers.draft import (
     Kind,
     is_whole_object,
     join_surrogates,
+    join_surrogates_in,
     list_of,
     mapping_of,
     pick,
@@ -519,10 +520,7 @@ def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     if coming is None:
         return
     part = draft.part(coming.kind, coming.key)
-    own = {
-        name: join_surrogates(value) if isinstance(value, str) else value
-        for name, value in coming.block.items()
-    }
+    own = join_surrogates_in(coming.block)
     match coming.kind:
         case "text":
             is_whole = own.get("text") == part.text != ""
