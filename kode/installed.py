@@ -20,13 +20,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from kode import paths
 from kode.errors import ConfigError, KodeError, PluginError
-
-T = TypeVar("T")
-Else = TypeVar("Else")
 
 SECTION = "plugins"
 """The section of the config with `enabled` and the settings of each plug-in, by its name."""
@@ -266,7 +263,7 @@ def call(plugin: Plugin, where: Code, *arguments: Any) -> Any:
     return guard_plugin(plugin, load(plugin, where))(*arguments)
 
 
-def try_plugin(plugin: Plugin, make: Callable[[], T], instead: Else) -> T | Else:
+def try_plugin(plugin: Plugin, make: Callable[[], Any], instead: Any) -> Any:
     """What a plug-in's code makes; where that fails, `instead`, and `faults` says so. Raises: what
     it raises on purpose, such as a ConfigError."""
     try:

@@ -137,10 +137,7 @@ def count_common(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _shift(header: str, lines: int) -> str:
-    def moved(match: re.Match[str]) -> str:
-        return f"{match[1]}{int(match[2]) + lines}"
-
-    return re.sub(r"(?<= )([-+])(\d+)", moved, header)
+    return re.sub(r"(?<= )([-+])(\d+)", lambda at: f"{at[1]}{int(at[2]) + lines}", header)
 
 
 def _mark(text: str) -> list[str]:

@@ -130,10 +130,6 @@ class FileChange:
         """Whether it stands for all changes in an ignored folder: see `group_changes`."""
         return self.path.endswith("/")
 
-    @property
-    def is_ignored_work(self) -> bool:
-        return bool(self.ignored) and self.kind == "work"
-
 
 def group_changes(changes: Sequence[FileChange]) -> list[FileChange]:
     """The changes as a person reads of them, in order, without what goes with a deleted folder: all

@@ -315,7 +315,7 @@ def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
         words = (
             {"created": "new", "deleted": "deleted"}.get(group.change),
             plural(group.files, "file") if group.is_folder else "",
-            "git ignores it" if group.is_ignored_work else "",
+            "git ignores it" if group.ignored and group.kind == "work" else "",
         )
         remark = ", ".join(filter(None, words))
         name = printable(relative_path(group.path, cwd))
