@@ -142,11 +142,12 @@ def _fit(
     return EventLine(line.mark, verb, subject, outcome, line.style)
 
 
-def summary_line(event: events.TurnEnded) -> str:
-    """How long a turn took, what it cost and changed, in one line; `/cost` has the rest."""
+def summary_line(event: events.TurnEnded, waited_s: float = 0.0) -> str:
+    """How long a turn worked, besides what it waited for the person, what it cost and changed, in
+    one line; `/cost` has the rest."""
     changed, used = len(event.files_changed), event.usage
     parts = (
-        duration(event.duration_ms / 1000),
+        duration(max(event.duration_ms / 1000 - waited_s, 0.0)),
         money(event.cost_usd) if used.input_tokens or used.output_tokens else "",
         plural(changed, "file") + " changed" if changed else "",
     )

@@ -5,6 +5,7 @@
 import asyncio
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -133,8 +134,9 @@ def make_ask(screen: Screen | None = None, say: Callable[[str], None] | None = N
             if stays:
                 shown.print_painted("\n" + "\n".join(menu.above(shown.width)))
                 menu.above = lambda width: []
-            keys = _read_answer(shown, question, menu)
+            keys, asked_at = _read_answer(shown, question, menu), time.monotonic()
             answer = await shown.await_first_answer(keys, question, lambda answer: answer)
+            shown.waited_s += time.monotonic() - asked_at
             if stays and answer.choice != "no":
                 shown.approved = question.preview.strip()
             line = outcome_line(question, answer)

@@ -202,6 +202,7 @@ class Renderer:
                 self._streamed = self._thought = False
                 self._why_again = ""
             case events.TurnStarted():
+                self.screen.waited_s = 0.0
                 self._streamed = False
                 self._last = "person"
             case events.Steered():
@@ -398,7 +399,7 @@ class Renderer:
             self.screen.print(ending_line(event), "error" if word else "warning", word)
         if event.steps or event.status not in events.FINISHED:  # else no model was asked
             self._gap("line")
-            self.screen.print(summary_line(event), "dim")
+            self.screen.print(summary_line(event, self.screen.waited_s), "dim")
         if evidence := evidence_line(event):
             self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
         self._last = "line"

@@ -178,6 +178,8 @@ class Screen:
     """Whether it rings for a person who is elsewhere."""
     ended: "TurnEnded | None" = None
     """How the last task ended; None while one runs, or before it."""
+    waited_s: float = 0.0
+    """How long the questions of this turn have waited for the person."""
     approved: str = ""
     """The preview that a person has just approved: the outcome need not repeat it."""
     _line_shown: bool = False
