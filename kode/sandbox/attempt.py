@@ -9,15 +9,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode.paths import real_path
 from kode.sandbox import kernel, reach
 from kode.sandbox.layer import Layer, apply, carry, list_changes, remove_tree
 from kode.sandbox.masks import make_mask
 from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
-from kode.sandbox.sandbox import Sandbox
 from kode.tool import Blocked, FileChange
 from kode.workplace import below_any
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 _NAMES_UNREACHABLE = (
     "SSH_AUTH_SOCK DISPLAY WAYLAND_DISPLAY XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS".split()
@@ -52,7 +55,7 @@ class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""
 
-    sandbox: Sandbox
+    sandbox: "Sandbox"
     kind: Kind
     reach: Reach
     """What it reaches, before the files with keys are hidden."""

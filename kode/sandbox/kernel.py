@@ -185,8 +185,7 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
     pairs = [(_FIRST, _ANY_BIT, ~_UNIX & 0xFFFFFFFF), (_SECOND, _ANY_BIT, _DATAGRAM_OR_RAW)]
     program += _judge(number["socketpair"], pairs)
     # An allow-list: vsock and packet sockets also bypass a network namespace.
-    families = (_NETLINK, _INET, _INET6) if internet else (_NETLINK,)
-    allowed = [(_FIRST, _EQUAL, family) for family in families]
+    allowed = [(_FIRST, _EQUAL, it) for it in (_NETLINK, *((_INET, _INET6) if internet else ()))]
     program += [*_judge(number["socket"], allowed, _ALLOW, _NOT_PERMITTED), _ALLOW]
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
@@ -310,24 +309,21 @@ class SyscallMonitor:
         os.close(self._stop)
 
     def _listen(self) -> None:
-        if not self._waits_for(self._ours.fileno()):
-            return
-        _, descriptors, _, _ = socket.recv_fds(self._ours, 1, 1)
-        if not descriptors:
-            return
-        listener = descriptors[0]
-        while self._waits_for(listener):
+        has_begun = self._waits_for(self._ours.fileno())
+        listeners = socket.recv_fds(self._ours, 1, 1)[1] if has_begun else []  # one, or none
+        while listeners and self._waits_for(listeners[0]):
             request = bytearray(_CALL.size)
             with contextlib.suppress(OSError):  # it was interrupted, or has ended
-                fcntl.ioctl(listener, _RECEIVE, request, True)
+                fcntl.ioctl(listeners[0], _RECEIVE, request, True)
                 call = _CALL.unpack(request)
                 with contextlib.suppress(Exception):  # what cannot be understood is not reported
                     hit = self._note(call[1], call[3], call[6:])
                     if hit is not None and len(self.blocked) < MAX_HITS:
                         self.blocked[hit] = None
                 answer = (-errno.EPERM, 0) if call[3] == _SOCKET else (0, _CONTINUE)
-                fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
-        os.close(listener)
+                fcntl.ioctl(listeners[0], _ANSWER, _REPLY.pack(call[0], 0, *answer))
+        for listener in listeners:
+            os.close(listener)
 
     def _waits_for(self, descriptor: int) -> bool:
         """Whether there is something to read before this is stopped, or the other end closed: a
@@ -395,9 +391,8 @@ class SyscallMonitor:
 
 def _real_path_of(pid: int, path: str) -> str:
     """Where a path leads for a process, which may have made links that only it sees."""
-    flags = os.O_PATH | os.O_CLOEXEC
     with contextlib.suppress(OSError):
-        with beneath.closing(os.open(f"/proc/{pid}/root{path}", flags)) as opened:
+        with beneath.closing(os.open(f"/proc/{pid}/root{path}", os.O_PATH)) as opened:
             return os.readlink(f"/proc/self/fd/{opened}")
     return path
 

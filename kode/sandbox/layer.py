@@ -190,9 +190,10 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
         elif step.endswith("/") and (is_vendor or _is_dependency(layer, path)):
             kinds[step] = "dependency"
     for name, change in pairs:
-        order = ("cache", "dependency", "work")
-        found = (step for step in steps[name] if step in kinds)
-        step = min(found, key=lambda step: order.index(kinds[step]), default="")
+        order = {"cache": 0, "dependency": 1, "work": 2, "git": 3}
+        step = min(
+            (s for s in steps[name] if s in kinds), key=lambda s: order[kinds[s]], default=""
+        )
         version, is_deleted = layer.version(name), change == "deleted"
         is_folder = not is_deleted and _find_kind(version) == "folder"
         yield FileChange(

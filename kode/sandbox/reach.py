@@ -251,7 +251,6 @@ def make_reach(
     settings = [it for it in settings if it.exists() and not _KEY_IN_SETTINGS.search(_read(it))]
     keys = [home / name for home in homes for name in names("key_folders")]
     keys = [key for key in keys if any(map(key.is_relative_to, (*folders, *read)))]
-    outputs = [place.outputs] if place.outputs.is_dir() else []
     patterns = (path for name in place.readable for path in sorted(name.parent.glob(name.name)))
     listed: list[tuple[Access, Iterable[Path]]] = [
         ("hidden", [Path("/")]),
@@ -266,7 +265,8 @@ def make_reach(
         ("readable", fixed if grants.project else ()),
         ("hidden", filter(_is_plain_folder, keys)),
         ("hidden", place.protected),
-        ("readable", (*outputs, *(path for path in patterns if not path.is_symlink()))),
+        ("readable", filter(Path.is_dir, [place.outputs])),
+        ("readable", (path for path in patterns if not path.is_symlink())),
         ("writable", [grants.cache] if grants.cache else ()),
         ("writable", () if kind in BUBBLEWRAP else [Path(temporary)]),
     ]

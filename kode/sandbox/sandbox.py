@@ -333,9 +333,8 @@ class Sandbox:
     def private_tmp(self) -> Path | None:
         """The folder that its commands see as `/tmp`; None where they see the machine's or none.
         The first call may try the sandbox."""
-        if self.kind() == "unknown" or self.support().kind not in BUBBLEWRAP:
-            return None
-        return Path(self.temporary_folder())
+        is_shown = self.kind() != "unknown" and self.support().kind in BUBBLEWRAP
+        return Path(self.temporary_folder()) if is_shown else None
 
     def temporary_folder(self) -> str:
         """One folder for all commands of a process, because one leaves files for the next. Raises:

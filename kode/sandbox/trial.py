@@ -14,14 +14,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import kernel, launcher, reach
 from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, own_homes
-from kode.sandbox.sandbox import Sandbox
 from kode.workplace import NOWHERE
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 TIMEOUT_S = 40.0  # a trial takes milliseconds, but not on a loaded machine
 _NEXT_STEP = (
@@ -89,7 +91,7 @@ class Trial(NamedTuple):
     should_succeed: bool = False
 
 
-def find_faults(sandbox: Sandbox, kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
+def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
     """What the trials find wrong. Raises: OSError, KeyError, ValueError, SubprocessError."""
     acts = marshal.dumps([(trial.act.__code__, trial.argument) for trial in trials]).hex()
     attempt = sandbox.begin(kind=kind)
@@ -114,7 +116,7 @@ def find_faults(sandbox: Sandbox, kind: Kind, trials: Sequence[Trial]) -> dict[s
     return dict.fromkeys(it.fault for it, succeeded in results if succeeded != it.should_succeed)
 
 
-def find_support(sandbox: Sandbox) -> Support:
+def find_support(sandbox: "Sandbox") -> Support:
     """The best kind whose self-test finds no leak. Raises: SandboxUnknownError."""
     why = ""
     for kind in KINDS.get(sys.platform, ()):
@@ -126,7 +128,7 @@ def find_support(sandbox: Sandbox) -> Support:
     return Support("none", f"{why or 'It needs Linux or macOS. '}{_NEXT_STEP}")
 
 
-def find_fault(sandbox: Sandbox, kind: Kind) -> str:
+def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
     """Tries one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
     self-test runs out of time."""
     if obstacle := find_obstacle(sandbox, kind):
@@ -144,7 +146,7 @@ def find_fault(sandbox: Sandbox, kind: Kind) -> str:
     return f"its self-test found that it {', '.join(faults)}" if faults else ""
 
 
-def find_obstacle(sandbox: Sandbox, kind: Kind) -> str:
+def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
     """What is known to keep a kind from being used, without a trial; "" for nothing."""
     if kind == "seatbelt":
         return "" if os.access(reach.SEATBELT, os.X_OK) else f"{reach.SEATBELT} is missing"
@@ -167,12 +169,11 @@ def find_obstacle(sandbox: Sandbox, kind: Kind) -> str:
     return ""
 
 
-def _list_trials(sandbox: Sandbox, kind: Kind, outside: tuple[str, int]) -> list[Trial]:
+def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> list[Trial]:
     """What a command must be able to do, and what not, in the session's own folders and with an
     address of the machine."""
     place, grants, homes, folders = sandbox.place, sandbox.grants, own_homes(), sandbox.folders
-    cwd = str(place.cwd)
-    temporary = "/tmp" if kind in BUBBLEWRAP else sandbox.temporary_folder()
+    cwd, temporary = str(place.cwd), "/tmp" if kind in BUBBLEWRAP else sandbox.temporary_folder()
     hidden = [place.home / name for name in ("config.json", "history", "memory/history.jsonl")]
     hidden += [folder / "history.jsonl" for folder in place.protected[1:]]
     hidden += [home / name for home in homes for name in (".ssh", ".aws")]
@@ -213,7 +214,7 @@ PROMISES = {
 """What a self-test has tried."""
 
 
-def prove() -> Iterator[tuple[str, bool, str]]:
+def prove(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:
     """Tries the sandbox in a folder made for it; yields each promise, and whether it holds."""
     with tempfile.TemporaryDirectory(prefix="kode-") as name:
         project, home = Path(real_path(name)) / "project", Path(real_path(name)) / "kode"
@@ -221,7 +222,7 @@ def prove() -> Iterator[tuple[str, bool, str]]:
             path.parent.mkdir(parents=True)
             path.write_text("")
         place = replace(NOWHERE, cwd=project, project=project, home=home, outputs=home / "outputs")
-        sandbox = Sandbox(place=place, grants=Grants(project=True), has_layers=False)
+        sandbox = sandbox_type(place=place, grants=Grants(project=True), has_layers=False)
         try:
             kind, why = sandbox.support()
         except SandboxUnknownError as error:
