@@ -7,15 +7,10 @@ check      runs the check, and says which attempts are alike
 pursue     the turns: work, check, what the model is told, when it ends
 """
 
-from typing import TYPE_CHECKING
-
-from kode.plugin import Command, Plugin
-
-if TYPE_CHECKING:
-    from kode.plugin import Parser
+from kode.plugin import Command, Parser, Plugin
 
 
-def add_flags(parser: "Parser") -> None:
+def add_flags(parser: Parser) -> None:
     """Adds the flags of a goal; here, because help lists them without an agent."""
     add = parser.add_argument
     add("--goal", metavar="TEXT", help="work until --verify succeeds; limits are for all turns")
