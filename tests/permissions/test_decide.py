@@ -24,6 +24,7 @@ PUSHES = [
 BOTH = ("read(a.py)", "edit(a.py)")
 ADD = {"action": "add", "content": "x"}
 TAINT = {"taint": True}
+NAMED = {"named": lambda: frozenset({"/home/user/project/tools/a"})}
 
 DECIDED = [
     # By mode alone: ask, auto-edit, plan, full.
@@ -40,6 +41,8 @@ DECIDED = [
     ("write_file", ".github/workflows/ci.yml", {}, "ask ask deny ask"),
     ("write_file", "web/node_modules/.bin/tsc", {}, "ask ask deny ask"),
     ("write_file", "kode.json", {}, "- ask - -"),
+    ("write_file", "tools/a/x.sh", NAMED, "- ask - -"),
+    ("shell", "touch tools/a", NAMED | {"sandbox": "plain"}, "ask ask deny ask"),
     ("shell", "echo '{}' > kode.json", {}, "- ask - -"),
     ("shell", "chmod +x .venv/bin/ls", {}, "ask ask deny ask"),
     ("write_file", "~/.kode/config.json", {}, "deny deny deny deny"),
@@ -79,6 +82,7 @@ DECIDED = [
         (tool, argument, {"allow": [family], "deny": [family]}, "deny deny deny deny")
         for family, tool, argument in [
             ("shell", "shell", "ls"),
+            ("shell", "shell", ""),
             ("edit", "write_file", "a.py"),
             ("read", "search_files", {"pattern": "x"}),
             ("fetch", "fetch_url", "https://x.example/"),
