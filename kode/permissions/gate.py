@@ -120,8 +120,8 @@ class Gate:
                 await asyncio.to_thread(self.sandbox.support)
         advice, decision = action.advice, self.decide(action)
         if advice is not None and advice.run_in == "read_only":
-            is_allowed = decision.is_allowed
-            return replace(decision, reason=advice.reason) if is_allowed else deny(advice.reason)
+            reason = advice.reason
+            return replace(decision, reason=reason) if decision.is_allowed else deny(reason)
         if decision.outcome != "ask":
             return decision
         if self.ask is None:

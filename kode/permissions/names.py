@@ -1,7 +1,6 @@
 """Names of modes and tools: kode's own, what they mean to a person, and those of other agents.
 
-Files written for other agents name `Bash` and `acceptEdits`. `kode.permissions.rules` defines
-rules.
+Files written for other agents name `Bash` and `acceptEdits`. Rules: `kode.permissions.rules`.
 """
 
 import re

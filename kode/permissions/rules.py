@@ -49,6 +49,7 @@ _VENDORS_NAMES = {"apply_patch": "edit", "str_replace_based_edit_tool": "edit", 
 
 _SYSTEM_FOLDER = re.compile(r"\A(?:(?:/usr(?:/local)?)?/s?bin|/opt/homebrew/bin)/(?=[^/]*\Z)")
 
+_GIT_OPTIONS_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace")
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
@@ -132,18 +133,19 @@ def names_tool(rule: Rule, tool: Tool) -> bool:
 def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = False) -> bool:
     """Whether a shell rule matches one command.
 
-    `loosely` is for deny and ask rules: a program matches by its base name anywhere, and options
-    before its subcommand are skipped.
+    `loosely` is for deny and ask rules: a program matches by its base name anywhere, git without
+    its global options.
     """
     if rule.kind != "shell" or not rule.pattern or not argv:
         return rule.kind == "shell" and not rule.pattern
     words, prefix = _words(rule.pattern)
     forms = [[strip_system_folder(argv[0]), *argv[1:]]]
     if loosely:
-        from kode.permissions.shell import parse, programs  # which imports this module
-
-        at = programs.subcommand_at([parse.Word(word) for word in argv])[:1]
-        forms += [[os.path.basename(argv[0]), *argv[start:]] for start in (1, *at)]
+        name, rest = os.path.basename(argv[0]), list(argv[1:])
+        forms.append([name, *rest])
+        while name == "git" and rest and rest[0].startswith("-"):
+            del rest[: 2 if rest[0] in _GIT_OPTIONS_WITH_VALUE else 1]
+        forms.append([name, *rest])
     wanted = [strip_system_folder(words[0]), *words[1:]]
     return any(form[: len(wanted) if prefix else None] == wanted for form in forms)
 
