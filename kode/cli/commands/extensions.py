@@ -228,7 +228,7 @@ HOOKS: Commands = {
 
 
 def _run_below(commands: Commands, parser: Parser, argv: Sequence[str]) -> Answered:
-    return Parser.run_group(parser.prog.removeprefix("kode "), commands, argv or ["list"])
+    return Parser.run_group(parser.prog.partition(" ")[2], commands, argv or ["list"])
 
 
 COMMANDS: Commands = {
