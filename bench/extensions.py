@@ -141,7 +141,7 @@ def _turns_ms(environ: Mapping[str, str], project: Path, turns: int = 1) -> list
             terminal.type("hello\r")
             terminal.until_count(ANSWER, turn)
             taken.append((time.perf_counter() - started) * 1000)
-            terminal.until_gone("Ctrl-C stops")
+            terminal.until_gone("Ctrl-C stops")  # type: ignore[no-untyped-call]
     return taken
 
 

@@ -220,7 +220,7 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
             raise SessionError(f"There is a session {header.id} already: {resume}.")
     prompt = _prompt_entry(task) if task else None
     write_session(home, header, filter(None, [prompt]))
-    file = _open_locked(path, header.id)
+    file = _open_locked(path, header.id, is_new=True)
     note_use(path)
     return Session(header=header, path=path, file=file, pending=prompt)
 
@@ -282,13 +282,14 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
     return session, [*repairs, *faults]
 
 
-def _open_locked(path: Path, session_id: str) -> IO[bytes]:
-    """Opens and locks an existing file, without recreating one that was deleted meanwhile."""
+def _open_locked(path: Path, session_id: str, *, is_new: bool = False) -> IO[bytes]:
+    """Opens and locks an existing file, without recreating one that was deleted meanwhile. Whoever
+    looks whether a new one is open holds its lock for a moment, which is waited for."""
     with contextlib.ExitStack() as opened, durable.storage_errors(path, "open"):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
             file = opened.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if is_new else fcntl.LOCK_NB))
         except BlockingIOError:
             raise BusyError(
                 f"Session {session_id} is open in another kode. Close it there, or continue in a "
