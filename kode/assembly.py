@@ -4,7 +4,6 @@ holds the state."""
 import asyncio
 import math
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -174,7 +173,8 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         environment=passed | one_deeper(os.environ),
         git=git_folders((project, *roots)),
         user_home=paths.user_home() or paths.NO_HOME,
-        temp=(Path(tempfile.gettempdir()),),
+        # Not as `tempfile` finds it: that writes, which a full disk refuses.
+        temp=(Path(os.path.abspath(os.environ.get("TMPDIR") or "/tmp")),),
     )
 
 
