@@ -31,7 +31,7 @@ from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
-from kode.process import one_deeper, write_report
+from kode.process import increment_depth, write_report
 from kode.prompts import opening_sections, system_sections
 from kode.provider import Provider
 from kode.providers import open_provider
@@ -170,7 +170,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         protected=tuple(dict.fromkeys(own)),
         readable=tuple(readable),
         outputs=paths.outputs_folder(home, None),
-        environment=passed | one_deeper(os.environ),
+        environment=passed | increment_depth(os.environ),
         git=git_folders((project, *roots)),
         user_home=paths.user_home() or paths.NO_HOME,
         # Not as `tempfile` finds it: that writes, which a full disk refuses.

@@ -54,7 +54,7 @@ class Command:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportFile:
-    """An export with personal content, which the person is told of."""
+    """An export with personal content; the person is warned of it."""
 
     data: bytes
     contains: Sequence[str]

@@ -32,7 +32,7 @@ def depth(environ: Mapping[str, str]) -> int:
     return int(value) if value.isdecimal() and len(value) < 4 else 0
 
 
-def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:
+def increment_depth(environ: Mapping[str, str]) -> dict[str, str]:
     """The variable to set for child processes."""
     return {DEPTH: str(depth(environ) + 1)}
 

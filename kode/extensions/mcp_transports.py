@@ -39,7 +39,7 @@ from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
 from kode.extensions.mcp_config import SOCKET, Server
-from kode.process import one_deeper
+from kode.process import increment_depth
 from kode.tools.processes import ProcessTree, open_program
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ async def run_process(
     Raises: ServerError if there is no such program.
     """
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
-    variables = {**inherited, **server.environment, **one_deeper(os.environ)}
+    variables = {**inherited, **server.environment, **increment_depth(os.environ)}
     program = open_program(
         server.command, variables, cwd, tree=ProcessTree(wrapped=wrapped), limit=MAX_LINE_BYTES
     )

@@ -181,8 +181,8 @@ _STREAMED = ("text", "summary", "data")
 
 
 def add_piece(parts: list[Any], piece: Any) -> None:
-    """Adds a streamed piece to a list of parts: it goes on with the last part if what says which
-    they are is the same, or begins another."""
+    """Adds a streamed piece to a list of parts: it extends the last part if both have the same
+    index and type, else it begins another."""
     last = parts[-1] if parts else None
     if not isinstance(piece, Mapping) or not isinstance(last, dict) or not _goes_on(last, piece):
         parts.append(dict(piece) if isinstance(piece, Mapping) else piece)

@@ -132,13 +132,13 @@ class HttpProvider:
         Raises: ThinkingRefused also.
         """
         while True:
-            target = self.target
+            target, prepared = self.target, self._prepare(request, emit)
             draft = Draft(target.origin, emit, splits_thoughts=not target.is_official)
             try:
                 async with self._opening:  # in a thread: what it imports takes seconds
                     self._client = self._client or await asyncio.to_thread(self._open)
                 with translate_errors(self._endpoint):
-                    await self._post(request, draft)
+                    await self._post(prepared, draft)
                 break
             except ContextOverflow as overflow:
                 if overflow.window and overflow.window < self.info.context_window:
@@ -147,7 +147,7 @@ class HttpProvider:
             except RefusedError as refused:
                 omitted, repair = target.omitted, None
                 if not draft.parts:
-                    repair = repair_request(refused, self._prepare(request, emit), target)
+                    repair = repair_request(refused, prepared, target)
                 if repair is None and isinstance(refused, ThinkingRefused):
                     omitted = replace(omitted, parts=omitted.parts | {"bound_thinking"})
                     self.target = replace(target, omitted=omitted)
@@ -164,7 +164,10 @@ class HttpProvider:
 
     def encode(self, request: Request, emit: Emit = silent) -> bytes:
         """The body of a request; `emit` gets a line for each tool that no request can carry."""
-        prepared, target = self._prepare(request, emit), self.target
+        return self._encode(self._prepare(request, emit))
+
+    def _encode(self, prepared: Request) -> bytes:
+        target = self.target
         images = target.omitted.images | crowd_out(prepared.messages)
         target = replace(target, omitted=replace(target.omitted, images=images))
         if self._encoded is None or self._encoded[0] != target:
@@ -200,14 +203,13 @@ class HttpProvider:
             self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
         return client
 
-    async def _post(self, request: Request, draft: Draft) -> None:
-        """Posts a request and fills the draft with the answer.
+    async def _post(self, prepared: Request, draft: Draft) -> None:
+        """Posts a prepared request and fills the draft with the answer.
 
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
         settings, endpoint = self._settings, self._endpoint
-        body = self.encode(request, draft.emit)
-        prepared = self._prepare(request, draft.emit)
+        body = self._encode(prepared)
         read_event, finish = self._format.event_reader(draft, endpoint, self.target, prepared)
         limits = (settings.idle_timeout_s, settings.total_timeout_s)
         deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))

@@ -85,7 +85,7 @@ _HINTS = frozenset(
     "format pattern minLength maxLength minItems maxItems minProperties maxProperties multipleOf "
     "exclusiveMinimum exclusiveMaximum uniqueItems examples".split()
 )
-"""Keywords that are told in a description."""
+"""Keywords that a description names."""
 _NULL: Schema = {"type": "string", "nullable": True, "description": "null"}
 
 
@@ -446,8 +446,8 @@ class _Expansion:
 
 
 def _flatten(schema: Schema) -> Schema:
-    """The schema of an object with the properties of all its alternatives. Which of them belong
-    together is told in its description."""
+    """The schema of an object with the properties of all its alternatives. Its
+    description says which of them belong together."""
     branches = [_flatten(branch) for branch in schema.get("anyOf", ())]
     needed = [branch["required"] for branch in branches]
     common = [name for name in next(iter(needed), ()) if all(name in names for names in needed)]

@@ -30,7 +30,7 @@ from kode.errors import KodeError, StorageError, ToolError
 from kode.events import FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
 from kode.messages import Usage, plural, shorten
 from kode.permissions import question as permission
-from kode.process import one_deeper
+from kode.process import increment_depth
 from kode.session.log import Session
 from kode.subagents import records
 from kode.subagents.task import (
@@ -462,7 +462,7 @@ def child_environment(
         if (name in passed_on or not secret.search(name))
         and not any(text in value for text in secret_values)
     }
-    return passed | one_deeper(environ)
+    return passed | increment_depth(environ)
 
 
 def _describe_tool(tool: Tool) -> ParentTool:

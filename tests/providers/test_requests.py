@@ -494,7 +494,7 @@ def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str], joins: b
         elif step == "silent":  # an answer without text has no wire form
             messages.append(Message(role="assistant", parts=()))
         elif step == "replace":
-            sent = messages = [user_message("anew"), *messages[1:]]
+            sent = messages = [user_message("other words"), *messages[1:]]
         elif step == "shorten":
             sent = messages = messages[: len(messages) // 2]
         else:

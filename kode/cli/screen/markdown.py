@@ -42,6 +42,7 @@ MAX_LINE_CHARS = 8_000
 MAX_PREVIEW_LINES = 30
 """Of a growing block: more than are shown, few enough to render them at each frame."""
 
+# Only marks so far: of an item, a heading, a fence, a table or a box.
 _UNDECIDED_LINE = re.compile(r"[\s>]*(?:[-*+#=_`~|: ]*|\d+[.)]?)(?: \[.?)?\s*")
 _BEGINS_TEXT = re.compile(r"\s*(?:[-*+>]\s|\d+[.)]\s|\||$)")
 _MARK = re.compile(r"`+|\*\*|\*|__|_|~~")
@@ -112,11 +113,11 @@ class BlockSplitter:
         if not last or last[0].type in ("fence", "code_block"):
             return text
         begins = max((n for n, line in enumerate(lines) if _BEGINS_TEXT.match(line)), default=0)
-        before = "\n".join(lines[:begins])
+        before, rest = "\n".join(lines[:begins]), "\n".join(lines[begins:])
         is_row = lines[begins].lstrip().startswith("|")
         if is_row and not (begins and lines[begins - 1].lstrip().startswith("|")):
             return before  # the head of a table, or a text
-        return f"{before}\n{close_marks(chr(10).join(lines[begins:]))}".strip("\n")
+        return f"{before}\n{close_marks(rest)}".strip("\n")
 
     def _grow(self, piece: str) -> list[Block]:
         finished: list[Block] = []

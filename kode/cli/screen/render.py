@@ -44,7 +44,8 @@ MAX_FAILED_LINES = 3
 """Lines shown of a failed command's output."""
 MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
-QUIET = ("read_file", "list_files", "search_files", "fetch_url", "web_search")
+QUIET = ("read_file", "list_files", "search_files", "fetch_url")
+"""Tools that only look at something."""
 MAX_ENTRIES = 50  # a few screens
 MAX_CHARS = 100_000
 """Limit of each text that Ctrl-O opens."""
@@ -168,12 +169,13 @@ class Renderer:
 
     def _render_tail(self) -> list[str]:
         """The painted lines of the unfinished block of the reply."""
-        text = self._splitter.preview() if self._splitter is not None else ""
+        if self._splitter is None or not (text := self._splitter.preview()):
+            return []
         if (text, self.screen.width) != self._tail[0]:
             from kode.cli.screen.markdown import TerminalMarkdown
 
-            rendered = self.screen.rendered(TerminalMarkdown(clean(text))) if text else ""
-            self._tail = (text, self.screen.width), rendered.split("\n") if rendered else []
+            rendered = self.screen.rendered(TerminalMarkdown(clean(text)))
+            self._tail = (text, self.screen.width), rendered.split("\n")
         return self._tail[1]
 
     def show_answer(self, text: str) -> None:

@@ -14,6 +14,7 @@ import termios
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kode.cli.screen.lines import cell_width, clip, fold
@@ -197,15 +198,10 @@ class Screen:
         """`text` in one of `STYLES`, as far as the screen can show it. The style is set again on
         each line, so that a pager or a cut never leaves it open."""
         looks = THEMES[self.theme].get(style, "") if self.rich_terminal else ""
-        codes = [_CODES[word] for word in looks.split() if word in _CODES]
-        if self.color:
-            codes += [_COLOURS[word] for word in looks.split() if word in _COLOURS]
-            codes += [f"{48 if on else 38};5;{number}" for on, number in _COLOUR.findall(looks)]
-        if not codes:
+        if not (start := _sequence_of(looks, self.color)):
             return text
         fill = FILL if self.color and " on " in looks else ""
-        start, end = f"\x1b[{';'.join(codes)}m", f"{fill}\x1b[0m"
-        lines = text.split("\n")
+        end, lines = f"{fill}\x1b[0m", text.split("\n")
         return "\n".join(f"{start}{line}{end}" if line or fill else line for line in lines)
 
     @property
@@ -408,6 +404,17 @@ def find_theme(environ: Mapping[str, str]) -> str:
     # Foreground and background, as numbers of the 16 colours; 7 and 15 are white.
     is_light = environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
     return "light" if is_light else "dark"
+
+
+@cache
+def _sequence_of(looks: str, color: bool) -> str:
+    """The escape sequence that begins a style; "" where nothing of it shows. A screen is painted
+    many times a second, in few styles."""
+    codes = [_CODES[word] for word in looks.split() if word in _CODES]
+    if color:
+        codes += [_COLOURS[word] for word in looks.split() if word in _COLOURS]
+        codes += [f"{48 if on else 38};5;{number}" for on, number in _COLOUR.findall(looks)]
+    return f"\x1b[{';'.join(codes)}m" if codes else ""
 
 
 def fill_bands(text: str, width: int) -> str:

@@ -234,7 +234,7 @@ def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collecte
     result says why. Raises: StorageError; UserError if the checked-out branch cannot be moved to
     the new commits."""
     heads: dict[Path, str] = {}
-    """Repository → the commit that the next one goes on top of."""
+    """Repository → the commit that becomes the parent of the next one."""
     results = []
     for state, patch in patches(queue, tasks):
         id, source = state.task.id, Path(state.task.source)

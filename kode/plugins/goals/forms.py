@@ -232,7 +232,7 @@ def sections(opened: PluginSession) -> Mapping[str, str]:
 
 
 def output_note(goal: Goal, attempt: Attempt) -> str:
-    """What the model is told of a failed check, above its output."""
+    """The sentence for the model about a failed check, above its output."""
     restored = ""
     if attempt.restored:
         names = ", ".join(attempt.restored)
