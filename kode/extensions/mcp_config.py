@@ -25,8 +25,9 @@ from kode.paths import real_path
 
 SECTION = "mcpServers"
 START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first
+LOGIN_TIMEOUT_S = 300.0
 CALL_TIMEOUT_S = 300
-"""Default time limit for a server to start, and to answer a call."""
+"""Default time limit for a server to start, for a person to log in, and for an answer to a call."""
 
 ADDRESS = re.compile(r"https?://|\$\{")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]|_(?!_)){0,39}")
@@ -110,18 +111,10 @@ class Server(BaseModel):
         return (self.program, *self.args) if self.program else ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configured:
-    """The result of reading all places."""
-
-    entries: tuple[Entry, ...] = ()
-    faults: tuple[str, ...] = ()
-    """Entries that are unusable, or hidden by another with the same name; a sentence each."""
-
-
-def find_servers(home: Path, cwd: Path) -> Configured:
-    """The servers configured for `cwd`. The person's own hide the project's with the same name,
-    `.mcp.json` hides `kode.json`, bundles come last. Never raises: problems are in `faults`."""
+def find_servers(home: Path, cwd: Path) -> tuple[tuple[Entry, ...], list[str]]:
+    """The servers configured for `cwd`, and a sentence for each that is unusable, or hidden by one
+    of the same name: the person's own hide the project's, `.mcp.json` hides `kode.json`, bundles
+    come last. Never raises."""
     project, own = paths.project_root(cwd), paths.config_file(home)
     configured, faults = list[Entry](), list[str]()
     for path in filter(None, (own, project / ".mcp.json", project_file(cwd))):
@@ -139,7 +132,7 @@ def find_servers(home: Path, cwd: Path) -> Configured:
             faults.append(f"{entry.origin}: {hidden}.")
         elif not entry.values.get("disabled"):
             entries[entry.name] = entry
-    return Configured(entries=tuple(entries.values()), faults=tuple(faults))
+    return tuple(entries.values()), faults
 
 
 def entries_in(
@@ -203,7 +196,7 @@ def add(
     write_document(path, document)
     if shared:
         names = {name for name, _ in servers}
-        entries = find_servers(home, cwd).entries
+        entries, _ = find_servers(home, cwd)
         trust.approve(home, project, [entry.item for entry in entries if entry.name in names])
     return path
 

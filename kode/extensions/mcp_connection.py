@@ -14,7 +14,6 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -45,6 +44,7 @@ from kode.extensions.mcp_transports import (
     open_sse,
     run_process,
 )
+from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -65,15 +65,14 @@ async def connect(
     server: Server,
     *,
     wrap: "Callable[[tuple[str, ...]], Attempt | None]",
-    cwd: Path,
-    home: Path,
+    place: Workplace,
     tell: Callable[[str], None] | None = None,
     elicit: Elicit | None = None,
 ) -> AsyncIterator["Connection"]:
     """Starts or reaches a server, negotiates a version, and yields the connection.
 
     `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
-    person the login page; without it, `elicit` does during a call. Tokens are stored in `home`.
+    person the login page; without it, `elicit` does during a call.
 
     Raises: ServerError.
     """
@@ -90,9 +89,9 @@ async def connect(
 
     def open_transport() -> Transport:
         if not server.url:
-            return run_process(server, wrap(server.command), cwd, connection.closed)
+            return run_process(server, wrap(server.command), place.project, connection.closed)
         is_known = "authorization" in {name.lower() for name in server.headers}
-        auth = None if is_known else make_authorization(server, home, show, connection.closed)
+        auth = None if is_known else make_authorization(server, place.home, show, connection.closed)
         return (open_sse if server.type == "sse" else open_http)(server, auth)
 
     try:
@@ -217,14 +216,14 @@ class Connection:
         return content
 
     async def read(self, uri: str) -> Content:
-        async with self._request():
+        async with self._request(LIST_TIMEOUT_S):
             result = await self.client.read_resource(uri)
         return _content(
             types.EmbeddedResource(type="resource", resource=part) for part in result.contents
         )
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
-        async with self._request():
+        async with self._request(LIST_TIMEOUT_S):
             result = await self.client.get_prompt(name, dict(arguments))
         return _content(message.content for message in result.messages)
 
@@ -233,7 +232,7 @@ class Connection:
         if getattr(self.client.server_capabilities, kind) is None:
             return items
         cursor: str | None = None
-        async with self._request():
+        async with self._request(LIST_TIMEOUT_S):
             for _ in range(MAX_PAGES):
                 cursor = (await page_of(cursor=cursor, cache_mode="bypass")).next_cursor
                 if cursor is None or len(items) >= MAX_LISTED:
@@ -241,7 +240,7 @@ class Connection:
         return items
 
     @asynccontextmanager
-    async def _request(self, limit_s: float = LIST_TIMEOUT_S) -> AsyncIterator[asyncio.Timeout]:
+    async def _request(self, limit_s: float) -> AsyncIterator[asyncio.Timeout]:
         """Wraps a request. An HTTP request is the only way to notice that a server is gone and must
         be reached again."""
         try:

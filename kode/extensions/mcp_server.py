@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, paths
-from kode.errors import ConfigError, KodeError, SandboxUnknownError, ServerError, Setting
+from kode.errors import ConfigError, KodeError, ServerError, Setting
 from kode.events import Emit, Notice
 from kode.extensions import trust
 from kode.extensions.mcp_config import (
+    LOGIN_TIMEOUT_S,
     SOCKET,
     START_TIMEOUT_S,
     Definition,
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 
 DOWNLOAD_TIMEOUT_S = 600.0  # hundreds of MB, such as a browser
 """Time limit of the start with the network."""
-FIRST_START_S = 25.0
-"""Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
@@ -122,10 +121,11 @@ class Opener:
         program = Path(start.server.program).name
         if is_first and start.sandbox and program in LAUNCHERS and not start.server.network:
             raise DownloadNeededError(f"it never ran here, and {program} has to download it")
+        limit_s = LOGIN_TIMEOUT_S if start.server.url and self.tell else START_TIMEOUT_S
         try:
             async with AsyncExitStack() as stack:
-                async with asyncio.timeout(FIRST_START_S if is_first else None):
-                    connection = await stack.enter_async_context(self._open_connection(start))
+                async with asyncio.timeout(limit_s):
+                    connection = await stack.enter_async_context(await self._connect(start))
                 if start.wrapped is not None:
                     opened = start.wrapped.list_opened()
                     if pinned and opened is not None:
@@ -134,24 +134,25 @@ class Opener:
                     await asyncio.to_thread(_mark_started, entry, place.home)
                 connection.find_refusals = start.find_refusals
                 yield connection
-        except (ServerError, TimeoutError) as error:
-            if start.wrapped is None:
-                raise
+        except TimeoutError as error:
+            late = ServerError(f"it did not start in {limit_s:g} s")
+            raise start.explain(late, is_first) from error
+        except ServerError as error:
             raise start.explain(error, is_first) from error
 
     async def download(self, entry: Entry) -> None:
         """Starts an approved server once with the network, so that its launcher fills its cache,
-        and ends it. It cannot change the project meanwhile: one that must may fail by then.
+        and ends it. Meanwhile it sees no other project, and changes none: one that must may fail.
 
         Raises: ConfigError, ServerError.
         """
         start = await self._start(entry, downloads=True)
         files = cache_folder(entry, self.place.home) / "files"
         try:
-            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._open_connection(start):
+            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), await self._connect(start):
                 pass
         except TimeoutError as error:
-            late = f"it did not start within {DOWNLOAD_TIMEOUT_S:g} s, with the network"
+            late = f"it did not start in {DOWNLOAD_TIMEOUT_S:g} s, with the network"
             raise ServerError(late) from error
         except ServerError:
             if not any(files.iterdir()):
@@ -167,41 +168,40 @@ class Opener:
     async def _start(
         self, entry: Entry, *, pinned: bool = False, downloads: bool = False
     ) -> "_Start":
-        """Raises: ConfigError, StorageError."""
+        """Raises: ConfigError, also where it may run only outside and nobody has approved that;
+        SandboxUnknownError, StorageError."""
         server, place = resolve(entry, os.environ), self.place
-        if entry.scope == "bundle" and entry not in find_servers(place.home, place.project).entries:
+        if entry.scope == "bundle" and entry not in find_servers(place.home, place.project)[0]:
             raise ConfigError("its bundle changed since you approved it: `kode extensions list`")
         if downloads:
             server = server.model_copy(update={"write": False, "network": True})
         if not server.command:
             return _Start(server)
-        approvals = trust.load(place.home, place.project)
-        is_approved = trust.state(trust.outside(entry.item), approvals) == "trusted"
-        may_leave = is_approved and not self.required
+        why = "it is to run without a sandbox" if server.outside else ""
+        if not self.sandboxed and entry.scope in trust.FOREIGN:
+            why = why or "the sandbox is off"
         if self.sandboxed and not server.outside:
             folder = cache_folder(entry, place.home)
-            try:
-                sandbox = await asyncio.to_thread(self._open_sandbox, server, folder)
-            except ConfigError:
-                if not may_leave:
-                    raise
-                return _Start(server)
-            variables = {name: str(folder / "files" / below) for name, below in _FOLDERS.items()}
-            if not server.network:
-                variables |= _QUICK | (_OFFLINE if is_filled(folder) else {})
-            update = {"environment": variables | {**server.environment}}
-            return _Start(server.model_copy(update=update), sandbox, pinned)
-        if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
-            why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
+            sandbox = self._make_sandbox(server, folder / "files", downloads)
+            support = await asyncio.to_thread(sandbox.support)
+            if support.kind != "none":
+                variables = {name: str(folder / "files" / it) for name, it in _FOLDERS.items()}
+                if not server.network:
+                    variables |= _QUICK | (_OFFLINE if is_filled(folder) else {})
+                update = {"environment": variables | {**server.environment}}
+                return _Start(server.model_copy(update=update), sandbox, pinned)
+            why = f"there is no sandbox here ({support.why.rstrip('.')}; `kode doctor` says more)"
+        approvals = trust.load(place.home, place.project)
+        is_approved = trust.state(trust.outside(entry.item), approvals) == "trusted"
+        if why and (self.required or not is_approved):
             raise ConfigError(
-                f"{why}, and it is not started so unless you say so: "
+                f"{why}, and without one it is not started unless you say so: "
                 f"`kode extensions approve {entry.name} --outside`."
             )
         return _Start(server)
 
-    def _open_sandbox(self, server: Server, folder: Path) -> "Sandbox":
-        """Raises: ConfigError without a sandbox, or for what cannot be shown; ServerError where
-        nobody knows whether there is one; StorageError."""
+    def _make_sandbox(self, server: Server, files: Path, downloads: bool) -> "Sandbox":
+        """Raises: ConfigError for what cannot be shown; StorageError."""
         from kode.sandbox.reach import Grants
         from kode.sandbox.sandbox import Sandbox
 
@@ -212,36 +212,24 @@ class Opener:
                 raise ConfigError(
                     f"`read` names {path}, with all of your home: name a folder in it."
                 )
-        files = folder / "files"
         durable.make_folder(files)
         cache = Path(real_path(files))
         grants = Grants(network=server.network, project=server.write, read=shown, cache=cache)
         place = replace(self.place, cwd=self.place.project)
+        if downloads:  # of the person's folders the project alone
+            place = replace(place, roots=(), readable=())
         sandbox = Sandbox(place=place, grants=grants, has_layers=False, denied=self.denied)
-        try:
-            if (support := sandbox.support()).kind != "none":
-                return sandbox
-        except SandboxUnknownError as error:
-            raise ServerError(str(error)) from error
-        raise ConfigError(
-            f"there is no sandbox here ({support.why.rstrip('.')}; `kode doctor` says "
-            "more), and without one it is not started unless you say so: "
-            f"`kode extensions approve {server.name} --outside`."
-        )
+        if downloads:
+            sandbox.siblings = ()
+        return sandbox
 
-    @asynccontextmanager
-    async def _open_connection(self, start: "_Start") -> "AsyncIterator[Connection]":
+    async def _connect(self, start: "_Start") -> "AbstractAsyncContextManager[Connection]":
         require_extra("mcp")
         module = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
-        async with module.connect(
-            start.server,
-            wrap=start,
-            cwd=self.place.project,
-            home=self.place.home,
-            tell=self.tell,
-            elicit=self.elicit,
-        ) as connection:
-            yield connection
+        connection: AbstractAsyncContextManager[Connection] = module.connect(
+            start.server, wrap=start, place=self.place, tell=self.tell, elicit=self.elicit
+        )
+        return connection
 
 
 @dataclass
@@ -279,37 +267,24 @@ class _Start:
             if is_refused
         )
 
-    def explain(self, error: ServerError | TimeoutError, is_first: bool) -> ServerError:
-        """Why a server in the sandbox failed, and what would help; `is_first`: it never started."""
-        late = ServerError(f"it did not start within {FIRST_START_S:g} s")
-        failure = error if isinstance(error, ServerError) else late
-        fault, words = failure.fault.rstrip("."), self.server.command[1:]
-        hidden = (
-            []
-            if self.sandbox is None
-            else [path for word in words if "/" in word for path in self.sandbox.hidden_paths(word)]
-        )
-        if hidden:
-            names = " and ".join(hidden)
-            return ServerError(f"{fault}. The sandbox hides {names}{_advise_to_show(hidden)}")
-        if SOCKET in fault:
-            return ServerError(
-                f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
+    def explain(self, failure: ServerError, is_first: bool) -> ServerError:
+        """Why it failed, with what would help in the sandbox; `is_first`: it never started."""
+        fault, advice, sandbox = failure.fault.rstrip("."), self.find_refusals(), self.sandbox
+        named = [word for word in self.server.command[1:] if "/" in word]
+        wants_network = is_first and not self.server.network
+        if hidden := [it for word in named if sandbox for it in sandbox.hidden_paths(word)]:
+            advice = f" The sandbox hides {' and '.join(hidden)}{_advise_to_show(hidden)}"
+        elif sandbox and SOCKET in fault:
+            advice = (
+                " The sandbox allows no unix socket, such as that of a container engine: "
                 '`"outside": true` in its entry runs it without one, once you have said yes.'
             )
-        refusals = self.find_refusals()
-        if (
-            is_first
-            and not self.server.network
-            and (sys.platform == "darwin" or "network" in refusals)
-        ):
-            return DownloadNeededError(
-                f"it never ran here, and reached for the network, perhaps for a download ({fault})"
-            )
-        if refusals:
-            text = f"{failure.text.rstrip('.')}.{refusals}"
-            return ServerError(text, untrusted=failure.untrusted, fault=f"{fault}.{refusals}")
-        return failure
+        elif wants_network and (sys.platform == "darwin" or "network" in advice):
+            text = "it never ran here, and reached for the network, perhaps for a download"
+            return DownloadNeededError(f"{text} ({fault})")
+        text = failure.text.rstrip(".")
+        given = {"untrusted": failure.untrusted, "fault": f"{fault}.{advice}"}
+        return ServerError(f"{text}.{advice}", **given) if advice else failure
 
 
 def _advise_to_show(hidden: Sequence[str]) -> str:
@@ -472,17 +447,8 @@ class McpServer:
 
     async def _run(self) -> None:
         """Runs from its start to its end. Raises: ServerError, ConfigError, with the reason."""
-        async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(START_TIMEOUT_S):
-                    connection = await stack.enter_async_context(self.open(self.entry))
-                    await self._look_at(connection)
-            except TimeoutError as error:
-                offline = "command" in self.entry.values and not self.entry.values.get("network")
-                hint = '. It has no network; `"network": true` in its entry gives it one'
-                raise ServerError(
-                    f"it did not start within {START_TIMEOUT_S:g} s{hint if offline else ''}"
-                ) from error
+        async with self.open(self.entry) as connection:
+            await self._look_at(connection)
             self._connection, self.fault = connection, ""
             self.settled.set()
             closed, news = connection.closed, connection.news
@@ -573,11 +539,8 @@ def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
 def saved_pins(entry: Entry, approvals: Approvals) -> list[Approved]:
     """The pins of a server's tools, as they were approved."""
     prefix, origin = f"{entry.name}:", str(entry.origin)
-    return [
-        item
-        for item in approvals.items
-        if item.kind == "mcp-tool" and item.name.startswith(prefix) and item.origin == origin
-    ]
+    of_tools = (item for item in approvals.items if item.kind == "mcp-tool")
+    return [it for it in of_tools if it.name.startswith(prefix) and it.origin == origin]
 
 
 def pins_of(entry: Entry, definitions: Mapping[str, Definition]) -> tuple[Item, ...]:

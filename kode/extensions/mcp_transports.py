@@ -38,7 +38,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
-from kode.extensions.mcp_config import SOCKET, Server
+from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, SOCKET, Server
 from kode.process import increment_depth
 from kode.tools.processes import ProcessTree, open_program
 
@@ -57,8 +57,6 @@ GRACE_S = 0.5
 LAST_WORDS_S = 0.5
 """How long the reason of an end waits for them."""
 CONNECT_TIMEOUT_S = 30.0  # as a process's start
-LOGIN_TIMEOUT_S = 300.0
-"""Time limit of a login; meanwhile no other request reaches the server."""
 
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""

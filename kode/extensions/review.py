@@ -210,9 +210,10 @@ SHOWN_LINES = 60
 
 DOWNLOADS = (
     "It never ran here, and wants the network, as `npx` and `uvx` do to install a server. For "
-    "this one start in the sandbox it can use the network, and what listens on this machine and "
-    "beside it, read the project and what `read` names here, and send that and the variables named "
-    "here; it cannot change the project. Later starts have no network."
+    "this one start in the sandbox it sees this project, no other, and what `read` names here, and "
+    "changes only its own cache. It can connect to the internet, to your local network and to "
+    "programs on this machine (localhost, such as databases), and send what it sees and the "
+    "variables named here. Later starts have no network."
 )
 _OUTSIDE = (
     "Run it without a sandbox",
@@ -334,7 +335,7 @@ def name_of(item: Item) -> str:
 
 def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
-    servers = (entry.item for entry in find_servers(home, cwd).entries)
+    servers = (entry.item for entry in find_servers(home, cwd)[0])
     extensions = find_extensions(surroundings(cwd, home, paths.user_home()), Approvals())
     return (*servers, *extensions.items(), *find_instruction_items(home, cwd))
 

@@ -19,14 +19,14 @@ from kode import images, paths
 from kode.errors import KodeError, ServerError, StorageError, ToolError, UserError
 from kode.events import Emit, Notice
 from kode.events import ToolOutput as OutputEvent
-from kode.extensions import mcp_config, trust
+from kode.extensions import trust
 from kode.extensions.definitions import (
     CHARS_PER_TOKEN,
     AgentDefinition,
     has_all_tools,
     may_use,
 )
-from kode.extensions.mcp_config import Definition, Entry
+from kode.extensions.mcp_config import Definition, Entry, find_servers
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, name_of
 from kode.extensions.trust import Approvals
@@ -87,10 +87,10 @@ class Extensions:
         until they are needed."""
         whole = self.opener.trust_project
         approvals = trust.load(self.home, paths.project_root(self.cwd), trust_project=whole)
-        config = mcp_config.find_servers(self.home, self.cwd)
-        for fault in (approvals.problem, *config.faults):
+        entries, faults = find_servers(self.home, self.cwd)
+        for fault in (approvals.problem, *faults):
             self._say(fault)
-        for entry in (*self.given, *config.entries):
+        for entry in (*self.given, *entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
             is_pinned = entry.scope != "client" and not (whole and entry.scope == "project")

@@ -22,13 +22,15 @@ from kode.extensions import mcp_connection, mcp_transports
 from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_server import McpServer, Opener
 from tests.extensions.conftest import SERVERS, an_entry
+from tests.workplaces import workplace
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def connect(tmp_path):
-    return partial(mcp_connection.connect, wrap=lambda argv: None, cwd=tmp_path, home=tmp_path)
+    place = workplace(tmp_path, home=tmp_path)
+    return partial(mcp_connection.connect, wrap=lambda argv: None, place=place)
 
 
 @contextmanager

@@ -15,18 +15,18 @@ def put(path, **servers):
 
 
 def entries(home, project):
-    return {one.name: one for one in mcp_config.find_servers(home, project).entries}
+    return {one.name: one for one in mcp_config.find_servers(home, project)[0]}
 
 
 def test_servers_of_three_places_shadow_none_of_ones_own(home, project):
     put(home / "config.json", own={"command": "mine"})
     put(project / ".mcp.json", shared={"type": "http", "url": "http://x"}, own={"command": "a"})
     put(project / "kode.json", third={"command": "b"})
-    found = mcp_config.find_servers(home, project)
-    scopes = {one.name: one.scope for one in found.entries}
+    found, faults = mcp_config.find_servers(home, project)
+    scopes = {one.name: one.scope for one in found}
     assert scopes == {"own": "home", "shared": "project", "third": "project"}
     assert entries(home, project)["own"].values["command"] == "mine"
-    assert "hidden by" in found.faults[0]
+    assert "hidden by" in faults[0]
 
 
 def test_variables_are_replaced_only_when_a_server_is_started(home, project):
@@ -65,9 +65,9 @@ def test_variables_are_replaced_only_when_a_server_is_started(home, project):
 )
 def test_an_unusable_entry_is_reported_and_the_others_stay(home, project, name, values, said):
     put(project / ".mcp.json", **{name: values, "good": {"command": "a"}})
-    found = mcp_config.find_servers(home, project)
-    assert [one.name for one in found.entries] == ["good"]
-    assert said in found.faults[0]
+    found, faults = mcp_config.find_servers(home, project)
+    assert [one.name for one in found] == ["good"]
+    assert said in faults[0]
 
 
 def test_project_files_that_the_command_runs_need_approval_too(home, project):

@@ -72,6 +72,17 @@ async def test_only_the_first_start_has_the_network_once_allowed(servers, entry,
     assert registry.asked == 1
 
 
+async def test_the_start_with_the_network_sees_no_other_project(home, servers, entry, project):
+    for folder in (project, project.parent / "beside"):
+        folder.mkdir(exist_ok=True)
+        (folder / "package.json").write_text('{"dependencies": {"b": "file:../beside"}}')
+    seen = mcp_server.cache_folder(entry("look"), home) / "files" / "npm" / "package.json"
+    await servers.download(entry("look"))
+    assert not seen.exists()
+    await tools(servers, entry("look"))
+    assert seen.exists()
+
+
 async def test_a_server_that_drops_its_cache_gets_no_second_download(servers, entry, registry):
     await servers.download(entry("forget"))
     with pytest.raises(ServerError) as failed:

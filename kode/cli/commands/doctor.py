@@ -240,7 +240,7 @@ def extensions(case: Case) -> Finding:
     items = review.find_items(home, case.cwd)
     used = [review.name_of(item) for item in items if item.scope == "home"]
     waits = [review.name_of(item) for item in items if trust.state(item, approvals) != "trusted"]
-    faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
+    faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd)[1]]
     detail = f"used without asking, from {home}: {', '.join(used)}" if used else "none of your own"
     if waits:
         detail += f"; not approved, so not used: {', '.join(waits)}"

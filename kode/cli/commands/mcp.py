@@ -21,10 +21,10 @@ from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain, say
-from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import mcp_config, mcp_server, review, trust
-from kode.extensions.mcp_config import START_TIMEOUT_S, find_servers, remove, target_of
 from kode.extensions.mcp_config import Entry as McpServerEntry
+from kode.extensions.mcp_config import find_servers, remove, target_of
 from kode.permissions.question import visible
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     cwd, faults = directory(), list[str]()
     foreign, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
     if arguments.all:
-        present = {entry.name for entry in find_servers(paths.home(), cwd).entries}
+        present = {entry.name for entry in find_servers(paths.home(), cwd)[0]}
         for _, _, server in foreign:  # those of the project come first
             if server.name not in present:
                 chosen.setdefault(server.name, server)
@@ -346,15 +346,14 @@ def _without_secrets(server: ParsedServer) -> ParsedServer:
 
 
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
-LOGIN_TIMEOUT_S = 300.0  # of a start here, where a person may have to log in
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
-    config = find_servers(paths.home(), directory())
+    entries, faults = find_servers(paths.home(), directory())
     values, rows = [], []
-    for entry in config.entries:
+    for entry in entries:
         approvals = _approvals_of(entry)
         pins = mcp_server.saved_pins(entry, approvals)
         row = {
@@ -376,20 +375,20 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
         as_json=as_json,
         rows=rows,
         empty=NONE,
-        faults=config.faults,
-        exit_code=EXIT_FAILED if config.faults and not rows else EXIT_OK,
+        faults=faults,
+        exit_code=EXIT_FAILED if faults and not rows else EXIT_OK,
     )
 
 
 def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, McpServerEntry]:
     """The arguments and the server that they name. Raises: ConfigError if there is none."""
     parser.add_argument("name", metavar="SERVER", help="the server")
-    arguments, config = parser.parse(argv), find_servers(paths.home(), directory())
-    for entry in config.entries:
+    arguments, (entries, faults) = parser.parse(argv), find_servers(paths.home(), directory())
+    for entry in entries:
         if entry.name == arguments.name:
             return arguments, entry
     why = f"There is no MCP server {arguments.name!r} here. `kode mcp list` lists all."
-    raise ConfigError(" ".join((why, *config.faults)))
+    raise ConfigError(" ".join((why, *faults)))
 
 
 def _remove(parser: Parser, argv: Sequence[str]) -> str:
@@ -490,26 +489,15 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
         elicit=make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None,
         tell=lambda page: _report(f"Log in at this page, on this machine:\n\n{page}\n"),
     )
-    limit_s = LOGIN_TIMEOUT_S if "url" in entry.values else START_TIMEOUT_S
-
-    async def start(stack: AsyncExitStack) -> "Connection":
-        try:
-            async with asyncio.timeout(limit_s):
-                return await stack.enter_async_context(open_entry(entry))
-        except TimeoutError as error:
-            raise ServerError(
-                f"The MCP server {entry.name} did not start within {limit_s:g} s."
-            ) from error
-
     async with AsyncExitStack() as stack:
         try:
-            connection = await start(stack)
+            connection = await stack.enter_async_context(open_entry(entry))
         except DownloadNeededError:
             _report(review.DOWNLOADS)
             if not await _settle(entry, [download_item(entry)], unasked=unasked):
                 raise
             await open_entry.download(entry)
-            connection = await start(stack)
+            connection = await stack.enter_async_context(open_entry(entry))
         yield connection
 
 

@@ -32,8 +32,8 @@ def home(tmp_path, monkeypatch):
 
 
 def added(home):
-    found = mcp_config.find_servers(home / ".kode", Path.cwd())
-    return {entry.name: dict(entry.values) for entry in found.entries}
+    entries, _ = mcp_config.find_servers(home / ".kode", Path.cwd())
+    return {entry.name: dict(entry.values) for entry in entries}
 
 
 def run(*words):
@@ -83,7 +83,7 @@ def test_a_project_server_that_its_person_adds_is_approved(home):
     run("add", "-s", "project", "one", "--", "npx", "-y", "a-server")
     folder = Path.cwd()
     assert "one" in json.loads((folder / ".mcp.json").read_text())["mcpServers"]
-    (entry,) = mcp_config.find_servers(home / ".kode", folder).entries
+    ((entry,), _) = mcp_config.find_servers(home / ".kode", folder)
     assert trust.state(entry.item, trust.load(home / ".kode", folder)) == "trusted"
 
 

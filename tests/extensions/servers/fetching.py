@@ -17,9 +17,11 @@ if not os.path.exists(server):
         file.write(data)
 with open(server) as file:
     code = file.read()
-if "touch" in words:
-    with contextlib.suppress(OSError):
+with contextlib.suppress(OSError):
+    if "touch" in words:
         open("touched.txt", "w").close()
+    if "look" in words:
+        shutil.copy("../beside/package.json", cache)
 if "must-touch" in words:
     open("touched.txt", "w").close()
 if "forget" in words:

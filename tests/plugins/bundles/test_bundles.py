@@ -70,7 +70,7 @@ def is_refused(home, source):
 
 
 def names(home):
-    servers = find_servers(home, Path.cwd()).entries
+    servers = find_servers(home, Path.cwd())[0]
     return {item.name for item in (*review.find_items(home, Path.cwd()), *servers)}
 
 
