@@ -1,10 +1,8 @@
 """Goals: work that continues, turn after turn, until a command that kode runs itself succeeds.
 
-command    `/goal`, and what the flags of `kode run` begin
-forms      a goal and its attempts: in the session's records, for programs, and in words
-guard      the files that may not change while it is pursued
-check      runs the check, and says which attempts are alike
-pursue     the turns: work, check, what the model is told, when it ends
+goal      a goal and its attempts: as asked for, in the session's records, and in words
+check     runs the check; the files that may not change while the goal is pursued
+pursue    the turns: work, check, what the model is told, when it ends
 """
 
 from kode.plugin import Command, Parser, Plugin
@@ -24,12 +22,12 @@ PLUGIN = Plugin(
     summary="works until a command succeeds",
     slash={
         "goal": Command(
-            run="kode.plugins.goals.command:goal",
+            run="kode.plugins.goals.goal:goal",
             summary="work until a command succeeds: TEXT --verify CMD; stop",
         )
     },
     flags="kode.plugins.goals:add_flags",
-    task="kode.plugins.goals.command:task",
+    task="kode.plugins.goals.goal:task",
     around_turn="kode.plugins.goals.pursue:around_turn",
-    sections="kode.plugins.goals.forms:sections",
+    sections="kode.plugins.goals.goal:sections",
 )

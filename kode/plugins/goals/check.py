@@ -1,30 +1,278 @@
-"""Runs the check of a goal, counts what its turns changed, and says which attempts are alike.
+"""The check of a goal, and the files that may not change while the goal is pursued, as values.
 
 Each check runs in a sandbox of its own, which drops what it writes, on the files as they are on
 disk. What the session's commands left in their sandbox is not there: what git ignores and nobody
 kept, their `/tmp`, the byte code in it.
+
+Three things keep the protected files. The gate refuses a file tool's edit, and what a command in
+the sandbox changes in them is not applied: both by rules like a person's `deny edit(...)`. Where a
+command ran outside the sandbox, they are put back before the check runs, from copies beside the
+session, and what stood there is kept; so is a new file that would be loaded before a module of the
+check. And a check counts only if they are unchanged when it has ended.
 """
 
 import asyncio
-import difflib
 import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
+    Contents,
     FileChanges,
+    GitError,
     PluginSession,
-    redact_secrets,
+    StorageError,
+    expand_path,
+    list_files,
+    run_git,
     session_file,
     shorten,
 )
-from kode.plugins.goals.forms import ALIKE, Attempt, CheckRun, FileCount
-from kode.plugins.goals.guard import state_of
+
+Workplace = Any
+"""The `place` of a `PluginSession`."""
+
+CONFIG = (
+    "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml pyproject.toml tox.ini setup.cfg "
+    "noxfile.py sitecustomize.py usercustomize.py .coveragerc Makefile makefile GNUmakefile "
+    "justfile Justfile package.json jest.config.* vitest.config.* .mocharc.* karma.conf.* .rspec "
+    "Rakefile phpunit.xml phpunit.xml.dist"
+).split()
+"""What says how checks run, wherever it stands: a new one counts as a change, too."""
+
+TEST_FOLDER = re.compile(r"(?:.*/)?(?:tests?|specs?|__tests__|testing)/")
+TEST_FILE = re.compile(r"(?:.*/)?(?:test_[^/]*|tests?|[^/]*(?:_tests?|[_.]spec|\.test))\.\w+")
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+"""A larger file is protected by the gate alone."""
+_MODULES = (".py", ".pyc", ".so")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """What a goal protects. Names and patterns are relative to the project."""
+
+    patterns: Sequence[str] = ()
+    """Of `edit` rules. Empty: the goal protects nothing."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """File → digest of its content when the goal began."""
+    installed: tuple[str, ...] = ()
+    """Folders, each with a final `/`, of the programs and packages that the check may run: nothing
+    in them may be edited, but they may hold too much to be compared."""
+    folders: Sequence[str] = ()
+    """Where the check looks for modules."""
+    modules: Sequence[str] = ()
+    """That it loads from elsewhere: a new file of this name in a folder would be loaded before."""
+
+    @property
+    def rules(self) -> list[str]:
+        """The patterns of everything that is protected."""
+        exact, installed = (f"./{n}" for n in self.held), (f"./{n}**" for n in self.installed)
+        return sorted({*self.patterns, *exact, *installed})
+
+    def denials(self) -> dict[str, str]:
+        """What the gate denies to edit, and why."""
+        why = (
+            " is protected as long as the goal is pursued: its check runs or reads it. "
+            "Change what is checked instead. Only the person can allow it, with `--protect`."
+        )
+        return {rule: rule.removeprefix("./") + why for rule in self.rules}
+
+
+def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: Workplace) -> Guard:
+    """The guard of a goal with this check, whose first run has opened `opens`. Reads the project;
+    call it in a thread.
+
+    By default it has the tests that the command names (see `_tests_of`), or else all of the
+    project; the scripts that the check runs before it opens a test, since what tests run is what
+    they test; what says how checks run (`CONFIG`); and the programs and packages installed in the
+    project. Patterns of the person take the place of tests and scripts.
+    """
+    if protect is not None and not protect:
+        return Guard()
+    guard = Guard(installed=tuple(_find_installed(place)))
+    files, names, inside = _list_files(guard, place), set[str](), opens.project
+    if protect is None:
+        tests = _tests_of(command, files, place)
+        first = next((at for at, name in enumerate(inside) if is_test(name)), len(inside))
+        names = tests | ({*inside[: first + 1]} & {*files} & {*opens.scripts})
+        protect = [f"./{name}**" for name in tests if name.endswith("/")]
+    guard = replace(guard, patterns=[*CONFIG, *protect])
+    names.update(_find_matching(guard, place))
+    held = {name: state for name in sorted(names) if (state := state_of(name, place))}
+    searched = {os.path.dirname(name) or "." for name in inside if name in held}
+    for folder in (place.project / name for name in inside):
+        if folder.is_dir() and not (folder / "__init__.py").exists():
+            searched.add(os.path.relpath(folder, place.project))
+    folders = sorted(name for name in searched if not f"{name}/".startswith(guard.installed))
+    packages = (str(place.project / name) for name in inside if name.startswith(guard.installed))
+    modules = {_module_of(path) for path in (*opens.elsewhere, *packages)} - {""}
+    stems = {_stem(path.name) for name in folders for path in (place.project / name).glob("*")}
+    return replace(guard, held=held, folders=folders, modules=sorted(modules - stems))
+
+
+def _stem(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _module_of(path: str) -> str:
+    """The module that a file is, if it is found by its name alone; "" for a part of a package."""
+    folder, name = os.path.split(path)
+    if not name.endswith(_MODULES) or not os.path.isfile(path):
+        return ""
+    if _stem(name) == "__init__":
+        folder, name = os.path.split(folder)
+    return "" if os.path.exists(os.path.join(folder, "__init__.py")) else _stem(name)
+
+
+def _find_shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
+    """The files that would be loaded before the modules that the first check loaded."""
+    for folder in guard.folders:
+        for path in (place.project / folder).glob("*"):
+            path = path / "__init__.py" if path.is_dir() else path
+            module = path.parent.name if path.name == "__init__.py" else _stem(path.name)
+            if module in guard.modules and path.suffix in _MODULES:
+                yield str(path.relative_to(place.project))
+
+
+def _list_files(guard: Guard, place: Workplace) -> list[str]:
+    """The files of the project, without what git ignores, is installed or is byte code."""
+    names = list_files(place.project)
+    return [n for n in names if not n.startswith(guard.installed) and "__pycache__/" not in n]
+
+
+def _find_matching(guard: Guard, place: Workplace) -> Iterator[str]:
+    """The files that patterns protect. What git ignores counts by a pattern of its own name, and
+    only outside of a folder that git ignores: a folder of tests may have data of any size."""
+    flags = ("-z", "--others", "--ignored", "--exclude-standard", "--directory")
+    try:
+        ignored = run_git(place.project, ["ls-files", *flags]).decode("utf-8", "surrogateescape")
+    except GitError:
+        ignored = ""
+    named = _matcher((pattern for pattern in guard.patterns if not pattern.endswith("/**")), place)
+    others = (path for path in ignored.split("\0") if not path.startswith(guard.installed))
+    yield from filter(_matcher(guard.patterns, place), _list_files(guard, place))
+    yield from filter(named, others)
+
+
+def _tests_of(command: str, files: Sequence[str], place: Workplace) -> set[str]:
+    """The files and the tests in folders that a command names, and beside a named test what else is
+    in its test folder and is no test; a test folder that it names as a whole, with a final `/`.
+    Where it names none of these, every test."""
+    words = re.split(r"[\s;|&<>()'\"=]+|::", command)
+    names: set[str] = set()
+    for path in {Path(os.path.normpath(place.cwd / expand_path(word))) for word in words if word}:
+        name = os.path.relpath(path, place.project)
+        folder = f"{name}/".removeprefix("./") if path.is_dir() else _test_folder(name)
+        if path.is_dir() and _test_folder(folder) == folder != "":
+            names.add(folder)
+        elif name in files:
+            names.add(name)
+        below = (file for file in files if file.startswith(folder) and (folder or path.is_dir()))
+        names |= {
+            file
+            for file in below
+            if is_test(file) and (path.is_dir() or not TEST_FILE.fullmatch(file))
+        }
+    return names or {*filter(is_test, files)}
+
+
+def is_test(name: str) -> bool:
+    """Whether a file is a test by its name or folder, or belongs to one."""
+    return _test_folder(name) != "" or TEST_FILE.fullmatch(name) is not None
+
+
+def _test_folder(name: str) -> str:
+    """The innermost test folder that a file is in, with a final `/`; "" for none."""
+    match = TEST_FOLDER.match(name)
+    return match[0] if match else ""
+
+
+def _find_installed(place: Workplace) -> Iterator[str]:
+    """Folders of the project with programs and packages that a check may run."""
+    search = place.environment.get("PATH", "").split(":")
+    programs = {Path(os.path.normpath(place.cwd / folder)) for folder in search}
+    for path in sorted({*place.project.iterdir(), *place.cwd.iterdir(), *programs}):
+        if path == place.project or not path.is_relative_to(place.project) or not path.is_dir():
+            continue
+        if path in programs or path.name == "node_modules" or (path / "pyvenv.cfg").is_file():
+            yield f"{path.relative_to(place.project)}/"
+
+
+def _matcher(patterns: Iterable[str], place: Workplace) -> Callable[[str], bool]:
+    """Says whether the name of a file matches a pattern of an `edit` rule."""
+    from wcmatch import glob
+
+    def below_project(pattern: str) -> str:
+        if "/" not in pattern:
+            return f"**/{pattern}"
+        return os.path.relpath(os.path.join(place.project, expand_path(pattern)), place.project)
+
+    # In a rule only `*` and `?` stand for something else.
+    globs = [re.sub(r"[\[\\]", r"\\\g<0>", below_project(pattern)) for pattern in patterns]
+    flags = glob.GLOBSTAR | glob.DOTGLOB | glob.CASE
+    matches: Callable[[str], bool] = glob.compile(globs, flags=flags, limit=0).match
+    return matches
+
+
+def state_of(name: str, place: Workplace) -> str:
+    """The digest of a file of the project, or the target of a link; "" for anything else."""
+    seen = copies_in(Path(os.devnull)).see(_real_path(name, place))
+    return (seen.state or "") if seen.has_content else ""
+
+
+def find_differing(guard: Guard, place: Workplace) -> list[str]:
+    """The protected files that are not as they were when the goal began: changed, gone, or new."""
+    if not guard.patterns:
+        return []
+    changed = [name for name, state in guard.held.items() if state_of(name, place) != state]
+    new = dict.fromkeys((*_find_matching(guard, place), *_find_shadowing(guard, place)))
+    return [*changed, *(name for name in new if name not in guard.held and state_of(name, place))]
+
+
+def keep_copies(guard: Guard, opened: PluginSession) -> None:
+    """Keeps the content of what is protected beside the session, to put it back. Raises:
+    StorageError."""
+    if opened.session.id is not None and guard.held:
+        folder = session_file(opened.place.home, opened.session.id).with_suffix("") / "goals"
+        copies_in(folder).save(_real_path(name, opened.place) for name in guard.held)
+
+
+def put_back(guard: Guard, opened: PluginSession) -> list[str]:
+    """Makes the protected files as they were, where there are copies beside the session, and keeps
+    what stood there; returns those that it made so."""
+    if opened.session.id is None:
+        return []
+    copies = copies_in(session_file(opened.place.home, opened.session.id).with_suffix("") / "goals")
+    restored = []
+    for name in find_differing(guard, opened.place):
+        path = opened.place.project / name
+        try:
+            (seen,) = copies.save([_real_path(name, opened.place)]).values()
+            if seen.state is not None and not seen.has_content:
+                continue
+            copies.restore(path, guard.held.get(name), seen.mode)
+        except (OSError, StorageError):  # no copy, or a link on the way: the check will not count
+            continue
+        restored.append(name)
+    return restored
+
+
+def _real_path(name: str, place: Workplace) -> str:
+    """Where a file of the project lies, which may be a link itself."""
+    path = place.project / name
+    return str(path.parent.resolve() / path.name)
+
+
+def copies_in(folder: Path) -> Contents:
+    """The copies of protected files in this folder."""
+    return Contents(folder=folder, max_file_bytes=MAX_FILE_BYTES, max_bytes=64 * MAX_FILE_BYTES)
+
 
 CHECK_S = 900.0
 """A check may take so long, if the goal has as much left."""
@@ -33,16 +281,27 @@ FIRST_S = 120.0
 LEAST_S = 10.0
 OUTPUT_CHARS = 6_000
 """Of a check's output, its end: where most programs say what failed."""
-MAX_COMPARED_LINES = 20_000
-
-ALIKE_WHATEVER = 8
-"""So many equal failures in a row end it whatever was changed."""
 
 _RUN = 'exec /bin/bash -o pipefail -c "$0" 2>&1'
 """A pipeline fails where any part of it does: `pytest | tail` would always pass. Errors and output
 come in the order in which they are written, or warnings would stand for the end of the output."""
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckRun:
+    """How a check ended."""
+
+    exit_status: int | None
+    """None if it did not start or end."""
+    fault: str
+    """Why there is no exit status, a phrase that completes "it ..."."""
+    output: str
+    failure: str
+    """Digest of the exit status, and of the output without numbers."""
+    tree: str
+    """Digest of the files of the project that it opened, as they are on disk."""
 
 
 async def run_check(
@@ -92,54 +351,16 @@ def _names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
     return tuple(name for name in names if ".git" not in name.split("/"))
 
 
-def count_changes(opened: PluginSession, first: int, more: Iterable[str]) -> list[FileCount]:
-    """The files that the turns from this one on have changed, from the copies that undo keeps;
-    `more` are paths to look at, too. A file that is too long to be compared counts no lines."""
+def changed_files(opened: PluginSession, first: int, more: Iterable[str]) -> list[str]:
+    """The names of the files that the turns from `first` on have changed, as undo knows them;
+    `more` are paths of others."""
     session_id, project = opened.session.id, opened.place.project
     past = FileChanges()
     if session_id is not None:
         past = FileChanges(session_file(opened.place.home, session_id).with_suffix(""))
-    groups = [group for group in reversed(past.groups) if group.turn.number >= first]
-    turns = {path: group.turn.number for group in groups for path in group.changed}
-    counts = []
-    for path in dict.fromkeys((*turns, *more)):
-        before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)
-        if before == after:
-            continue
-        is_short = len(before) + len(after) <= MAX_COMPARED_LINES
-        diff = list(difflib.unified_diff(before, after, n=0))[2:] if is_short else []
-        name = os.path.relpath(path, project) if Path(path).is_relative_to(project) else path
-        added, removed = (sum(line.startswith(sign) for line in diff) for sign in "+-")
-        counts.append(FileCount(path=name, added=added, removed=removed))
-    return counts
-
-
-def _lines(path: str) -> list[str]:
-    """With credentials masked, as they are in what `FileChanges` gives."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return []
-    return str(redact_secrets(text)).splitlines()
-
-
-def is_stalled(attempts: Sequence[Attempt]) -> bool:
-    """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
-    with the exit status of an earlier one, and with the files, as the check opens them, that this
-    had, or with none changed since; or the last `ALIKE_WHATEVER` failed in the same way."""
-    failures = [attempt.failure for attempt in attempts[-ALIKE_WHATEVER:]]
-    if len(failures) == ALIKE_WHATEVER and len(set(failures)) == 1:
-        return True
-    return len(attempts) >= ALIKE and all(
-        any(_is_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
-        for at in range(len(attempts) - ALIKE + 1, len(attempts))
-    )
-
-
-def _is_alike(before: Sequence[Attempt], attempt: Attempt) -> bool:
-    """Whether an attempt fails as the first of those before it did, on the same files, or without a
-    change since: a check that is stopped opens more of them or fewer."""
-    if before[0].exit_status != attempt.exit_status:
-        return False
-    is_changed = any(other.files for other in (*before[1:], attempt))
-    return before[0].tree == attempt.tree or not is_changed
+    groups = (group for group in reversed(past.groups) if group.turn.number >= first)
+    paths = (path for group in groups for path in group.changed)
+    return [
+        os.path.relpath(path, project) if Path(path).is_relative_to(project) else path
+        for path in dict.fromkeys((*paths, *more))
+    ]

@@ -14,10 +14,28 @@ from kode.plugin import (
     plural,
     shorten,
 )
-from kode.plugins.goals import check, forms, guard
-from kode.plugins.goals.command import limits_of
-from kode.plugins.goals.forms import Attempt, Goal, Limit, Spent, Status
-from kode.plugins.goals.guard import Guard
+from kode.plugins.goals import check
+from kode.plugins.goals.check import Guard
+from kode.plugins.goals.goal import (
+    FAILED,
+    LIMITS,
+    PASSES_BEFORE,
+    RESUME,
+    STALLED,
+    UNFINISHED,
+    Attempt,
+    Goal,
+    Limit,
+    Status,
+    attempt_line,
+    current,
+    goal_text,
+    goals_of,
+    history_of,
+    is_stalled,
+    limits_of,
+    output_note,
+)
 
 Run = Callable[..., Awaitable[TurnEnded]]
 """Runs a turn with this text, within the limits that keywords name."""
@@ -30,12 +48,12 @@ async def around_turn(opened: PluginSession, session: Any, text: str, run: Run) 
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
-        if forms.current(opened.records()) is None or session.gate.mode == "plan":
+        if current(opened.records()) is None or session.gate.mode == "plan":
             pursuit.protect(Guard())
             return await run(text)
         return await pursuit.run_goal(text, run)
     finally:
-        if forms.current(opened.records()) is None:
+        if current(opened.records()) is None:
             pursuit.protect(Guard())
 
 
@@ -51,11 +69,11 @@ class Pursuit:
     @property
     def goal(self) -> Goal:
         """The goal as recorded so far."""
-        return forms.goals_of(self.opened.records())[-1]
+        return goals_of(self.opened.records())[-1]
 
     @property
-    def spent(self) -> Spent:
-        return forms.history_of(self.goal, self.opened.session)[0]
+    def spent(self) -> dict[Limit, float]:
+        return history_of(self.goal, self.opened.session)[0]
 
     @property
     def limits(self) -> Mapping[Limit, float]:
@@ -63,10 +81,17 @@ class Pursuit:
 
     def report(self) -> dict[str, Any]:
         """The goal for programs."""
-        goal, spent = self.goal, self.spent
-        fields = {name: getattr(goal, name) for name in ("text", "verify", "status", "attempts")}
-        rules, limits = goal.guard.rules, self.limits
-        return asdict(forms.GoalReport(**fields, protected=rules, spent=spent, limits=limits))
+        goal = self.goal
+        return {
+            "type": "goal",
+            "text": goal.text,
+            "verify": goal.verify,
+            "status": goal.status,
+            "protected": goal.guard.rules,
+            "attempts": [asdict(attempt) for attempt in goal.attempts],
+            "spent": self.spent,
+            "limits": self.limits,
+        }
 
     async def run_goal(self, text: str, run: Run) -> TurnEnded:
         """Runs turns and checks until the goal is reached or ends, or cannot go on now."""
@@ -75,9 +100,9 @@ class Pursuit:
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
-            self._notice(forms.UNFINISHED)
+            self._notice(UNFINISHED)
             ended = self.total or TurnEnded(status="incomplete")
-            error = f"Interrupted. {forms.UNFINISHED}"
+            error = f"Interrupted. {UNFINISHED}"
             return replace(ended, status="interrupted", error=error, goal=self.report())
 
     async def _run_attempts(self, text: str, run: Run) -> TurnEnded:
@@ -85,8 +110,8 @@ class Pursuit:
         if self.goal.reads is None and not self.goal.attempts:
             await self._try_check()
         turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
-        if text == forms.RESUME:
-            last = forms.history_of(self.goal, self.opened.session)[1]
+        if text == RESUME:
+            last = history_of(self.goal, self.opened.session)[1]
             if last is not None:
                 files = last.files_changed
                 ended = TurnEnded(status=last.status, steps=last.steps, files_changed=files)
@@ -94,13 +119,13 @@ class Pursuit:
             if turn is not None:
                 text = ""  # its check has not run
             elif failed is None:
-                text = forms.goal_text(self.goal)
+                text = goal_text(self.goal)
             elif failed.passed:
                 return self._finish("reached", "")
             else:
                 self._tell(failed)
         while True:
-            began, before = time.monotonic(), self.spent.requests
+            began, before = time.monotonic(), self.spent["requests"]
             if turn is None:
                 if over := self._used_up():
                     return self._finish("out_of_budget", over)
@@ -110,28 +135,28 @@ class Pursuit:
             self.total = turn if self.total is None else self.total.followed_by(turn)
             over = self._used_up(turn)
             # Else the turn failed of the model, in circles for instance: its check may pass.
-            is_answered = 0 < turn.steps == self.spent.requests - before
+            is_answered = 0 < turn.steps == self.spent["requests"] - before
             has_failed = not turn.is_finished and turn.steps < self.opened.config.max_steps
             if turn.status == "interrupted" or (has_failed and not over and not is_answered):
-                self._notice(forms.UNFINISHED)
+                self._notice(UNFINISHED)
                 return replace(self.total, goal=self.report())
             if turn.status == "error" and turn.error and not over:
                 self.opened.notice(turn.error, level="warning")
             attempt = await self._check_attempt(turn, began)
             value = asdict(attempt)
             self.opened.record(value)
-            self._notice(forms.attempt_line(attempt), value)
+            self._notice(attempt_line(attempt), value)
             attempts = self.goal.attempts
             if attempt.passed:
                 return self._finish("reached", "")
-            if check.is_stalled(attempts):
-                return self._finish("stalled", forms.STALLED)
+            if is_stalled(attempts):
+                return self._finish("stalled", STALLED)
             if over:
                 return self._finish("out_of_budget", over)
             if len(attempts) >= MAX_ATTEMPTS:
                 return self._finish("not_reached", f"{MAX_ATTEMPTS} attempts failed")
             self._tell(attempt)
-            turn, text = None, forms.FAILED
+            turn, text = None, FAILED
 
     async def _try_check(self) -> None:
         """Runs the check on the files as they are, to protect what it runs, and to record which
@@ -142,12 +167,12 @@ class Pursuit:
         )
         ran, opens = await check.run_check(session, goal.verify, "Trying the check", timeout_s)
         if ran.exit_status == 0:
-            self.opened.notice(forms.PASSES_BEFORE)
-            session.note(forms.PASSES_BEFORE)
+            self.opened.notice(PASSES_BEFORE)
+            session.note(PASSES_BEFORE)
         protected = await asyncio.to_thread(
-            guard.make_guard, goal.verify, goal.protect, opens, session.agent.place
+            check.make_guard, goal.verify, goal.protect, opens, session.agent.place
         )
-        await asyncio.to_thread(guard.keep_copies, protected, self.opened)
+        await asyncio.to_thread(check.keep_copies, protected, self.opened)
         reads = sorted({*opens.project} & protected.held.keys())
         seconds = round(time.monotonic() - began, 3)
         self.opened.record({"reads": reads, "guard": asdict(protected), "seconds": seconds})
@@ -156,10 +181,10 @@ class Pursuit:
     async def _check_attempt(self, turn: TurnEnded, began: float) -> Attempt:
         """Runs the check after a turn. Raises: UserError, StorageError."""
         session, goal, place = self.session, self.goal, self.session.agent.place
-        restored = await asyncio.to_thread(guard.put_back, goal.guard, self.opened)
+        restored = await asyncio.to_thread(check.put_back, goal.guard, self.opened)
         timeout_s = max(check.LEAST_S, self._subtract_spent().get("seconds", math.inf))
         ran, opens = await check.run_check(session, goal.verify, "Checking the goal", timeout_s)
-        different = await asyncio.to_thread(guard.find_differing, goal.guard, place)
+        different = await asyncio.to_thread(check.find_differing, goal.guard, place)
         has_exited = ran.exit_status == 0
         is_known = has_exited and bool(opens.project)
         unread = sorted({*(goal.reads or ())} - {*opens.project}) if is_known else []
@@ -169,15 +194,13 @@ class Pursuit:
             **asdict(ran),
             attempt=len(goal.attempts) + 1,
             turn=first,
-            files=await asyncio.to_thread(
-                check.count_changes, self.opened, first, turn.files_changed
-            ),
+            files=check.changed_files(self.opened, first, turn.files_changed),
             passed=has_exited and not different and not unread,
             restored=restored,
             differing=different,
             unread=unread,
-            requests=spent.requests - sum(attempt.requests for attempt in goal.attempts),
-            cost_usd=None if turn.cost_usd is None else spent.usd - known_usd,
+            requests=int(spent["requests"]) - sum(attempt.requests for attempt in goal.attempts),
+            cost_usd=None if turn.cost_usd is None else spent["usd"] - known_usd,
             seconds=round(time.monotonic() - began, 3),
         )
 
@@ -185,7 +208,7 @@ class Pursuit:
         """Has the next message tell the model of a failed check: as outside text where a marked
         session left something in the project that the check may repeat."""
         session, output = self.session, attempt.output or "(none)"
-        session.note(forms.output_note(self.goal, attempt))
+        session.note(output_note(self.goal, attempt))
         if source := session.agent.marks.find_source(None):
             session.note_outside(output, f"the goal's check, after {source}")
         else:
@@ -198,7 +221,7 @@ class Pursuit:
         """What is left of each limit of the goal: those that it began with, or that were given
         since."""
         spent = self.spent
-        return {name: limit - getattr(spent, name) for name, limit in self.limits.items()}
+        return {name: limit - spent[name] for name, limit in self.limits.items()}
 
     def _used_up(self, turn: TurnEnded | None = None) -> str:
         """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own,
@@ -206,7 +229,7 @@ class Pursuit:
         for name, left in self._subtract_spent().items():
             is_late = name == "seconds" and turn is not None and turn.status == "timeout"
             if is_late or left <= 0:
-                flag, unit = forms.LIMITS[name]
+                flag, unit = LIMITS[name]
                 amount = unit.format(f"{self.limits[name]:g}")
                 return f"its limit of {amount} is used up: start it again with a higher {flag}"
         return ""

@@ -6,9 +6,8 @@ import pytest
 
 from kode.errors import UserError
 from kode.plugin import run_git
-from kode.plugins.goals.check import ALIKE_WHATEVER, digest_failure, is_stalled
-from kode.plugins.goals.command import GoalRequest, read_request
-from kode.plugins.goals.guard import Guard, find_differing, make_guard
+from kode.plugins.goals.check import Guard, digest_failure, find_differing, make_guard
+from kode.plugins.goals.goal import ALIKE_WHATEVER, GoalRequest, is_stalled, read_request
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
 from tests.tables import for_each

@@ -1,5 +1,5 @@
-"""A goal and its attempts: as programs, the model and the person read them, and as the session has
-them, whose records are
+"""A goal and its attempts: as a person asks for it (`/goal`, or the flags of `kode run`), as person
+and model read it, and as the session has it, whose records are
 
     {"goal": N, ...}       a goal begins, with its check, its limits and what was spent before
     {"reads": [...], ...}  what it protects, and which of that its check opens before any attempt
@@ -10,14 +10,32 @@ them, whose records are
 Each is on disk before the next step, so that a resumed goal repeats no attempt.
 """
 
+import argparse
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from kode.plugin import AnyEntry, MessageEntry, PluginSession, Session, money, plural, shorten
-from kode.plugins.goals.guard import Guard
+from kode.plugin import (
+    AnyEntry,
+    ConfigError,
+    MessageEntry,
+    PluginSession,
+    Prompt,
+    Session,
+    SessionError,
+    Transcript,
+    UserError,
+    find_session,
+    kode_home,
+    money,
+    plural,
+    session_file,
+    shorten,
+)
+from kode.plugins.goals.check import CheckRun, Guard
 
 Record = Mapping[str, Any]
 Status = Literal["unfinished", "reached", "not_reached", "stalled", "out_of_budget"]
@@ -25,34 +43,11 @@ Limit = Literal["requests", "usd", "seconds"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileCount:
-    """How many lines of a file came and went."""
-
-    path: str
-    added: int
-    removed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckRun:
-    """How a check ended."""
-
-    exit_status: int | None
-    """None if it did not start or end."""
-    fault: str
-    """Why there is no exit status, a phrase that completes "it ..."."""
-    output: str
-    failure: str
-    """Digest of the exit status, and of the output without numbers."""
-    tree: str
-    """Digest of the files of the project that it opened, as they are on disk."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Attempt(CheckRun):
     attempt: int
     turn: int
-    files: list[FileCount]
+    files: list[str]
+    """That its turns changed."""
     passed: bool
     restored: list[str]
     differing: list[str]
@@ -61,27 +56,6 @@ class Attempt(CheckRun):
     cost_usd: float | None
     seconds: float
     type: Literal["goal_attempt"] = "goal_attempt"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What a goal has used so far, killed turns included."""
-
-    requests: int
-    usd: float
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class GoalReport:
-    text: str
-    verify: str
-    status: Status
-    protected: list[str]
-    attempts: list[Attempt]
-    spent: Spent
-    limits: Mapping[Limit, float]
-    type: Literal["goal"] = "goal"
 
 
 @dataclass(kw_only=True)
@@ -131,8 +105,7 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
         elif "began" in record:
             goals[-1].first_turn = goals[-1].first_turn or record["turn"]
         elif "attempt" in record:
-            files = [FileCount(**file) for file in record["files"]]
-            goals[-1].attempts.append(Attempt(**{**record, "files": files}))
+            goals[-1].attempts.append(Attempt(**record))
             goals[-1].first_turn = None
         elif "ended" in record:
             goals[-1].status, goals[-1].error = record["ended"], record["error"]
@@ -145,9 +118,9 @@ def current(records: Iterable[Record]) -> Goal | None:
     return goals[-1] if goals and goals[-1].status == "unfinished" else None
 
 
-def history_of(goal: Goal, session: Session) -> tuple[Spent, Any]:
-    """What the session has since the goal began: what was spent, and the end of the turn that it
-    began last; None where that was cut.
+def history_of(goal: Goal, session: Session) -> tuple[dict[Limit, float], Any]:
+    """What the session has since the goal began: what was spent of each limit, killed turns
+    included, and the end of the turn that it began last; None where that was cut.
 
     Requests are the replies; the time is that of the turns and checks, and of a turn without a
     check, up to its end or last reply."""
@@ -168,7 +141,11 @@ def history_of(goal: Goal, session: Session) -> tuple[Spent, Any]:
         elif entry.type == "turn":
             last, turn = entry.at, entry
     usd = max(0.0, session.spent.cost_usd - goal.before_usd)
-    spent = Spent(requests=requests, usd=usd, seconds=seconds + _between(began, last))
+    spent: dict[Limit, float] = {
+        "requests": requests,
+        "usd": usd,
+        "seconds": seconds + _between(began, last),
+    }
     return spent, turn if goal.first_turn is not None else None
 
 
@@ -180,6 +157,9 @@ def _between(begin: str, end: str) -> float:
 
 ALIKE = 3
 """So many failures in a row of which the later ones brought nothing new end a goal."""
+
+ALIKE_WHATEVER = 8
+"""So many equal failures in a row end it whatever was changed."""
 
 RESUME = "Continue with the goal."
 """The message of a goal that continues after kode was stopped."""
@@ -259,8 +239,7 @@ def ending(attempt: Attempt) -> str:
 def attempt_line(attempt: Attempt) -> str:
     """One line: what changed, what the check says, what it cost."""
     files = attempt.files
-    names = ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in files[:4])
-    names += f" and {len(files) - 4} more" if len(files) > 4 else ""
+    names = ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else "")
     last = shorten(attempt.output.rstrip().rpartition("\n")[2], MAX_LINE_CHARS)
     tail = f" ({last})" if last else " and printed nothing"
     cost = money(attempt.cost_usd) or "unknown cost"
@@ -276,3 +255,155 @@ def summary(goal: Goal) -> str:
     text = "\n".join((head, f"Status: {goal.status}", *map(attempt_line, goal.attempts)))
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
     return f"{fence}\n{text}\n{fence}"
+
+
+def is_stalled(attempts: Sequence[Attempt]) -> bool:
+    """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
+    with the exit status of an earlier one, and with the files, as the check opens them, that this
+    had, or with none changed since; or the last `ALIKE_WHATEVER` failed in the same way."""
+    failures = [attempt.failure for attempt in attempts[-ALIKE_WHATEVER:]]
+    if len(failures) == ALIKE_WHATEVER and len(set(failures)) == 1:
+        return True
+    return len(attempts) >= ALIKE and all(
+        any(_is_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
+        for at in range(len(attempts) - ALIKE + 1, len(attempts))
+    )
+
+
+def _is_alike(before: Sequence[Attempt], attempt: Attempt) -> bool:
+    """Whether an attempt fails as the first of those before it did, on the same files, or without a
+    change since: a check that is stopped opens more of them or fewer."""
+    if before[0].exit_status != attempt.exit_status:
+        return False
+    is_changed = any(other.files for other in (*before[1:], attempt))
+    return before[0].tree == attempt.tree or not is_changed
+
+
+NAME = "/goal"
+_FLAG = re.compile(r"(?:^|\s)--(verify|protect)(?=\s|=|$)[=\s]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalRequest:
+    """A goal that a person wants."""
+
+    text: str
+    verify: str
+    protect: list[str] = field(default_factory=list)
+    task: str = ""
+    """What else they ask with it."""
+
+    @property
+    def line(self) -> str:
+        """What follows `/goal` for it, as `read_request` reads it."""
+        protect = (word for pattern in self.protect for word in ("--protect", pattern))
+        line = shlex.join((self.text, "--verify", self.verify, *protect))
+        return _paragraphs(line, self.task)
+
+
+def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
+    """The message that begins the goal of the flags, or resumes the one of the session. Raises:
+    ConfigError."""
+    flags = {name: value for name, value in vars(arguments).items() if value}
+    verify, protect = flags.get("verify", ""), flags.get("protect", [])
+    if goal_text := flags.get("goal"):
+        if not verify:
+            raise ConfigError("--goal needs a check: give --verify CMD with it.")
+        request = GoalRequest(text=goal_text, verify=verify, protect=protect, task=text or "")
+        return f"{NAME} {request.line}"
+    if verify or protect:
+        raise ConfigError("--verify and --protect belong to a goal: give --goal TEXT with them.")
+    if session_id is None or (text or "").strip():
+        return text
+    try:
+        transcript = Transcript.read(
+            session_file(kode_home(), find_session(kode_home(), session_id))
+        )
+    except SessionError:
+        return text
+    if current(records_of(transcript.entries)) is not None:
+        return f"{NAME} resume"
+    asked = transcript.pending_text
+    return asked if asked.startswith(f"{NAME} ") else text
+
+
+async def goal(opened: PluginSession, argument: str) -> str | Prompt:
+    """`/goal`: shows the goal, begins or resumes one, or stops it. Raises: UserError,
+    StorageError."""
+    goals, word = goals_of(opened.records()), argument.strip()
+    is_pursued = bool(goals) and goals[-1].status == "unfinished"
+    if not goals and not word:
+        return "No goal. /goal TEXT --verify CMD begins one."
+    if not word:
+        return summary(goals[-1])
+    if word in ("stop", "resume") and not is_pursued:
+        raise UserError("No goal is pursued. /goal TEXT --verify CMD begins one.")
+    if word == "stop":
+        _end(opened, "stopped by the person")
+        return "The goal is no longer pursued. What was done stays; /undo takes back a turn."
+    if word == "resume":
+        return Prompt(text=RESUME)
+    request = read_request(word)
+    if is_pursued:
+        _end(opened, "another goal took its place")
+    patterns = [pattern for pattern in request.protect if pattern != "none"]
+    opened.record(
+        {
+            "goal": len(goals) + 1,
+            "text": request.text,
+            "verify": request.verify,
+            "protect": patterns if request.protect else None,
+            "limits": limits_of(opened),
+            "before_usd": opened.session.spent.cost_usd,
+        }
+    )
+    message = _paragraphs(request.task, goal_text(goals_of(opened.records())[-1]))
+    return Prompt(text=message, typed=_paragraphs(request.text, request.task))
+
+
+def limits_of(opened: PluginSession) -> dict[Limit, float]:
+    """The limits that the person has set, for the whole goal."""
+    config = opened.config
+    limits: dict[Limit, float | None] = {"usd": config.max_budget_usd, "seconds": config.timeout_s}
+    if config.max_steps != type(config)().max_steps:
+        limits["requests"] = config.max_steps
+    return {name: value for name, value in limits.items() if value is not None}
+
+
+def _end(opened: PluginSession, why: str) -> None:
+    opened.record({"ended": "not_reached", "error": f"The goal was not reached: {why}."})
+
+
+def read_request(line: str) -> GoalRequest:
+    """What a person typed: TEXT, `--verify CMD` up to the next flag or empty line, `--protect
+    PATTERN`; quotes are needed only around what has a flag in it. What follows an empty line is
+    another message, which had not been sent. Raises: UserError."""
+    for quoted, _, rest in ((line, "", ""), line.partition("\n\n")):
+        try:
+            text, *flags = shlex.split(quoted)
+        except ValueError:
+            continue
+        if flags[::2] == ["--verify", *["--protect"] * (len(flags) // 2 - 1)]:
+            return GoalRequest(text=text, verify=flags[1], protect=flags[3::2], task=rest.strip())
+    text, *parts = _FLAG.split(line)
+    request = GoalRequest(text=text.strip(), verify="")
+    for flag, value in zip(parts[::2], parts[1::2], strict=True):
+        value, _, rest = value.partition("\n\n")
+        request = replace(request, task=_paragraphs(request.task, rest))
+        if flag == "verify":
+            request = replace(request, verify=_unquote(value))
+        else:
+            request = replace(request, protect=[*request.protect, _unquote(value)])
+    if not request.text or not request.verify:
+        raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
+    return request
+
+
+def _paragraphs(*texts: str) -> str:
+    return "\n\n".join(text.strip() for text in texts if text.strip())
+
+
+def _unquote(text: str) -> str:
+    """A value that stands in quotes as a whole, without them; any other as it is."""
+    quoted = re.fullmatch(r"\s*(?:'([^']*)'|\"([^\"]*)\")\s*", text)
+    return (quoted[1] or quoted[2] or "") if quoted else text.strip()
