@@ -32,8 +32,7 @@ from unittest.mock import patch
 
 from bench.measure import KODE, report, workplace
 from kode.plugins.fleet import worker
-from kode.plugins.fleet.queue import create, open_queue
-from kode.plugins.fleet.records import Fleet, Record, Task, TaskState
+from kode.plugins.fleet.queue import Fleet, Record, Task, TaskState, create, open_queue
 from kode.plugins.fleet.worker import work
 
 SCRIPT = [

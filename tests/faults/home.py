@@ -23,7 +23,7 @@ from kode.messages import user_message
 from kode.permissions import approvals
 from kode.permissions.rules import parse
 from kode.plugins.fleet import queue as fleet
-from kode.plugins.fleet.records import Finished, Fleet, Task
+from kode.plugins.fleet.queue import Finished, Fleet, Task
 from kode.session import index, log
 from kode.shared_budget import SharedBudget
 from kode.undo.store import is_digest

@@ -39,7 +39,7 @@ REPLIES = [
         "usage": USAGE,
         "then": [{"text": "Done.", "usage": USAGE}],
     },
-    {"match": "interrupted|The task above failed", "text": "Done, after a look.", "usage": USAGE},
+    {"match": "interrupted", "text": "Done, after a look.", "usage": USAGE},
 ]
 
 

@@ -2,10 +2,9 @@
 
 command     the command line; the status and results of a queue
 tasks       reads tasks from a file
-records     what a queue has on disk, and the status of every task that follows from it
-queue       the queue's folder: leases tasks and records results, under a lock
+queue       the queue's folder and records: leases tasks and records results, under a lock
 worker      leases a task, makes its worktree, runs and checks it, records the result
-trees       a worktree per task; its changes as a patch, a branch or a commit
+trees       a worktree per task; its changes as a patch or a branch
 ray         workers on the nodes of a Ray cluster
 """
 

@@ -27,8 +27,18 @@ from kode.plugin import (
     shorten,
     working_directory,
 )
-from kode.plugins.fleet.queue import LOG, Queue, create, new_id, open_queue
-from kode.plugins.fleet.records import PATCH, Figures, Fleet, Record, TaskState
+from kode.plugins.fleet.queue import (
+    LOG,
+    PATCH,
+    Figures,
+    Fleet,
+    Queue,
+    Record,
+    TaskState,
+    create,
+    new_id,
+    open_queue,
+)
 from kode.plugins.fleet.trees import choose, collect, patches
 from kode.plugins.worktrees import has_changes
 
@@ -75,11 +85,6 @@ def _status_of(queue: Queue, state: TaskState) -> str:
     if queue.state.cancelled:
         return "cancelled"
     return "interrupted" if state.starts else "waiting"
-
-
-def rows_of(queue: Queue) -> list[Values]:
-    """Every task, in the order of the task file."""
-    return [row_of(queue, state) for state in queue.state.tasks.values()]
 
 
 def summary_of(queue: Queue) -> Values:
@@ -215,10 +220,9 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     limit = "the new limit, including what was already spent"
     add("--budget-usd", metavar="X", type="amount", help=limit)
-    add("--failed", action="store_true", help="also continue tasks that failed, in their sessions")
     arguments = _parse_running(parser, argv)
     queue = _open(arguments)
-    queue.resume(arguments.budget_usd, reopen_failed=arguments.failed)
+    queue.resume(arguments.budget_usd)
     return _drive(queue, arguments)
 
 
@@ -227,7 +231,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object per task")
     arguments = parser.parse(argv)
     queue = _open(arguments)
-    rows = rows_of(queue)
+    rows = [row_of(queue, state) for state in queue.state.tasks.values()]
     if arguments.json:
         for row in rows:
             print_either(row, as_json=True)
@@ -253,8 +257,7 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     add = parser.add_argument
     add("names", nargs="*", metavar="TASK", help="only these; default: all that succeeded")
-    ways = ("patch", "branch", "commit")
-    add("--as", dest="way", choices=ways, default="patch", help="patch (on stdout)")
+    add("--as", dest="way", choices=("patch", "branch"), default="patch", help="patch (on stdout)")
     add("--all", action="store_true", help="include tasks that failed")
     arguments = parser.parse(argv)
     queue = _open(arguments)
@@ -273,7 +276,7 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
             else:
                 sys.stdout.buffer.write(patch)
         return 0
-    results = collect(queue, tasks, arguments.way)
+    results = collect(queue, tasks)
     for result in results:
         line = f"{result.task}  {result.ref or f'left out: {result.reason}'}"
         print_either(lines=[line])
@@ -365,7 +368,7 @@ COMMANDS = {
     "status": (_status, "show the status and result of each task"),
     "resume": (_resume, "continue after a stop or a crash"),
     "cancel": (_cancel, "stop the running tasks and start no more"),
-    "collect": (_collect, "collect changes as patches, branches or commits"),
+    "collect": (_collect, "collect changes as patches or branches"),
 }
 
 

@@ -17,7 +17,7 @@ from kode.plugin import (
     expand_path,
     real_path,
 )
-from kode.plugins.fleet.records import Isolation, Task
+from kode.plugins.fleet.queue import Isolation, Task
 from kode.plugins.worktrees import head_of
 
 _OF_FLAGS = ("model", "mode", "budget_usd", "timeout_s", "verify", "isolate")
@@ -124,18 +124,9 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
             raise ConfigError(
                 f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."
             )
-    return Task(
-        id=row.id or number,
-        task=row.task,
-        source=source,
-        isolate=isolate,
-        base=base,
-        model=row.model,
-        mode=row.mode,
-        budget_usd=row.budget_usd,
-        timeout_s=row.timeout_s,
-        verify=row.verify or "",
-    )
+    fields = row.model_dump(include={"task", "model", "mode", "budget_usd", "timeout_s"})
+    place: dict[str, Any] = {"source": source, "isolate": isolate, "base": base}
+    return Task(id=row.id or number, verify=row.verify or "", **fields, **place)
 
 
 def _base_of(source: str) -> str:

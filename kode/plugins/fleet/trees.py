@@ -1,5 +1,4 @@
-"""A worktree for each task, the task's changes in it as a patch, and collected patches as branches
-or commits.
+"""A worktree for each task, the task's changes in it as a patch, and collected patches as branches.
 
 clone      a clone of the source's repository or of an address, without a branch
 worktree   a linked worktree
@@ -7,10 +6,7 @@ copy       the files as they are, including uncommitted changes
 none       the source itself, which tasks share: no patch
 
 Collecting needs only the patch files: the worktrees may be gone, and the machines they were on. A
-branch starts at the commit its task started from. Commits are added to the checked-out branch in
-task order; git merges each into the previous ones, and a commit that conflicts is left out and
-reported. Files in the working tree change only at the very end, and nothing uncommitted is
-overwritten.
+branch starts at the commit its task started from, and no file of a working tree is changed.
 """
 
 import contextlib
@@ -21,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from kode.plugin import (
     GitError,
@@ -34,8 +29,7 @@ from kode.plugin import (
     run_git,
     storage_errors,
 )
-from kode.plugins.fleet.queue import Queue
-from kode.plugins.fleet.records import PATCH, Started, Task, TaskState
+from kode.plugins.fleet.queue import PATCH, Queue, Started, Task, TaskState
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
     add_worktree,
@@ -187,9 +181,6 @@ def _part_of(task: Task) -> Path:
 
 
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
-APPLIED = ("apply", "--cached", "--reverse", "--check")
-"""Succeeds if the whole patch is already applied."""
-Way = Literal["patch", "branch", "commit"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +189,7 @@ class Collected:
 
     task: str
     ref: str = ""
-    """The branch or commit; "" if the task was skipped."""
+    """The branch; "" if the task was skipped."""
     reason: str = ""
     """Why the task was skipped, as a sentence."""
 
@@ -229,40 +220,21 @@ def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskStat
             yield state, path.read_bytes()
 
 
-def collect(queue: Queue, tasks: Sequence[TaskState], way: Way) -> list[Collected]:
-    """Makes a branch or a commit of each task's changes. Skips a task that cannot be collected; its
-    result says why. Raises: StorageError; UserError if the checked-out branch cannot be moved to
-    the new commits."""
-    heads: dict[Path, str] = {}
-    """Repository → the commit that becomes the parent of the next one."""
+def collect(queue: Queue, tasks: Sequence[TaskState]) -> list[Collected]:
+    """Makes a branch of each task's changes. Skips a task that cannot be collected; its result says
+    why. Raises: StorageError."""
     results = []
     for state, patch in patches(queue, tasks):
         id, source = state.task.id, Path(state.task.source)
-        root = repository_of(source) if source.is_dir() else None
-        if root is None:
-            reason = f"{source} is not a repository here. Use its patch: --as patch."
-            results.append(Collected(task=id, reason=reason))
-            continue
         try:
-            heads.setdefault(root, head_of(root))
-            parent = (way == "branch" and state.task.base) or heads[root]
-            tree, conflicts = _apply(root, parent, patch)
-            if conflicts:
-                reason = f"It conflicts in {', '.join(conflicts)}."
-                results.append(Collected(task=id, reason=reason))
-            elif tree == run_git(root, ["rev-parse", f"{parent}^{{tree}}"]).decode().strip():
-                results.append(Collected(task=id, reason="All its changes are already there."))
-            else:
-                commit = _commit(queue, state, root, tree, parent)
-                if way == "branch":
-                    results.append(_make_branch(queue, id, root, commit))
-                else:
-                    heads[root] = commit
-                    results.append(Collected(task=id, ref=commit))
+            root = repository_of(source) if source.is_dir() else None
+            if root is None:
+                raise GitError(f"{source} is not a repository here. Use its patch: --as patch")
+            parent = state.task.base or head_of(root)
+            commit = _commit(queue, state, root, _apply(root, parent, patch), parent)
+            results.append(Collected(task=id, ref=_make_branch(queue, id, root, commit)))
         except GitError as error:
             results.append(Collected(task=id, reason=f"{error}."))
-    for root, head in heads.items() if way == "commit" else ():
-        _fast_forward(root, head)
     return results
 
 
@@ -275,20 +247,20 @@ def _commit(queue: Queue, state: TaskState, root: Path, tree: str, parent: str) 
     return run_git(root, command, given=message, environ=who).decode().strip()
 
 
-def _make_branch(queue: Queue, id: str, root: Path, commit: str) -> Collected:
+def _make_branch(queue: Queue, id: str, root: Path, commit: str) -> str:
+    """Raises: GitError if there is one of this name."""
     branch = f"kode/{queue.fleet.id}/{id}"
     try:
         # The zeros mean that the branch must not exist.
         run_git(root, ["update-ref", f"refs/heads/{branch}", commit, "0" * len(commit)])
     except GitError:
-        reason = f"There is already a branch {branch}. Delete it, or keep it."
-        return Collected(task=id, reason=reason)
-    return Collected(task=id, ref=branch)
+        raise GitError(f"There is already a branch {branch}. Delete it, or keep it") from None
+    return branch
 
 
-def _apply(root: Path, commit: str, patch: bytes) -> tuple[str, tuple[str, ...]]:
-    """Applies a patch to a commit, with a three-way merge if the files have changed. Returns the
-    new tree, or the files that conflict. Raises: GitError."""
+def _apply(root: Path, commit: str, patch: bytes) -> str:
+    """Applies a patch to a commit, with a three-way merge where files have changed; returns the new
+    tree. Raises: GitError that names the files that conflict."""
     with tempfile.TemporaryDirectory(prefix="kode-collect-") as folder:
         environ = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         run_git(root, ["read-tree", commit], environ=environ)
@@ -296,24 +268,7 @@ def _apply(root: Path, commit: str, patch: bytes) -> tuple[str, tuple[str, ...]]
             run_git(root, APPLY, given=patch, environ=environ)
         except GitError:
             unmerged = ["diff", "--name-only", "-z", "--diff-filter=U"]
-            if names := names_in(run_git(root, unmerged, environ=environ)):
-                return "", names
-            try:
-                run_git(root, APPLIED, given=patch, environ=environ)
-            except GitError:
-                raise GitError(
-                    "the patch does not apply: files it creates or needs have changed"
-                ) from None
-        return run_git(root, ["write-tree"], environ=environ).decode().strip(), ()
-
-
-def _fast_forward(root: Path, head: str) -> None:
-    """Moves the checked-out branch and the working tree to the new commits. Raises: UserError if
-    that would overwrite uncommitted changes."""
-    try:
-        run_git(root, ["merge", "--ff-only", "--quiet", head])
-    except GitError as error:
-        raise UserError(
-            f"The commits are made, and no file of {root} was changed: {error}. Commit "
-            f"or set aside your own changes, then: git merge --ff-only {head}"
-        ) from None
+            names = names_in(run_git(root, unmerged, environ=environ))
+            what = f"It conflicts in {', '.join(names)}" if names else "The patch does not apply"
+            raise GitError(what) from None
+        return run_git(root, ["write-tree"], environ=environ).decode().strip()

@@ -8,7 +8,6 @@ never repeats a call.
 
 import asyncio
 import contextlib
-import math
 import os
 import signal
 import sys
@@ -16,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -35,17 +33,17 @@ from kode.plugin import (
     session_file,
     storage_errors,
 )
-from kode.plugins.fleet.queue import SPENT, Queue
-from kode.plugins.fleet.records import (
+from kode.plugins.fleet.queue import (
+    SPENT,
     Figures,
     Finished,
     Fleet,
     Leased,
+    Queue,
     Record,
     Released,
     Started,
     Status,
-    Task,
     TaskState,
 )
 from kode.plugins.fleet.trees import Tree, Trees
@@ -67,9 +65,7 @@ CONTINUE = (
     "been done, then finish the task. A call whose result is unknown may have taken effect: check "
     "before you repeat it, and say so in your answer."
 )
-RETRY = "The task above failed. Look at what has been done, then finish the task."
-CHECK_FAILED = "`{command}` fails on your changes. Run it to see why, then finish the task."
-"""These messages count as the person's own, so they never quote output or a server."""
+"""It counts as the person's own, so it never quotes output or a server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +78,6 @@ class Progress:
     """Whether it contains the task's message."""
     status: str = ""
     """How the last turn ended; "" if it was interrupted."""
-    ended_at: float = 0.0
-    """In seconds since 1970."""
     unknown: tuple[str, ...] = ()
     """Calls without a result, as "name arguments"."""
     figures: Figures = field(default_factory=Figures)
@@ -106,7 +100,6 @@ def read_progress(home: Path, session_id: str) -> Progress:
         has_session=True,
         has_started=turn is not None,
         status=turn.end.status if turn and turn.end else "",
-        ended_at=datetime.fromisoformat(turn.end.at).timestamp() if turn and turn.end else 0.0,
         unknown=tuple(f"{call.name} {call.arguments}"[:200] for call in calls),
         figures=Figures(
             answer=answer.strip()[:ANSWER_CHARS],
@@ -115,17 +108,6 @@ def read_progress(home: Path, session_id: str) -> Progress:
             cost_usd=spent.cost_usd if spent.requests and not spent.unpriced else None,
         ),
     )
-
-
-def next_message(task: Task, progress: Progress) -> str:
-    """The task's text; to a session that has it, what makes it finish the task."""
-    if not progress.has_started:
-        return task.task
-    if progress.status in ("", "interrupted"):
-        return CONTINUE
-    if progress.status == "success" and task.verify:
-        return CHECK_FAILED.format(command=task.verify)
-    return RETRY
 
 
 def command_line(
@@ -315,9 +297,7 @@ class _TaskRun:
             await ProcessTree(started.mark).end()  # a killed worker left it running
         progress = await self._read_progress()
         tree = self.tree = await self._find_or_make_tree(progress)
-        since = started.at if started is not None and is_open else math.inf
-        # A failed start continues instead: whether the task itself failed is unknown.
-        if progress.status == "success" and since <= progress.ended_at:
+        if progress.status == "success":  # its worker was killed before it could record that
             return await self._result({"status": "success"}, progress, tree)
         left_usd = None
         if task.budget_usd is not None:
@@ -326,7 +306,7 @@ class _TaskRun:
                 error = f"The budget of ${task.budget_usd:g} for this task is used up."
                 return self._end_record("error", error, progress)
         budget = self.queue.folder / SPENT if self.queue.budget() is not None else None
-        fleet, text = self.queue.fleet, next_message(task, progress)
+        fleet, text = self.queue.fleet, CONTINUE if progress.has_started else task.task
         command = command_line(fleet, self.state, tree.cwd, progress, left_usd, budget)
         processes, began = self._start(tree, progress), time.monotonic()
         try:
@@ -352,7 +332,6 @@ class _TaskRun:
             task=self.state.task.id,
             lease=self.lease.lease,
             host=self.lease.host,
-            at=time.time(),
             tree=str(tree.root),
             base=tree.base,
             mark=processes.mark,

@@ -6,8 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kode import paths
-from kode.plugins.fleet.queue import Queue, create, open_queue
-from kode.plugins.fleet.records import Finished, Fleet, Started, Task
+from kode.plugins.fleet.queue import Finished, Fleet, Queue, Started, Task, create, open_queue
 from tests.needs import skip_without
 
 ID = "20260101-000000-aaaaaa"
@@ -52,7 +51,7 @@ def leased(queue):
 
 
 def started(lease, **fields):
-    values = {"host": lease.host, "at": 0.0, "tree": "/t", "base": "", "mark": "0" * 24}
+    values = {"host": lease.host, "tree": "/t", "base": "", "mark": "0" * 24}
     return Started(task=lease.task, lease=lease.lease, **{**values, **fields})
 
 

@@ -1,14 +1,12 @@
-"""Collecting the changes of tasks as branches and commits."""
+"""Collecting the changes of tasks as branches."""
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kode.errors import UserError
-from kode.plugins.fleet.queue import create
-from kode.plugins.fleet.records import PATCH
+from kode.plugins.fleet.queue import PATCH, create
 from kode.plugins.fleet.trees import Trees, choose, collect
 from tests.plugins.fleet.conftest import finished, fleet_of, git, leased, task
 
@@ -39,38 +37,24 @@ def fleet(repository, tmp_path, **written):
 FIRST, LAST, OTHER_FIRST = "ONE\ntwo\nthree\n", "one\ntwo\nTHREE\n", "uno\ntwo\nthree\n"
 
 
-def test_commits_merge_in_order_and_conflicts_are_named(repository, tmp_path):
-    queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST, ignored="ONE\ntwo\nthree\n")
-    (repository / "part/b.txt").write_text("mine, in no commit\n")
-    done = collect(queue, choose(queue, [], include_failed=False), "commit")
-    assert [bool(one.ref) for one in done] == [True, False, False]
-    assert "conflicts in a.txt" in done[1].reason
-    assert done[2].reason == "All its changes are already there."
-    assert (repository / "a.txt").read_text() == FIRST
-    assert (repository / "part/b.txt").read_text() == "mine, in no commit\n"
-    assert git(repository, "log", "--format=%s").splitlines() == ["Do first.", "Begin"]
-    assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b")
-    again, *_ = collect(queue, choose(queue, [], include_failed=False), "commit")
-    assert again.reason == "All its changes are already there."
-
-
-def test_uncommitted_work_is_never_overwritten(repository, tmp_path):
-    queue = fleet(repository, tmp_path, first=FIRST)
-    (repository / "a.txt").write_text("mine\n")
-    with pytest.raises(UserError, match=r"no file of .* was changed.*git merge --ff-only"):
-        collect(queue, choose(queue, [], include_failed=False), "commit")
-    assert (repository / "a.txt").read_text() == "mine\n"
-    assert git(repository, "rev-list", "--count", "HEAD").strip() == "1"
-
-
 def test_branches_start_where_their_tasks_started(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
-    done = collect(queue, choose(queue, [], include_failed=False), "branch")
+    done = collect(queue, choose(queue, [], include_failed=False))
     assert [git(repository, "show", f"{one.ref}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
-    (again, _) = collect(queue, choose(queue, [], include_failed=False), "branch")
+    (again, _) = collect(queue, choose(queue, [], include_failed=False))
     assert "There is already a branch" in again.reason
+    assert git(repository, "log", "-1", "--format=%s", done[0].ref).strip() == "Do first."
+    assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b", done[0].ref)
+
+
+def test_a_patch_that_does_not_fit_names_its_conflicts(repository, tmp_path):
+    queue = fleet(repository, tmp_path, first=FIRST)
+    patch = queue.task_folder("first") / PATCH
+    patch.write_text(patch.read_text().replace("-one", "-eins"))
+    (result,) = collect(queue, choose(queue, [], include_failed=False))
+    assert (result.ref, "does not apply" in result.reason) == ("", True)
 
 
 def test_only_the_named_tasks_are_collected(repository, tmp_path):
@@ -94,9 +78,8 @@ def contents(folder, *but):
     }
 
 
-@pytest.mark.parametrize("way", ["commit", "branch"])
 @pytest.mark.parametrize("case", PATCHES, ids=lambda case: case["what"])
-def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(case, way, repository, tmp_path):
+def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(case, repository, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     git(repository, "config", "filter.evil.smudge", f"touch {tmp_path}/proof; cat")
     queue = fleet(repository, tmp_path, first=FIRST)
@@ -104,8 +87,7 @@ def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(case, way, rep
     known = (".git/objects", ".git/refs", ".git/logs", ".git/index", ".git/ORIG_HEAD")
     inside, around = contents(repository / ".git", "objects"), contents(tmp_path, "repository")
 
-    with suppress(UserError):
-        collect(queue, choose(queue, [], include_failed=False), way)
+    collect(queue, choose(queue, [], include_failed=False))
 
     assert contents(tmp_path, "repository") == around
     now = contents(repository / ".git", "objects")

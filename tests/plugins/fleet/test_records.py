@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.plugins.fleet.records import (
-    Cancelled,
+from kode.plugins.fleet.queue import (
     Finished,
     Leased,
     Record,
@@ -22,7 +21,7 @@ from tests.plugins.fleet.conftest import finished, started
 TASKS = [
     Task(id=name, task=f"Do {name}.", source="/project", isolate="none") for name in ("a", "b", "c")
 ]
-LEASE = Leased(task="a", lease="1", host="h", pid=1, session="20260101-000000-aaaaaa")
+LEASE = Leased(task="a", lease="1", host="h", session="20260101-000000-aaaaaa")
 
 
 @dataclass
@@ -109,16 +108,9 @@ def test_no_task_is_lost_or_ends_twice(steps):
         assert len(leases) == len(TASKS)
 
 
-def test_a_finished_task_is_reopened_by_its_own_release_alone():
-    log: list[Record] = [LEASE, started(LEASE), finished(LEASE, "error")]
+def test_nothing_counts_after_the_end_of_a_task():
+    end = finished(LEASE, "error")
     second = replace(LEASE, lease="2", session="20260101-000000-bbbbbb")
-    others = [second, started(second), finished(second), Released(task="a", lease="2", reason="")]
-    release = Released(task="a", lease="1", reason="error")
-
-    ignored = state_of(TASKS, [*log, *others]).tasks["a"]
-    reopened = state_of(TASKS, [*log, release]).tasks["a"]
-    cancelled = state_of(TASKS, [*log, Cancelled(at=1.0), release]).tasks["a"]
-
-    assert (ignored.finished, ignored.starts) == (log[2], [log[1]])
-    assert (reopened.finished, reopened.lease, reopened.session) == (None, None, LEASE.session)
-    assert cancelled.finished is not None
+    later = [second, started(second), finished(second), Released(task="a", lease="1", reason="")]
+    state = state_of(TASKS, [LEASE, started(LEASE), end, *later]).tasks["a"]
+    assert (state.finished, state.starts) == (end, [started(LEASE)])

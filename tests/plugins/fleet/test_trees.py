@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from kode.errors import UserError
-from kode.plugins.fleet.records import PATCH
+from kode.plugins.fleet.queue import PATCH
 from kode.plugins.fleet.trees import Trees
 from tests.plugins.fleet.conftest import git, task
 

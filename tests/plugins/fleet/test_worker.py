@@ -1,7 +1,6 @@
 """How a worker runs a task, with a stand-in for its process."""
 
 import errno
-import math
 import time
 
 import pytest
@@ -47,9 +46,7 @@ def processes(monkeypatch):
 def start_and_die(queue, *, ended, **fields):
     """A start whose worker died without recording its end; its session has ended, or not."""
     lease = leased(queue)
-    # An entry of a session says when it was written in whole milliseconds, rounded down.
-    fields = {"at": math.floor(time.time()), "tree": str(queue.folder), **fields}
-    queue.record(started(lease, **fields), under=lease)
+    queue.record(started(lease, **{"tree": str(queue.folder), **fields}), under=lease)
     queue.close()
     session = log.create(paths.home(), Header(cwd="/", model="m", provider="p", id=lease.session))
     session.append_message(user_message("Do a."))
@@ -72,12 +69,6 @@ async def test_an_unrecorded_success_is_recorded_without_a_rerun(queue, processe
     assert processes.texts == []
     figures = queue.state.tasks["a"].finished.figures
     assert (figures.answer, figures.cost_usd) == ("Did it.", 0.25)
-
-
-async def test_a_success_before_the_last_start_is_not_that_starts(queue, processes):
-    start_and_die(queue, ended=True, at=time.time() + 60)
-    await processes.work(queue)
-    assert processes.texts == [worker.RETRY]
 
 
 async def test_a_half_done_task_continues_in_its_session(queue, processes):
