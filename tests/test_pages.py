@@ -87,14 +87,15 @@ def test_events_print_with_their_type_first():
     assert next(iter(event_object(events.Notice(text="x")))) == "type"
 
 
-MOST_WORDS = 25_000
-"""Of all pages below docs/, decisions included. It only goes down: say it shorter, or cut."""
+MOST_WORDS = 24_000
+"""Of the pages for users. It only goes down: say it shorter, or cut."""
+OF_MAINTAINERS = re.compile(r"decisions/|docs/(adding-.*|architecture|plugins|tests|tour)\.md")
 
 
-def test_the_pages_have_few_words():
-    assert (
-        sum(len(page.read_text().split()) for page in (ROOT / "docs").rglob("*.md")) <= MOST_WORDS
-    )
+def test_the_pages_for_users_have_few_words():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = [page.read_text() for page in pages if not OF_MAINTAINERS.search(str(page))]
+    assert sum(len(text.split()) for text in texts) <= MOST_WORDS
 
 
 def words_of(path):

@@ -19,7 +19,7 @@ PAGES = {
 }
 
 RUN = {"bash", "console"}
-SHOWN = {"json", "jsonl", "yaml", "toml", "python", "text", "markdown", "html"}
+SHOWN = {"json", "jsonl", "yaml", "toml", "python", "text", "markdown", "html", "dockerfile"}
 """Languages of what does not run: files, and what is typed elsewhere than in a shell."""
 
 _PARTS = re.compile(r"^(?:##+ (?P<heading>.*)|(?P<indent> *)```(?P<language>.*)\n)", re.M)

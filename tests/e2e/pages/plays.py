@@ -264,6 +264,7 @@ PLAYS: dict[str, Play] = {
     ),
     "README.md": Play(environ=OWN_MODEL),
     "docs/install.md": Play(environ=OWN_MODEL),
+    "docs/troubleshooting.md": Play(environ=OWN_MODEL),
     "docs/local-models.md": Play(
         environ={"LOCAL_URL": "SERVER", "OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
     ),
@@ -302,6 +303,7 @@ CANNOT_RUN: dict[str, str] = {
     "README.md: make run": INSTALLS,
     "README.md: uv tool install '.[all]'": INSTALLS,
     "README.md: kode": TERMINAL,
+    "docs/container.md: docker build -t kode .": "needs Docker and a key",
     "docs/install.md: uv tool install '.[all]'": INSTALLS,
     "docs/install.md: python3 -m pip wheel . --no-deps -w dist": INSTALLS,
     "docs/plugins.md: kode --plugin standup.py": PLUG_INS,
