@@ -29,8 +29,7 @@ from kode.plugin import (
     shorten,
 )
 from kode.plugins.acp.choices import MODE
-from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Live, open_live, translate_faults
-from kode.plugins.acp.prompts import Block
+from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Block, Live, open_live, translate_faults
 from kode.plugins.acp.updates import history
 
 SESSIONS_A_PAGE = 50  # an editor's list; it asks for more

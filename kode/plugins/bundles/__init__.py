@@ -1,7 +1,6 @@
 """Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
-contents     files in memory, and their parts; what kode does not use of them
-sources      a folder, a git address or an entry of a marketplace → a tree of files
+contents     a folder, a git address or an entry of a marketplace → files in memory, and their parts
 copies       the approved copies in `$KODE_HOME/bundles`
 command      the command lines, and what a person is shown before the yes
 """

@@ -19,10 +19,18 @@ from kode.plugin import (
     redact_secrets,
     visible,
 )
-from kode.plugins.bundles import copies, sources
-from kode.plugins.bundles.contents import File, Tree, read_tree
+from kode.plugins.bundles import copies
+from kode.plugins.bundles.contents import (
+    WAYS,
+    Fetched,
+    File,
+    Source,
+    Tree,
+    fetch,
+    parse_source,
+    read_tree,
+)
 from kode.plugins.bundles.copies import ApprovedBundle
-from kode.plugins.bundles.sources import Fetched, Source
 
 ABILITIES: Mapping[str, str] = {
     "skill": "The model loads it where it fits a task; its scripts run in the sandbox.",
@@ -118,7 +126,7 @@ def list_bundles(argv: Sequence[str]) -> str | int:
         rows.append(row)
     lines = ["Installed:" if rows else "Nothing is installed."]
     lines += [f"  {r['name']} {r['version']}  {r['state']}  {r['source']}" for r in rows]
-    lines += ["To add more:", *(f"  {way}" for way in sources.WAYS)]
+    lines += ["To add more:", *(f"  {way}" for way in WAYS)]
     lines += ["What files bring: `kode extensions --help`."]
     print_either({"installed": rows}, map(printable, lines), as_json=as_json)
     return 0
@@ -155,7 +163,7 @@ def update_bundle(argv: Sequence[str]) -> str | int:
     parser = Parser("kode extensions update", "Fetch again, and ask about what changed.")
     parser.add_argument("--yes", action="store_true", help=YES)
     home, approved, arguments = _named_bundle(parser, argv)
-    fetched = sources.fetch(approved.source)
+    fetched = fetch(approved.source)
     return _confirm(home, approved.source, fetched, approved, approved.network, arguments.yes)
 
 
@@ -166,8 +174,8 @@ def add_bundle(argv: Sequence[str]) -> str | int:
     parser.add_argument("--yes", action="store_true", help=YES)
     parser.add_argument("--network", action="store_true", help="its servers may use the network")
     arguments, home = parser.parse(argv), kode_home()
-    source = sources.parse_source(arguments.source, Path.cwd())
-    fetched = sources.fetch(source)
+    source = parse_source(arguments.source, Path.cwd())
+    fetched = fetch(source)
     name = fetched.parts.name
     before = copies.read_records(home).get(name)
     if before is not None and before.source != source:

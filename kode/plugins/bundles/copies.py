@@ -19,8 +19,7 @@ from kode.plugin import (
     replace_file,
     storage_errors,
 )
-from kode.plugins.bundles.contents import Parts, Tree, read_tree
-from kode.plugins.bundles.sources import Source
+from kode.plugins.bundles.contents import Parts, Source, Tree, read_tree
 
 RECORD = "bundle.json"
 HASH_CHARS = 16

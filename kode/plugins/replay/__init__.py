@@ -5,8 +5,7 @@ nothing is run, and nothing of the person's is changed.
 
     recording.py    a session in turns; as one file for another person: a cassette
     comparison.py   which differences count, and how to show them
-    replay.py       the turns again, with answers and results of the record
-    command.py      the command, and its report
+    replay.py       the command: the turns again, with answers and results of the record
 """
 
 from kode.plugin import Command, Plugin
@@ -16,7 +15,7 @@ PLUGIN = Plugin(
     summary="sessions replayed from their record; cassettes",
     commands={
         "replay": Command(
-            run="kode.plugins.replay.command:main",
+            run="kode.plugins.replay.replay:main",
             summary="replay a session, and compare it with its record",
         )
     },

@@ -38,7 +38,6 @@ def main(argv: Sequence[str]) -> int:
     """Serves until the client hangs up; returns the exit code. Raises: ConfigError."""
     parser = Parser("kode mcp serve", "Serve kode to other agents as an MCP server.")
     parser.add_argument("--root", metavar="DIR", action="append", default=[], help=_ROOT)
-    parser.add_argument("--allow-full", action="store_true", help="let clients ask for mode full")
     parser.add_argument("--memory-only", action="store_true", help="serve only memory, no sessions")
     arguments = parser.parse(argv)
     require_extra("mcp")
@@ -48,18 +47,11 @@ def main(argv: Sequence[str]) -> int:
     roots = roots_of(named, cwd)
     from kode.plugins.serve.sessions import Bounds, ServedSessions
 
-    bounds = Bounds(
-        roots=roots, full=arguments.allow_full, depth=int(os.environ.get("KODE_DEPTH", "0"))
-    )
+    bounds = Bounds(roots=roots, depth=int(os.environ.get("KODE_DEPTH", "0")))
     sessions = ServedSessions(bounds)
-    if arguments.memory_only:
-        from kode.plugins.serve.memory import make_memory_server
+    from kode.plugins.serve.server import make_memory_server, make_server
 
-        server = make_memory_server(bounds)
-    else:
-        from kode.plugins.serve.server import make_server
-
-        server = make_server(sessions)
+    server = make_memory_server(bounds) if arguments.memory_only else make_server(sessions)
     asyncio.run(_serve(server, sessions))
     return 0
 

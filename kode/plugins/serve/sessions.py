@@ -54,8 +54,6 @@ class Wish:
 class Bounds:
     roots: tuple[Path, ...]
     """The folders that sessions may work in; absolute, links resolved."""
-    full: bool = False
-    """Whether mode `full` may be requested."""
     depth: int = 0
     """How many kodes this process is nested in; from `KODE_DEPTH`."""
 
@@ -110,22 +108,14 @@ class Bounds:
         """The mode of a session in `cwd`. If the person's `own` is looser than this server allows,
         it is `ask`. Raises: UserError if the wish is."""
         mode, project = wished or own, project_root(cwd)
-        if mode == "full" and not self.full:
-            reason = (
-                "Mode full is not allowed here: use auto-edit, which asks about what leaves the "
-                "project, or the person starts the server with --allow-full."
-            )
-        elif mode == "auto-edit" and not self.holds(Path(real_path(project))):
-            reason = (
+        is_looser = mode == "auto-edit" and not self.holds(Path(real_path(project)))
+        if is_looser and wished:
+            raise UserError(
                 f"In mode auto-edit commands may change all of the repository {project}, which is "
                 "more than this server may work in. Use mode ask, or the person starts it as "
                 f"`kode mcp serve --root {project}`."
             )
-        else:
-            return mode
-        if wished:
-            raise UserError(reason)
-        return "ask"
+        return "ask" if is_looser or mode == "full" else mode
 
 
 MAX_OPEN = 16  # each has a session and may have subagents and servers

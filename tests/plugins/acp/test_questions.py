@@ -9,7 +9,7 @@ from acp.schema import (
 
 from kode.permissions.question import Question
 from kode.plain_text import unified_diff
-from kode.plugins.acp.questions import ask_permission, permission_options
+from kode.plugins.acp.choices import ask_permission, permission_options
 
 GONE = ConnectionError("gone")
 

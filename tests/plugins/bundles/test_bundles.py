@@ -13,8 +13,8 @@ from kode.extensions import review
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
-from kode.plugins.bundles import command, copies, sources
-from kode.plugins.bundles.contents import parts_of, read_tree
+from kode.plugins.bundles import command, copies
+from kode.plugins.bundles.contents import parse_source, parts_of, read_tree
 from tests.tables import for_each
 
 SKILL = "---\nname: pdf\ndescription: Read PDF files.\n---\nRun ${CLAUDE_PLUGIN_ROOT}/read.py.\n"
@@ -264,7 +264,7 @@ def test_an_entry_that_points_outside_is_refused(home, market, name):
     ],
 )
 def test_a_word_names_a_source(tmp_path, word, source):
-    parsed = sources.parse_source(word, tmp_path)
+    parsed = parse_source(word, tmp_path)
     assert (parsed.where, parsed.ref, parsed.entry) == source
 
 
@@ -280,4 +280,4 @@ def test_a_word_names_a_source(tmp_path, word, source):
 def test_a_password_and_an_archive_are_refused(tmp_path, word, why):
     (tmp_path / "a.zip").touch()
     with pytest.raises(ConfigError, match=why):
-        sources.parse_source(word, tmp_path)
+        parse_source(word, tmp_path)

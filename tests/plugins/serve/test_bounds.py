@@ -42,17 +42,13 @@ async def test_sessions_of_other_folders_are_neither_listed_nor_taken_up(serve, 
             assert "secret plans" not in fault
 
 
-async def test_mode_full_takes_a_flag_of_the_server(serve):
+async def test_mode_full_is_for_a_person_alone(serve):
     async with serve(DONE, config={"permissions": {"mode": "full"}}) as call:
-        assert "--allow-full" in await call.refused(mode="full")
+        assert "'plan', 'ask' or 'auto-edit'" in await call.refused(mode="full")
         reply = {"session": (await call.start())["session"], "prompt": "x"}
         assert call.conversation(reply["session"]).gate.mode == "ask"
-        assert "--allow-full" in await call.fault("kode_reply", **reply, mode="full")
         await call("kode_reply", **reply, mode="plan")
         assert call.conversation(reply["session"]).gate.mode == "plan"
-    async with serve(DONE, full=True) as call:
-        state = await call.start(mode="full")
-        assert call.conversation(state["session"]).gate.mode == "full"
 
 
 async def test_a_client_lowers_limits_and_never_raises_them(serve):

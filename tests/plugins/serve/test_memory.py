@@ -8,7 +8,7 @@ from kode import paths
 from kode.cli.commands import memory as memory_command
 from kode.errors import ConfigError
 from kode.memory.log import Log
-from kode.plugins.serve.memory import make_memory_server
+from kode.plugins.serve.server import make_memory_server
 from kode.plugins.serve.sessions import Bounds
 from tests.plugins.serve.conftest import Caller, configure
 
