@@ -55,7 +55,7 @@ def resolve_provider(
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
     row = row_of(config, config.provider) if config.provider else _choose_unnamed(config, environ)
-    if config.model is not None and not _is_elsewhere(config, environ, row):
+    if config.model is not None and not (config.base_url or _address_of(config, environ, row)):
         provider, resolved = resolve_model(config, environ, row, config.model)
         if resolved != config.model and provider != row.name:
             config = switch_provider(config, environ, provider, resolved)
@@ -76,10 +76,10 @@ def resolve_provider(
         used[name] = Setting(key_of_part, variable or "default")
         return environ.get(variable) or None
 
-    model = choose("model")
-    effort = config.effort or part.effort
+    model, effort = choose("model"), config.effort or part.effort
+    choice = ProviderChoice(row=row, model=model, effort=effort, used=used)
     if not {"responses", "chat", "messages"} & {*row.apis}:  # no server with address and key
-        return ProviderChoice(row=row, model=model, effort=effort, used=used)
+        return choice
     base_url = choose("base_url", row.url_variable)
     if base_url is not None and not is_url(base_url):
         text = f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1."
@@ -99,16 +99,9 @@ def resolve_provider(
         raise _no_key(row)
     for value in (key or LOCAL_KEY, *part.headers.values()):
         keep_secret(value)
-    return ProviderChoice(
-        row=row,
-        model=model,
-        base_url=base_url,
-        api_key=key or (None if row.client else LOCAL_KEY),
-        api=None if part.api == "auto" else part.api,
-        headers=part.headers,
-        effort=effort,
-        used=used,
-    )
+    key = key or (None if row.client else LOCAL_KEY)
+    api = None if part.api == "auto" else part.api
+    return replace(choice, base_url=base_url, api_key=key, api=api, headers=part.headers)
 
 
 def row_of(config: Config, name: str) -> ProviderRow:
@@ -116,8 +109,7 @@ def row_of(config: Config, name: str) -> ProviderRow:
 
     Raises: ConfigError for a name that neither has.
     """
-    row = provider_row(name)
-    if row is not None:
+    if (row := provider_row(name)) is not None:
         return row
     part = config.part(name)
     base_url = part.base_url or (config.base_url if name == config.provider else None)
@@ -138,6 +130,10 @@ def _find_described(config: Config) -> list[str]:
     return [name for name in with_address if provider_row(name) is None]
 
 
+def _address_of(config: Config, environ: Mapping[str, str], row: ProviderRow) -> str | None:
+    return config.part(row.name).base_url or environ.get(row.url_variable)
+
+
 def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     """The provider, determined by everything but its name."""
     if config.script is not None:
@@ -148,20 +144,19 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     if config.api_key is not None:
         # The key first: a repository may name a model, and must not send a key to another host.
         return owner_of_key(config.api_key) or owner or compatible
-
-    def has_key(row: ProviderRow) -> bool:
-        return bool(environ.get(row.key_variable) or config.part(row.name).api_key)
-
     local = [row for row in find_configured(config, environ) if row.is_local]
     if local and ":" in (config.model or ""):
         return local[0]  # only servers like Ollama have tags
-    with_key = [*filter(has_key, PROVIDERS)] or [*filter(has_key, rows_of_plugins())]
-    if len(with_key) > 1 and config.model is not None:
-        return owner or (compatible if compatible in with_key else with_key[0])
-    if with_key:
-        return with_key[0]
+    for rows in (PROVIDERS, rows_of_plugins()):
+        with_key = [
+            row for row in rows if config.part(row.name).api_key or environ.get(row.key_variable)
+        ]
+        if len(with_key) > 1 and config.model is not None:
+            return owner or (compatible if compatible in with_key else with_key[0])
+        if with_key:
+            return with_key[0]
     for row in reversed(PROVIDERS):
-        if environ.get(row.url_variable) or config.part(row.name).base_url:
+        if _address_of(config, environ, row):
             return row
     if described := _find_described(config):
         if len(described) == 1:
@@ -183,9 +178,10 @@ def find_configured(config: Config, environ: Mapping[str, str]) -> tuple[Provide
     """The providers that could be asked now: named in the config, or with a key or an address in
     the environment."""
     named = {config.provider, *config.providers}
-    in_use = {variable for variable, value in environ.items() if value}
     rows = (
-        it for it in PROVIDERS if {it.name} & named or {it.key_variable, it.url_variable} & in_use
+        row
+        for row in PROVIDERS
+        if row.name in named or environ.get(row.key_variable) or environ.get(row.url_variable)
     )
     return (*rows, *(row_of(config, name) for name in _find_described(config)))
 
@@ -201,9 +197,8 @@ def switch_provider(
     current = config.provider or _choose_unnamed(config, environ).name
     unnamed = {"base_url": config.base_url, "api_key": config.api_key}
     part = config.part(current).model_copy(update={k: v for k, v in unnamed.items() if v})
-    providers = {**config.providers, current: part} if any(unnamed.values()) else config.providers
     update = {"provider": provider, "model": model, **dict.fromkeys(unnamed)}
-    return config.model_copy(update={**update, "providers": providers})
+    return config.model_copy(update={**update, "providers": {**config.providers, current: part}})
 
 
 def small_choice(
@@ -219,18 +214,12 @@ def small_choice(
         small = choice.row.small_model if choice.base_url is None else ""
         return replace(choice, model=small or choice.model)
     key = "memory.model" if named == config.memory.model else "small_model"
-    used = {**choice.used, "model": Setting(key, origins.get(key, "default"))}
     provider, model = resolve_model(config, environ, choice.row, named)
-    if provider == choice.name:
-        return replace(choice, model=model, used=used)
-    other = resolve_provider(switch_provider(config, environ, provider, model), environ, origins)
-    return replace(other, used={**other.used, "model": used["model"]})
-
-
-def _is_elsewhere(config: Config, environ: Mapping[str, str], row: ProviderRow) -> bool:
-    """Whether a provider is asked at another address, where a name may be another model's."""
-    part = config.part(row.name)
-    return bool(config.base_url or part.base_url or environ.get(row.url_variable))
+    if provider != choice.name:
+        config = switch_provider(config, environ, provider, model)
+        choice = resolve_provider(config, environ, origins)
+    setting = Setting(key, origins.get(key, "default"))
+    return replace(choice, model=model, used={**choice.used, "model": setting})
 
 
 def resolve_model(
@@ -246,19 +235,18 @@ def resolve_model(
     others = [row for row in find_configured(config, environ) if row.name != current.name]
     first, _, model = text.partition("/")
     for row in (current, *others):
-        is_usable = row is current or current.models or not row.models
-        if model and row.name == first and is_usable:
+        if model and row.name == first and (row is current or current.models or not row.models):
             return first, row.aliases.get(model, model)
     for row in (current, *others):
         if text in row.aliases:
             return row.name, row.aliases[text]
-    if not current.models or _is_elsewhere(config, environ, current):
+    # At another address a name may be another model's.
+    if not current.models or config.base_url or _address_of(config, environ, current):
         return current.name, text
     for row in PROVIDERS:
         if text in row.aliases:
             raise _no_key(row, f", which has the model {row.aliases[text]}")
-    owner = owner_of(text)
-    return (owner.name if owner else current.name), text
+    return (owner_of(text) or current).name, text
 
 
 def is_url(text: str) -> bool:

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +61,6 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_text(path: Path) -> str | None:
     """The text of a config file; None if it does not exist. Raises: ConfigError."""
-
     try:
         # An unpacked archive may contain a pipe of that name, which nobody writes to.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -77,9 +75,8 @@ def read_text(path: Path) -> str | None:
             f"{path} cannot be read: {error.strerror}. It must be a file that you can read."
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
-        ) from None
+        fault = f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
+        raise ConfigError(fault) from None
 
 
 def decode(text: str, path: Path) -> dict[str, Any]:
@@ -121,20 +118,21 @@ def guard_home(home: Path) -> str:
         this one and root, or where others can write and it cannot be changed.
     """
     try:
-        status = home.stat()
-        uids = {home: status.st_uid} | {path: path.lstat().st_uid for path in home.iterdir()}
+        mode, owners = home.stat().st_mode, (os.geteuid(), 0)
+        entries = (Path(real_path(home)), *home.iterdir())
+        strangers = [path for path in entries if path.lstat().st_uid not in owners]
     except OSError:
         return ""  # missing, or no folder: whoever needs it says so
-    if strangers := [path for path, uid in uids.items() if uid not in (os.geteuid(), 0)]:
+    if strangers:
         raise ConfigError(
-            f"{strangers[0]} belongs to another user (uid {uids[strangers[0]]}), who could have "
-            f"kode run anything: nothing in {home} is used. Take it over (`chown`) or delete it "
-            "once you have looked through it, or set KODE_HOME to a folder of your own."
+            f"{strangers[0]} belongs to another user, who could have kode run anything: nothing in "
+            f"{home} is used. Take it over (`chown`) or delete it once you have looked through it, "
+            "or set KODE_HOME to a folder of your own."
         )
-    if not status.st_mode & OTHERS_WRITE:
+    if not mode & OTHERS_WRITE:
         return ""
     try:
-        home.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS_WRITE)
+        home.chmod(stat.S_IMODE(mode) & ~OTHERS_WRITE)
     except OSError as error:
         raise ConfigError(
             f"Others can write in {home}, and its mode cannot be changed ({error.strerror}). Set "
@@ -149,61 +147,37 @@ def guard_home(home: Path) -> str:
 # ── settings of Claude Code ──────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForeignSettings:
-    """What a settings file of another agent says that has an equal here. Rules are kode's."""
+def find_foreign(
+    cwd: Path, named: str | None
+) -> tuple[list[tuple[str, list[str], Path]], tuple[str, ...]]:
+    """Of what `--settings` names, a file or JSON, and of the files for this working directory, the
+    project's, the nearest first, then those of the person's home: the rules, as `deny` or `ask`,
+    the rules in kode's words, and the file; and sentences about what kode does not use.
 
-    path: Path
-    deny: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    """Keys and rules that kode does not use."""
-    fault: str = ""
-    """Why nothing of it counts, a sentence; "" if it can be read."""
-
-
-def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
-    """The files for this working directory: the project's, the nearest first, then those of the
-    person's home. Never raises."""
-    home = Path(real_path(paths.user_home() or paths.NO_HOME))
-    folders = (*(it for it in project_folders(cwd) if it != home), home)
-    places = ((folder, folder / name) for folder in folders for name in FILES)
-    return tuple(_read(path, folder) for folder, path in places if os.path.isfile(path))
-
-
-def read_named_settings(text: str, cwd: Path) -> ForeignSettings:
-    """What `--settings` names, a file or JSON. Raises: ConfigError."""
-    document, path = read_named(text, "--settings", cwd)
-    return parse_settings(document, path, is_named=True)
-
-
-def _read(path: Path, folder: Path) -> ForeignSettings:
-    """A file that does not lie outside of its folder."""
-    try:
-        return parse_settings(read_document(resolve_inside(path, folder)), path)
-    except ConfigError as error:
-        return ForeignSettings(path=path, fault=str(error))
-
-
-def parse_settings(
-    document: Mapping[str, Any], path: Path, *, is_named: bool = False
-) -> ForeignSettings:
-    """The settings in the document of a file."""
-    permissions, unused = document.get("permissions"), list[str]()
-    permissions = dict(permissions) if isinstance(permissions, dict) else {}
-
-    def rules(kind: str) -> tuple[str, ...]:
-        written = permissions.pop(kind, [])
-        pairs = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
-        unused.extend(f"permissions.{kind}: {text}" for text, rule in pairs if not rule)
-        return tuple(rule for _, rule in pairs if rule)
-
-    deny, ask = rules("deny"), rules("ask")
-    # Hooks in the usual places are read by `kode.extensions.hooks`.
-    read = ("$schema", "permissions") if is_named else ("$schema", "permissions", "hooks")
-    unused += [key for key in document if key not in read]
-    unused += [f"permissions.{key}" for key in permissions]
-    return ForeignSettings(path=path, deny=deny, ask=ask, unused=tuple(unused))
+    Raises: ConfigError for `named` alone.
+    """
+    documents = [read_named(named, "--settings", cwd)] if named else []
+    home, remarks = Path(real_path(paths.user_home() or paths.NO_HOME)), list[str]()
+    for folder in (*(it for it in project_folders(cwd) if it != home), home):
+        for path in (folder / name for name in FILES if os.path.isfile(folder / name)):
+            try:
+                documents.append((read_document(resolve_inside(path, folder)), path))
+                documents[-1][0].pop("hooks", None)  # `kode.extensions.hooks` reads them
+            except ConfigError as error:
+                remarks.append(str(error))
+    rules: list[tuple[str, list[str], Path]] = []
+    for document, path in documents:
+        permissions = document.get("permissions")
+        permissions = dict(permissions) if isinstance(permissions, dict) else {}
+        unused = [key for key in document if key not in ("$schema", "permissions")]
+        for kind in ("deny", "ask"):
+            texts = permissions.pop(kind, [])
+            pairs = [(text, _rule(text)) for text in (texts if isinstance(texts, list) else ())]
+            rules.append((kind, [rule for _, rule in pairs if rule], path))
+            unused += [f"permissions.{kind}: {text}" for text, rule in pairs if not rule]
+        unused += [f"permissions.{key}" for key in permissions]
+        remarks += [f"{path}: {', '.join(unused)}"] if unused else []
+    return rules, tuple(remarks)
 
 
 def _rule(rule: Any) -> str:

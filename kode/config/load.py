@@ -7,7 +7,6 @@ what is allowed.
 """
 
 import contextlib
-import copy
 import json
 import os
 import re
@@ -15,19 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from kode import installed, paths
 from kode.config.choice import row_of
 from kode.config.files import (
-    ForeignSettings,
     decode,
     find_foreign,
     guard_home,
     project_folders,
-    read_named_settings,
     read_text,
 )
 from kode.config.model import Config, Part, flat, must_be
@@ -60,15 +57,11 @@ project's file only the first, once a person has approved it."""
 OTHER_SPELLINGS: Mapping[Keys, Keys] = {("memory", "dataDir"): ("memory", "data_dir")}
 """A key as it is known from elsewhere → kode's."""
 
-MODE = "permissions.mode"
 STRICTNESS = ("full", "auto-edit", "ask", "plan")
 """Permission modes, loosest first."""
 
 ADDED_UP = ("permissions.allow", "permissions.ask", "permissions.deny")
 """Lists that are concatenated over all layers."""
-
-SETTINGS = "settings"
-"""Of the flags: settings of another agent, a file or JSON."""
 
 ENVIRONMENT = {
     "provider": "KODE_PROVIDER",
@@ -83,13 +76,8 @@ ENVIRONMENT = {
 }
 """Key → its variable."""
 
-OWN_MARKS = tuple(
-    "KODE_BASH_ENV KODE_DEPTH KODE_PLUGIN_FILES KODE_PROJECT_DIR KODE_SHELL_ID".split()
-)
+OWN_MARKS = "KODE_BASH_ENV KODE_DEPTH KODE_PLUGIN_FILES KODE_PROJECT_DIR KODE_SHELL_ID".split()
 """What kode sets for the processes it starts; no person does."""
-
-MEMORY_OFF = ("off", "none")
-"""Values of KODE_MEMORY and --memory that turn memory off."""
 
 FLAGS = {
     "timeout_s": "--timeout",
@@ -97,15 +85,10 @@ FLAGS = {
     "permissions.allow": "--allow",
     "permissions.deny": "--deny",
     "memory.system": "--memory",
-    "memory.enabled": "--no-memory",
-    "agents_files": "--no-agents",
-    "repl.plain": "--plain",
     "add_dirs": "--add-dir",
     "sandbox.enabled": "--sandbox",
 }
-"""Flags that are not named like their key."""
-
-SHOWN_CHARS = 100  # a fault fits in a line or two
+"""Flags with a value that are not named like their key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,8 +99,8 @@ class Loaded:
     warnings: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     """The config files that were read."""
-    foreign: tuple[ForeignSettings, ...] = ()
-    """Settings files of other agents that were found."""
+    unused: tuple[str, ...] = ()
+    """What kode does not use of other agents' settings, sentences."""
 
 
 class Faults(ConfigError):
@@ -141,33 +124,30 @@ def load_config(
     flags: Mapping[str, Any],
     flags_of: str | None = None,
 ) -> Loaded:
-    """The effective settings in `cwd`. `flags` are dotted keys, and `SETTINGS`; `flags_of` names
-    their origin in errors, None: the command line.
+    """The effective settings in `cwd`. `flags` are dotted keys, and `settings` of another agent, a
+    file or JSON; `flags_of` names their origin in errors, None: the command line.
 
     Raises: ConfigError (`Faults` if there are several) that names file, line, key, value and what
         is allowed.
     """
     merged: Layer = {}
-    warnings, files = [*filter(None, [guard_home(home)])], list[Path]()
+    warnings = [*filter(None, [guard_home(home)])]
     own_file, project = paths.config_file(home), project_file(cwd)
-    if (layer := _file_layer(own_file, OF_EXTENSIONS)) is not None:
-        _merge(merged, _expand(layer, environ))
-        files.append(own_file)
-    if project is not None and (layer := _file_layer(project, OF_EXTENSIONS[:1])) is not None:
-        layer, ignored = _split_allowed(layer, merged)
+    if (text := read_text(own_file)) is not None:
+        _merge(merged, _expand(_flatten(text, own_file, OF_EXTENSIONS), environ))
+    if project is not None and (text := read_text(project)) is not None:
+        layer, ignored = _split_allowed(_flatten(text, project, OF_EXTENSIONS[:1]), merged)
         if ignored:
             warnings.append(
                 f"Ignored in {project}, since a project may not set it: {', '.join(ignored)}. "
                 f"If you want it, set it in {own_file}."
             )
-        _merge(merged, _expand(layer, None))
-        files.append(project)
+        # No variables: a name does not show what it holds, which would go to requests and logs.
+        _merge(merged, _expand(layer, {}))
     flags = dict(flags)
-    text = flags.pop(SETTINGS, None)
-    foreign = (*((read_named_settings(text, cwd),) if text else ()), *find_foreign(cwd))
-    for settings in foreign:
-        for kind, rules in (("deny", settings.deny), ("ask", settings.ask)):
-            _merge(merged, {("permissions", kind): ([*rules], str(settings.path))} if rules else {})
+    foreign, unused = find_foreign(cwd, flags.pop("settings", None))
+    for kind, rules, path in foreign:
+        _merge(merged, {("permissions", kind): (rules, str(path))} if rules else {})
     _merge(merged, _environment_layer(environ))
     warnings += _unknown_variables(environ)
     names = {key: flags_of or FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
@@ -183,8 +163,8 @@ def load_config(
         config=config,
         origins={**dict.fromkeys(flat(config), "default"), **places},
         warnings=tuple(warnings),
-        files=tuple(files),
-        foreign=foreign,
+        files=tuple(path for path in (own_file, project) if path and path.exists()),
+        unused=unused,
     )
 
 
@@ -194,15 +174,11 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
     Raises: ConfigError (`Faults`) for a key or a value that is none.
     """
     keys = tuple(key.split("."))
-    _validate({OTHER_SPELLINGS.get(keys, keys): (value, place)})
-    changed: dict[str, Any] = copy.deepcopy(dict(document))
-    section: Any = changed
-    for step in keys[:-1]:
-        section = section.setdefault(step, {})
-        if not isinstance(section, dict):
-            raise ConfigError(f"{place}: `{step}` in the file must be a section: {{...}}. Fix it.")
-    section[keys[-1]] = value
-    return changed
+    keys = OTHER_SPELLINGS.get(keys, keys)
+    added: Layer = {keys: (value, place)}
+    _validate(added)
+    layer = _flatten(json.dumps(document), Path(place)).items()
+    return _nest({other: it for other, it in layer if other[: len(keys)] != keys} | added)
 
 
 def locate(error: BaseException, origins: Mapping[str, str]) -> None:
@@ -220,18 +196,9 @@ def project_file(cwd: Path) -> Path | None:
 # ── the layers ───────────────────────────────────────────────────────────────────────────────
 
 
-def _file_layer(path: Path, others: Sequence[str]) -> Layer | None:
-    """The settings of a file, without the sections in `others`; None if it does not exist."""
-    text = read_text(path)
-    if text is None:
-        return None
-    layer = _flatten(decode(text, path), text, path)
-    return {keys: entry for keys, entry in layer.items() if keys[0] not in others}
-
-
-def _flatten(document: Mapping[str, Any], text: str, path: Path) -> Layer:
-    """The values of a document, each with its line, found in the order of the text, which JSON
-    keeps."""
+def _flatten(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
+    """The values of a file, without the sections in `others`, each with its line, found in the
+    order of the text, which JSON keeps. Raises: ConfigError."""
     layer: Layer = {}
     position = 0
 
@@ -244,38 +211,29 @@ def _flatten(document: Mapping[str, Any], text: str, path: Path) -> Layer:
             keys = OTHER_SPELLINGS.get((*above, key), (*above, key))
             if isinstance(value, dict) and value:
                 walk(value, keys)
-            else:
+            elif keys[0] not in others:
                 layer[keys] = (value, f"{path}:{text.count(chr(10), 0, position) + 1}")
 
-    walk(document, ())
+    walk(decode(text, path), ())
     return layer
 
 
-def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
-    """The layer with `${VAR}` in string values replaced from the environment; None for a file from
-    a repository, which gets no variables: a name does not show what it holds, and the value would
-    end up in requests, logs and on the screen.
+def _expand(layer: Layer, environ: Mapping[str, str]) -> Layer:
+    """The layer with `${VAR}` in string values replaced. Raises: ConfigError for a variable that is
+    not in `environ`."""
 
-    Raises: ConfigError for a variable that is not set or may not be used.
-    """
+    def look_up(uses: str, match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise ConfigError(
+                f"{uses} {match[0]}, which is not set. Set {match[1]} in the environment, which a "
+                "project's file does not read, or write the value itself."
+            )
+        return environ[match[1]]
 
     def expand(value: Any, uses: str) -> Any:
         if isinstance(value, list):
             return [expand(item, uses) for item in value]
         return _VARIABLE.sub(partial(look_up, uses), value) if isinstance(value, str) else value
-
-    def look_up(uses: str, match: re.Match[str]) -> str:
-        if environ is None:
-            raise ConfigError(
-                f"{uses} {match[0]}, and a project's file reads no variables. Write the value, or "
-                "set the key in your own config."
-            )
-        if match[1] not in environ:
-            raise ConfigError(
-                f"{uses} {match[0]}, which is not set. Set {match[1]} in the environment, or write "
-                "the value itself."
-            )
-        return environ[match[1]]
 
     return {
         keys: (expand(value, f"{place}: `{'.'.join(keys)}` uses"), place)
@@ -287,23 +245,19 @@ def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
     """The allowed settings of a project file, given the `personal` ones, and the refused keys.
     Unknown keys stay: they are faults."""
     known = {*flat(Config()), "hooks"}
+    own, _ = personal.get(("permissions", "mode"), ("", ""))
+    loosest = MODE_CALLED.get(str(own), Config().permissions.mode)
+    stricter = STRICTNESS[STRICTNESS.index(loosest) :]
     allowed, ignored = Layer(), dict[str, None]()
     for keys, (value, place) in layer.items():
         names = (".".join(keys[:end]) for end in range(len(keys), 0, -1))
         key = next((name for name in names if name in known), "")
-        if not key or key in ALLOWED_IN_PROJECT or (key == MODE and _is_stricter(value, personal)):
+        is_stricter = key == "permissions.mode" and MODE_CALLED.get(str(value)) in stricter
+        if not key or key in ALLOWED_IN_PROJECT or is_stricter:
             allowed[keys] = (value, place)
         else:
             ignored[key] = None
     return allowed, list(ignored)
-
-
-def _is_stricter(mode: Any, personal: Layer) -> bool:
-    """Whether a project may set this permission mode: at least as strict as the person's own."""
-    own, _ = personal.get(("permissions", "mode"), ("", ""))
-    loosest = MODE_CALLED.get(str(own), Config().permissions.mode)
-    wanted = MODE_CALLED.get(str(mode))
-    return wanted is not None and STRICTNESS.index(wanted) >= STRICTNESS.index(loosest)
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:
@@ -314,19 +268,16 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
     return _layer_of(values, ENVIRONMENT)
 
 
-def _layer_of(values: Mapping[str, Any], places: Mapping[str, str]) -> Layer:
-    """The layer of values by dotted keys. Naming a memory system turns memory on; `off` names
-    none."""
-    layer: Layer = {
+def _layer_of(values: dict[str, Any], places: dict[str, str]) -> Layer:
+    """The layer of values by dotted keys. Naming a memory system turns memory on; `off` is none."""
+    if (system := values.get("memory.system")) is not None:
+        values = {"memory.enabled": system != "off", **values}
+        places = {"memory.enabled": places["memory.system"], **places}
+    return {
         tuple(key.split(".")): ([*value] if isinstance(value, tuple) else value, places[key])
         for key, value in values.items()
+        if (key, value) != ("memory.system", "off")
     }
-    if (system := values.get("memory.system")) is not None:
-        is_on = system not in MEMORY_OFF
-        layer.setdefault(("memory", "enabled"), (is_on, places["memory.system"]))
-        if not is_on:
-            del layer["memory", "system"]
-    return layer
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
@@ -339,12 +290,11 @@ def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _suggest(word: str, words: Sequence[str], quote: str = "") -> str:
+def _suggest(word: str, words: Sequence[str]) -> str:
     import difflib
 
-    for near in difflib.get_close_matches(word, words, n=1, cutoff=0.7):
-        return f"Did you mean {quote}{near}{quote}?"
-    return f"Allowed: {', '.join(words) or 'none'}."
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
+    return f"Did you mean {near[0]}?" if near else "docs/configuration.md has them all."
 
 
 def _merge(merged: Layer, layer: Layer) -> None:
@@ -364,9 +314,7 @@ def _nest(layer: Layer) -> dict[str, Any]:
             if not isinstance(section.get(key), dict):
                 section[key] = {}
             section = section[key]
-        if value == {}:
-            section.setdefault(keys[-1], {})
-        else:
+        if value != {} or keys[-1] not in section:
             section[keys[-1]] = value
     return nested
 
@@ -397,13 +345,11 @@ def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: K
 
 def _setting(keys: Keys, layer: Layer) -> Setting:
     """A setting with the place of its value, or of what is nearest to it."""
-    nearest = (
-        place
-        for end in range(len(keys), 0, -1)
-        for other, (_, place) in sorted(layer.items(), key=lambda it: len(it[0]))
-        if other[:end] == keys[:end]
-    )
-    return Setting(".".join(keys), next(nearest, "config"))
+    for end in range(len(keys), 0, -1):
+        for other, (_, place) in sorted(layer.items(), key=lambda it: len(it[0])):
+            if other[:end] == keys[:end]:
+                return Setting(".".join(keys), place)
+    return Setting(".".join(keys), "config")
 
 
 def _check_providers(config: Config, layer: Layer) -> None:
@@ -433,8 +379,8 @@ def _explain(model: type[BaseModel], above: Keys, steps: Keys, fault: Mapping[st
     key = ".".join((*above, *steps))
     match fault["type"]:
         case "extra_forbidden":
-            near = _suggest(steps[-1], _keys_beside(model, steps), "`")
-            return f"there is no key `{key}`. {near}"
+            names = [f"`{name}`" for name in flat(model.model_construct())]
+            return f"there is no key `{key}`. {_suggest(f'`{key}`', names)}"
         case "value_error":
             return f"in `{key}` {fault['ctx']['error']}."
         case "missing":
@@ -446,13 +392,4 @@ def _display(keys: Keys, value: Any) -> str:
     is_of_others = keys[0] in ("providers", installed.SECTION)
     if keys[-1] == "api_key" or (is_of_others and keys[2:] not in (("api",), ("effort",))):
         return "a hidden value"
-    return shorten(redact(json.dumps(value, ensure_ascii=False)), SHOWN_CHARS)
-
-
-def _keys_beside(model: type[BaseModel], steps: Keys) -> list[str]:
-    """The keys of the section that the last step belongs to."""
-    for step in steps[:-1]:
-        if (field := model.model_fields.get(step)) is not None:
-            kind = (get_args(field.annotation) or (field.annotation,))[-1]
-            model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else model
-    return list(model.model_fields)
+    return shorten(redact(json.dumps(value, ensure_ascii=False)), 100)

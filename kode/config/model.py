@@ -102,12 +102,17 @@ class Price(Part):
     cache_write: Money | None = None
 
 
-class ProviderPart(Part):
-    api: Literal["auto", "responses", "chat", "messages"] = "auto"
-    api_key: str | None = Field(default=None, repr=False)
-    base_url: str | None = None
-    headers: Mapping[str, str] = Field(default={}, repr=False)
+class Server(Part):
+    """A server with its model, its address and its key."""
+
     model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = Field(default=None, repr=False)
+
+
+class ProviderPart(Server):
+    api: Literal["auto", "responses", "chat", "messages"] = "auto"
+    headers: Mapping[str, str] = Field(default={}, repr=False)
     effort: Effort | None = None
 
 
@@ -117,21 +122,10 @@ class Repl(Part):
     plain: bool = False
 
 
-class Embedding(Part):
+class Embedding(Server):
     provider: Literal["local", "openai"] = "local"
-    base_url: str | None = None
-    model: str | None = None
-    api_key: str | None = Field(default=None, repr=False)
     dims: Annotated[int, Field(ge=16, le=8192)] | None = None
     timeout_s: Seconds = 10
-
-    @model_validator(mode="after")
-    def _of_a_server(self) -> "Embedding":
-        if self.provider == "local" and (self.base_url or self.model):
-            raise ValueError(
-                'memory.embedding.provider must be "openai" for `base_url` or `model` to be used'
-            )
-        return self
 
 
 class Vault(Part):
@@ -185,24 +179,25 @@ class MemoryConfig(Part):
         return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
 
     @model_validator(mode="after")
-    def _ordered(self) -> "MemoryConfig":
+    def _check_together(self) -> "MemoryConfig":
         if self.add_threshold > self.merge_threshold:
             raise ValueError("`add_threshold` must not be above `merge_threshold`")
+        if self.embedding.provider == "local" and (self.embedding.base_url or self.embedding.model):
+            raise ValueError(
+                'memory.embedding.provider must be "openai" for `base_url` or `model` to be used'
+            )
         return self
 
 
-class Config(Part):
+class Config(Server):
     """All settings. Secrets are only in `api_key` fields; `display_value` hides them."""
 
     provider: ProviderName | None = None
-    model: str | None = None
     small_model: str | None = None
     fallback_model: str | None = None
     effort: Effort | None = None
     web_search: bool | None = None
     cache: Literal["auto", "short", "long", "none"] = "auto"
-    base_url: str | None = None
-    api_key: str | None = Field(default=None, repr=False)
     providers: Mapping[ProviderName, ProviderPart] = {}
     script: str | None = None
     max_steps: AtLeastOne = 90
@@ -241,10 +236,9 @@ class Config(Part):
 
 def given_prices(config: Config) -> dict[str, dict[str, Any]]:
     """The configured prices, in the format of `kode.providers.models.info_of`."""
-    known = {model: dict(price).items() for model, price in config.prices.items()}
     return {
-        model: {f"{name}_price": value for name, value in values if value is not None}
-        for model, values in known.items()
+        model: {f"{kind}_price": value for kind, value in price if value is not None}
+        for model, price in config.prices.items()
     }
 
 
@@ -278,21 +272,23 @@ def display_value(key: str, value: Any) -> Any:
 _URL_PASSWORD = re.compile(r"(://[^/@\s]*?:)[^/@\s]+@")
 
 
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text",
+    "bool": "true or false",
+    "list": "a list",
+    "tuple": "a list",
+    "model": "a section: {...}",
+    "dict": "a section: {...}",
+}
+
+
 def must_be(fault: Mapping[str, Any]) -> str:
     """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
-    allowed = re.sub("^Input should be |, unable to parse .*", "", fault["msg"])
-    return _PLAIN_WORDS.get(allowed, allowed)
-
-
-_PLAIN_WORDS = {
-    "a valid integer": "a whole number",
-    "a valid number": "a number",
-    "a valid string": "a text",
-    "String should have at least 1 character": "a text that is not empty",
-    "a valid boolean": "true or false",
-    "True, False or 'auto'": "true, false or 'auto'",
-    "True, False or 'bell'": "true, false or 'bell'",
-    "a valid array": "a list",
-    "a valid tuple": "a list",
-    "an object": "a section: {...}",
-}
+    kind, _, check = fault["type"].partition("_")
+    if check in ("type", "parsing") and kind in _KINDS:
+        return _KINDS[kind]
+    if fault["type"] == "string_too_short":
+        return "a text that is not empty"
+    return str(fault["msg"]).removeprefix("Input should be ").replace("True, False", "true, false")

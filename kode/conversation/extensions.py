@@ -61,10 +61,8 @@ async def add_extensions(
     if problems := [text for texts in catalog.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more: `kode extensions skills`, `agents` and so on."
         emit(Notice(text=f"{problems[0]}{more if len(problems) > 1 else ''}"))
-    if files := settings.loaded.foreign:
-        unused = (f"{file.path}: {', '.join(file.unused)}" for file in files if file.unused)
-        if lines := "; ".join((*(file.fault for file in files if file.fault), *unused)):
-            emit(Notice(text=f"Not used of other agents' settings: {lines}", level="info"))
+    if unused := "; ".join(settings.loaded.unused):
+        emit(Notice(text=f"Not used of other agents' settings: {unused}", level="info"))
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
     agent, hooks = await asyncio.to_thread(_extend, conversation, agent, catalog)
     return agent, catalog, hooks

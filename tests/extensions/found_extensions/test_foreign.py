@@ -82,8 +82,8 @@ def test_rules_of_named_settings_become_kodes(world: World, rule: object, own: s
     settings(world, "named.json", permissions={"ask": [rule]})
     loaded = load_config(world.home, world.project, environ={}, flags={"settings": "named.json"})
     assert loaded.config.permissions.ask == ((own,) if own else ())
-    (said,) = loaded.foreign
-    assert said.unused == (() if own else (f"permissions.ask: {rule}",))
+    said = f"{world.project / 'named.json'}: permissions.ask: {rule}"
+    assert loaded.unused == (() if own else (said,))
 
 
 def test_settings_of_other_shapes_do_no_harm(world: World) -> None:
