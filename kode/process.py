@@ -1,4 +1,4 @@
-"""kode's processes: the programs that it starts itself (git, ripgrep, a pager), how deep it is
+"""kode's processes: the programs that it starts itself (git, ripgrep), how deep it is
 nested, and how it ends before its time: by a signal, which during a turn cancels the turn, or by a
 fault of its own, described in `$KODE_HOME/logs` with credentials masked.
 

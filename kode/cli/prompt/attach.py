@@ -89,20 +89,14 @@ def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
     # Possessive, so that no path is scanned twice.
     in_order = "".join(f"[^{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters)
     fits = re.compile(in_order, re.DOTALL).match
-    fitting = (path for path in among if fits(path.lower()))
-    return heapq.nsmallest(
-        limit, fitting, lambda path: (_rank(path.lower(), letters), len(path), path)
-    )
 
+    def rank(path: str) -> tuple[object, ...]:
+        """Lowest where a name, or at least the name of a folder, begins with the letters."""
+        parts = path.lower().rstrip("/").split("/")
+        begins = [part.startswith(letters) for part in parts]
+        return not begins[-1], not any(begins), letters not in path.lower(), len(path), path
 
-def _rank(path: str, letters: str) -> int:
-    """How likely a path is meant, 0 most: by where it has the letters in one piece."""
-    name = path.rfind("/", 0, -1) + 1  # a folder ends in `/`
-    at = path.rfind(letters)
-    if at < 0:
-        return 4
-    is_start = at == name or not path[at - 1 : at].isalnum()
-    return 0 if at == name else 1 if is_start else 2 if at > name else 3
+    return heapq.nsmallest(limit, (path for path in among if fits(path.lower())), rank)
 
 
 def folders_of(files: Iterable[str]) -> list[str]:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from prompt_toolkit import layout
-from prompt_toolkit.application import Application, run_in_terminal
+from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import (
     CompleteEvent,
@@ -211,6 +211,7 @@ class Editor:
             include_default_pygments_style=False,
         )
         self.app.ttimeoutlen = ALT_S
+        self.app.before_render += self._mark_completion
 
     def _layout(self) -> layout.Layout:
         """From top to bottom: live lines, a menu, the input line, completions, the status line."""
@@ -328,15 +329,8 @@ class Editor:
 
     @property
     def away(self) -> bool:
-        """Whether another program (a pager, an editor) has the terminal: nothing is printed."""
+        """Whether the person's editor has the terminal: nothing is printed."""
         return self.app._running_in_terminal
-
-    async def lend_terminal(self, program: Callable[[], bool]) -> bool:
-        """Runs a program that takes the whole terminal, in a thread. Output meanwhile is queued."""
-        try:
-            return await run_in_terminal(program, in_executor=True)
-        finally:
-            self.redraw()
 
     async def edit_text(self, text: str) -> str:
         """Lets the person edit a text in `$VISUAL`, `$EDITOR` or a common editor, in a private
@@ -513,22 +507,35 @@ class Editor:
         menu.write(False)
         self.buffer.reset()
 
+    def _find_completion(self) -> Completion | None:
+        """What Enter would insert: the row that was moved to, or the first, if that completes an
+        unfinished word."""
+        menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
+        if menu is None or not menu.completions or menu.current_completion is not None:
+            return menu.current_completion if menu is not None else None
+        mention = BEING_TYPED.search(typed)
+        is_command = typed.startswith("/") or mention is None
+        whole = typed if is_command or mention is None else query_of(mention)
+        is_whole = whole in PROMPT_ALIASES or whole in [row.text for row in menu.completions]
+        # A command that only contains what was typed is chosen, not completed.
+        is_other = is_command and not menu.completions[0].text.startswith(typed)
+        return None if is_whole or is_other else menu.completions[0]
+
     def _completes_file(self) -> bool:
         """Completes an unfinished word; True if the line must not be sent: it was a file name."""
-        menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
-        if menu is None or not menu.completions:
+        completion, menu = self._find_completion(), self.buffer.complete_state
+        if completion is None or menu is None:
             return False
-        is_command = typed.startswith("/")
+        is_command = self.buffer.document.text_before_cursor.startswith("/")
         if menu.current_completion is None:
-            mention = BEING_TYPED.search(typed)
-            whole = typed if is_command or mention is None else query_of(mention)
-            is_whole = whole in PROMPT_ALIASES or whole in [c.text for c in menu.completions]
-            # A command that only contains what was typed is chosen, not completed.
-            if is_whole or (is_command and not menu.completions[0].text.startswith(typed)):
-                return False
-            self.buffer.apply_completion(menu.completions[0])
+            self.buffer.apply_completion(completion)
         self.buffer.complete_state = None
         return not is_command
+
+    def _mark_completion(self, _: object) -> None:
+        menu, taken = self.buffer.complete_state, self._find_completion()
+        for row in menu.completions if menu is not None else ():
+            row.style = "class:completion-menu.completion.current" if row is taken else ""
 
     def interrupt(self) -> None:
         """Handles Ctrl-C and SIGINT: stops what runs, clears the line; twice, exits."""

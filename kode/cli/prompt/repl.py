@@ -197,7 +197,7 @@ def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
 
 def _sigint(state: PromptState) -> None:
     if state.editor is not None and state.screen.editor is not None:
-        if state.editor.away:  # it was meant for the pager
+        if state.editor.away:  # it was meant for the editor
             return
         state.editor.interrupt()
         return

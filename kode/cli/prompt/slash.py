@@ -363,8 +363,7 @@ def _describe_spent(spent: "Spent") -> str:
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
-    """Shows this session's file changes in colour, or those of the files that are named so.
-    Anything longer than the screen goes to the pager."""
+    """Shows this session's file changes in colour, or those of the files that are named so."""
     # In a thread: comparing long files takes a while, and a turn may be running.
     diffs = await asyncio.to_thread(state.conversation.diffs)
     diffs = [diff for diff in diffs if argument in diff.path]
@@ -372,10 +371,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
         named = f" with {one_line(argument)!r} in its name" if argument else ""
         state.screen.print(f"No file{named} was changed by tools in this session.", "dim")
         return
-    text = render_diffs(state.screen, diffs)
-    is_long = text.count("\n") + 4 > state.screen.rows()
-    if not (is_long and await state.page(text)):
-        state.screen.print_painted(text)
+    state.screen.print_painted(render_diffs(state.screen, diffs))
 
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:

@@ -5,10 +5,8 @@ what is drawn below the output.
 """
 
 import asyncio
-import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +20,6 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import Text, plural
-from kode.process import find_program
 
 if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor
@@ -202,28 +199,6 @@ class PromptState:
 
     def hint(self, text: str) -> None:
         self.screen.print(text, "dim")
-
-    async def page(self, text: str, *, at_end: bool = False) -> bool:
-        """Shows a painted text in the person's pager, until they leave it; False if there is none,
-        or no prompt."""
-        name, *arguments = (os.environ.get("PAGER") or "less").split() or ["less"]
-        program = find_program(name)
-        if program is None or self.editor is None:
-            return False
-        argv = [program, *arguments]
-        if at_end and os.path.basename(program) == "less":
-            argv.append("+G")
-        # Colours pass; the text was cleaned of anything else before. No shell from within it.
-        environ = os.environ | {"LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
-
-        def run() -> bool:
-            data = f"{text}\n".encode("utf-8", "replace")
-            with contextlib.suppress(OSError):
-                done = subprocess.run(argv, input=data, env=environ, check=False)
-                return done.returncode not in (126, 127)
-            return False
-
-        return await self.editor.lend_terminal(run)
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""

@@ -7,7 +7,7 @@ after the running job; and a turn of the model, until its plan, if any, is decid
 import asyncio
 import os
 import re
-from asyncio.subprocess import Process
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -100,18 +100,11 @@ def press(state: PromptState, command: str) -> None:
 
 
 def show_details(state: PromptState) -> None:
-    """Shows the last calls in full, and the thinking, beside other work."""
-    if state.opened is not None:
-        state.start_beside("details", _show_details, state)
-
-
-async def _show_details(state: PromptState) -> None:
-    screen = state.screen
-    text = state.renderer.details.render(screen)
-    if not text:
-        screen.print("The model has not called a tool yet.", "dim")
-    elif not await state.page(text, at_end=True):
-        screen.print_painted(text)
+    """Shows the last calls in full, and the thinking."""
+    if text := state.renderer.details.render(state.screen):
+        state.screen.print_painted(text)
+    else:
+        state.hint("The model has not called a tool yet.")
 
 
 async def _open(state: PromptState, opening: Opening) -> None:
@@ -315,39 +308,24 @@ async def run_shell_line(command: str, cwd: Path, show: Show, output_dir: Path) 
 
     Raises: UserError if no shell can be started.
     """
-    capture, tree = Capture(output_dir, "shell-line"), ProcessTree()
+    capture, tree, data = Capture(output_dir, "shell-line"), ProcessTree(), b"-"
+    pipes = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT}
+    argv = ("/bin/sh", "-c", command)
     try:
-        process = await tree.start(
-            *("/bin/sh", "-c", command),
-            environment=os.environ,
-            cwd=cwd,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
-    except (OSError, ValueError) as error:
-        tree.forget()
-        raise UserError(f"The command could not be started in {cwd}: {error}.") from None
-    reading = asyncio.ensure_future(_read_output(process, capture, show))
-    try:
-        await asyncio.shield(reading)
+        process = await tree.start(*argv, environment=os.environ, cwd=cwd, **pipes)
+        assert process.stdout is not None
+        while data:
+            data = await process.stdout.read(READ_BYTES)
+            show(capture.take(data, final=not data).removesuffix("\n"), capture.partial)
         return await process.wait(), capture.text() + capture.partial
+    except (OSError, ValueError) as error:
+        raise UserError(f"The command could not be started in {cwd}: {error}.") from None
     except asyncio.CancelledError:
         await tree.end()
-        await process.wait()
         raise
     finally:
         tree.forget()
-        reading.cancel()
         capture.close()
-
-
-async def _read_output(process: Process, capture: Capture, show: Show) -> None:
-    assert process.stdout is not None
-    data = b"-"
-    while data:
-        data = await process.stdout.read(READ_BYTES)
-        show(capture.take(data, final=not data).removesuffix("\n"), capture.partial)
 
 
 async def run_typed(state: PromptState, command: str) -> None:

@@ -46,8 +46,8 @@ MAX_TAIL_LINES = 10  # leaves the prompt and the last call on a small screen
 MAX_THOUGHT_LINES = 1_000  # a terminal scrolls back about as far
 QUIET = ("read_file", "list_files", "search_files", "fetch_url")
 """Tools that only look at something."""
-MAX_ENTRIES = 50  # a few screens
-MAX_CHARS = 100_000
+MAX_ENTRIES = 10  # a few screens
+MAX_CHARS = 20_000
 """Limit of each text that Ctrl-O opens."""
 
 _WORDS = [word for word, _ in NOTICES.values() if word]

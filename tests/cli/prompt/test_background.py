@@ -97,7 +97,7 @@ async def test_the_end_of_a_long_turn_rings(chat, duration_ms, rings):
     assert person.sent == rings
 
 
-async def test_the_calls_are_printed_where_no_pager_is(chat):
+async def test_a_key_shows_the_last_calls_in_full(chat):
     async def pressed():
         begin = len(chat.text)
         show_details(chat.state)

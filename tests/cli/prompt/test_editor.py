@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 from prompt_toolkit.application import create_app_session
@@ -149,6 +150,26 @@ async def test_alt_and_a_key_are_no_esc() -> None:
         keys.send_text("one two\x1bb\x1bdthree\r")
 
         assert await asked == "one three"
+
+
+async def test_the_row_that_enter_takes_is_marked() -> None:
+    async with prompt() as (editor, keys):
+
+        def marked() -> list[str]:
+            editor.app._redraw()
+            rows = editor.app.renderer.last_rendered_screen.data_buffer.values()
+            lit = [[char.char for char in row.values() if "current" in char.style] for row in rows]
+            return [word for row in lit for word in "".join(row).split()]
+
+        about = SimpleNamespace(summary="")
+        editor.state.commands = {"/new": about, "/resume": about, "/review": about}
+        keys.send_text("/re")
+        while not (menu := editor.buffer.complete_state) or not menu.completions:
+            await asyncio.sleep(0)
+
+        assert marked() == ["/resume"]
+        editor.buffer.complete_previous()
+        assert marked() == ["/review"]
 
 
 @pytest.mark.parametrize(("variable", "rows"), [("TMUX", 6), ("UNKNOWN_TERMINAL", 3)])
