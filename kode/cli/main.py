@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
 from kode.cli.parser import COMMANDS, FIRST, HINTS, is_completing, nearest, of_plugins
+from kode.cli.screen.lines import explain, fold
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
+from kode.process import write_report
 
 if TYPE_CHECKING:
     from kode.cli.screen.printer import Answered
@@ -93,8 +95,6 @@ def _give_up(stream: TextIO) -> None:
 
 
 def _own_fault(argv: Sequence[str], error: Exception) -> int:
-    from kode.process import write_report
-
     where = write_report(error)
     return _report(argv, KodeError(f"an internal error in kode ({type(error).__name__}). {where}"))
 
@@ -127,8 +127,6 @@ def _dispatch(argv: list[str]) -> int:
     argv = _read_typed_words() if is_completing() else _use_plugin_files(argv)
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help") and not is_completing():
-        from kode.cli.screen.lines import explain, fold
-
         every = COMMANDS | of_plugins()
         names = every if "--all" in argv else FIRST
         listed = {name: every[name][1] for name in names if name in every and every[name][1]}

@@ -25,6 +25,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, open_screen
+from kode.config.load import load_config
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK, KodeError
 from kode.process import interrupt_by_signals
 
@@ -137,7 +138,6 @@ class _Tour:
     @contextlib.asynccontextmanager
     async def open(self, session_id: str | None) -> AsyncIterator["Conversation"]:
         """Opens a new session, or the one named."""
-        from kode.config.load import load_config
         from kode.conversation import Settings, open_conversation
 
         flags = {

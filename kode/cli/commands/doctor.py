@@ -15,19 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import __version__, installed, paths
+from kode.assembly import make_provider, open_workplace
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import print_json, say
+from kode.config.choice import LOCAL_KEY, ProviderChoice, resolve_provider
 from kode.config.files import guard_home
+from kode.config.load import Loaded, load_config
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
+from kode.extensions import mcp_config, review, trust
 from kode.installed import Plugin
+from kode.memory.commands import open_outside
 from kode.process import find_program
+from kode.providers.provider import HttpProvider
 from kode.providers.server import ServerAnswer, reach_server, url_of
+from kode.sandbox.reach import Grants
+from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.trial import prove
 
 if TYPE_CHECKING:
-    from kode.config.choice import ProviderChoice
-    from kode.config.load import Loaded
     from kode.provider import ModelInfo
 
 MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
@@ -87,8 +94,6 @@ class Case:
     @functools.cached_property
     def loaded(self) -> "Loaded":
         """Raises: UntriedError."""
-        from kode.config.load import load_config
-
         with contextlib.suppress(KodeError):
             return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
         raise UntriedError("not tried: the configuration has an error")
@@ -96,8 +101,6 @@ class Case:
     @functools.cached_property
     def choice(self) -> "ProviderChoice":
         """The provider to ask. Raises: UntriedError."""
-        from kode.config.choice import resolve_provider
-
         with contextlib.suppress(KodeError):
             return resolve_provider(self.loaded.config, os.environ)
         raise UntriedError("not tried: no model is set up")
@@ -191,8 +194,6 @@ def terminal(case: Case) -> Finding:
 
 
 def config(case: Case) -> Finding:
-    from kode.config.load import load_config
-
     try:
         loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
     except KodeError as error:
@@ -201,8 +202,6 @@ def config(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.memory.commands import open_outside
-
     config, settings = case.loaded.config, case.loaded.config.memory
     if not settings.enabled:
         return ok("off (`memory.enabled`)")
@@ -233,8 +232,6 @@ def memory(case: Case) -> Finding:
 def extensions(case: Case) -> Finding:
     """Names extensions in the person's own home, which are trusted without asking, and those of the
     project that wait for approval."""
-    from kode.extensions import mcp_config, review, trust
-
     home, project = paths.home(), paths.project_root(case.cwd)
     approvals = trust.load(home, project)
     items = review.find_items(home, case.cwd)
@@ -251,10 +248,6 @@ def extensions(case: Case) -> Finding:
 
 
 def sandbox(case: Case) -> Finding:
-    from kode.assembly import open_workplace
-    from kode.sandbox.reach import Grants
-    from kode.sandbox.sandbox import Sandbox
-
     config, plain = case.loaded.config, "only plain reading commands run without asking"
     if config.sandbox.enabled is False:
         return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
@@ -281,16 +274,11 @@ def sandbox(case: Case) -> Finding:
 
 def _prove_sandbox() -> Iterator[Finding]:
     """Whether the sandbox of this machine holds, one finding for each of its promises."""
-    from kode.sandbox.sandbox import Sandbox
-    from kode.sandbox.trial import prove
-
     for what, holds, detail in prove(Sandbox):
         yield replace(ok(detail) if holds else missing(detail), what=what)
 
 
 def key(case: Case) -> Finding:
-    from kode.config.choice import LOCAL_KEY, resolve_provider
-
     config = case.loaded.config
     try:
         choice = resolve_provider(config, os.environ)
@@ -331,9 +319,6 @@ def server(case: Case) -> Finding:
 
 
 def model(case: Case) -> Finding:
-    from kode.assembly import make_provider
-    from kode.providers.provider import HttpProvider
-
     try:
         provider = make_provider(case.loaded.config, case.choice)
     except KodeError as error:

@@ -19,6 +19,7 @@ from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain, say
 from kode.cli.screen.question import make_ask
+from kode.config.load import load_config
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
 from kode.extensions.hooks import EVENTS, Hook
@@ -65,7 +66,6 @@ def _test_hooks(parser: Parser, argv: Sequence[str]) -> Answer:
 
 async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.assembly import open_sandbox, open_workplace
-    from kode.config.load import load_config
     from kode.conversation.extensions import run_hook
     from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, names_of
 

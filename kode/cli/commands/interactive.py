@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import installed, paths
+from kode.cli.commands.run import RunOptions, run_read_task, run_task
 from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
@@ -25,11 +26,14 @@ from kode.cli.flags import (
     working_directory,
 )
 from kode.cli.parser import COMMANDS, Parser, is_completing, of_plugins
+from kode.cli.screen.lines import cell_width
+from kode.cli.screen.printer import complain
+from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_NOT_STARTED, ConfigError, StorageError, UserError
+from kode.messages import Text
+from kode.registry import PROVIDERS
 
 if TYPE_CHECKING:
-    from kode.cli.commands.run import RunOptions
-    from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
     from kode.permissions.question import Ask
 
@@ -61,12 +65,9 @@ def main(argv: Sequence[str]) -> int:
         wants_text = arguments.output_format in (None, "text")
         if is_silent and wants_text and not is_set_up(arguments, working_directory(arguments)):
             from kode.cli.commands import demo
-            from kode.cli.screen.printer import complain
 
             complain("no terminal and no task, so here is the demo.")
             return demo.main([])
-    from kode.cli.commands.run import run_task
-
     return run_task(arguments, task, None)
 
 
@@ -123,14 +124,11 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
         raise UserError(str(error)) from error
     if task is None and is_watched:
         return open_repl(arguments, None, session_id)
-    from kode.cli.commands.run import run_task
-
     return run_task(arguments, task, session_id)
 
 
 def _find_newest(cwd: Path) -> str:
     """The session used last; says which later ones were passed over. Raises: SessionError."""
-    from kode.cli.screen.printer import complain
     from kode.session.index import find_newest, repair_order
 
     complain(repair_order(paths.home()))
@@ -168,8 +166,6 @@ def open_repl(
 def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     """Whether there is a provider to ask, or at least a setting whose fault is worth reporting.
     Common cases are decided without loading the configuration, which can wait for the prompt."""
-    from kode.registry import PROVIDERS
-
     has_provider = any((arguments.provider, arguments.base_url, arguments.script))
     variables = ("KODE_API_KEY", "KODE_PROVIDER", *(row.key_variable for row in PROVIDERS))
     if has_provider or any(os.environ.get(name) for name in variables):
@@ -196,7 +192,6 @@ def open_prompt(
     `answerer` is asked beside the keys, which nobody watches then. `session_id` is a session to
     resume, without what the flags have begun in it. Raises: as `kode run`."""
     from kode.cli.prompt.state import RunningPrompt
-    from kode.messages import Text
 
     arguments, task = options.arguments, options.task or None
     screen = arguments.screen = _make_screen(arguments)
@@ -210,8 +205,6 @@ def open_prompt(
     arguments.piped = tuple(Text(text=text, source="outside") for text in options.piped)
     if not any(getattr(arguments, name) for name in ONE_TURN):
         return open_repl(arguments, task, None, screen)
-    from kode.cli.commands.run import run_read_task
-
     arguments.ask, arguments.output_format = True, None
     text = installed.rewrite_task(arguments, task, None) or ""
     return run_read_task(arguments, text, arguments.piped, None)
@@ -220,8 +213,6 @@ def open_prompt(
 def _make_screen(arguments: argparse.Namespace) -> "Screen":
     """The screen for these flags. Only `--plain` and the person's own file can make it plain; that
     file is read directly, because loading the configuration can wait for the prompt."""
-    from kode.cli.screen.screen import open_screen
-
     is_plain = bool(arguments.plain)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
         document = json.loads(paths.config_file(paths.home()).read_bytes())
@@ -268,7 +259,6 @@ async def _repl(
 def _warm_up(conversation: "Conversation") -> None:
     """Imports what the first turn and its reply need, while the person types."""
     from kode.cli.screen import diffs, markdown
-    from kode.cli.screen.lines import cell_width
     from kode.conversation.sessions import import_first_turn
 
     import_first_turn(conversation)

@@ -25,9 +25,11 @@ from kode.cli.flags import (
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, complain_of, print_event, print_json, print_line, say
+from kode.cli.screen.screen import open_screen
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
+from kode.paths import relative_path
 from kode.process import (
     SIGNALS,
     cancelled_by_signals,
@@ -342,8 +344,6 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
         return _Output(emit=print_event)
     if arguments.output_format == "json":
         return _Output(emit=silent)
-    from kode.cli.screen.screen import open_screen
-
     screen = arguments.screen or open_screen(
         no_color=arguments.no_color, stream=sys.stderr, plain=plain
     )
@@ -391,8 +391,6 @@ def _print_result(
         way_on = f" Progress is saved: `kode -r {session_id}` resumes it."
         complain(f"{ended.error}{way_on if session_id and has_begun else ''}")
     elif not (arguments.quiet or shown) and ended.files_changed:
-        from kode.paths import relative_path
-
         names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
         say(f"changed: {', '.join(first_of(names, 20))}", sys.stderr)
 
@@ -403,7 +401,6 @@ def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) ->
         print_line(answer)
         return
     from kode.cli.screen.render import Renderer
-    from kode.cli.screen.screen import open_screen
 
     screen = open_screen(no_color=arguments.no_color, plain=plain)
     Renderer(screen).show_answer(answer)

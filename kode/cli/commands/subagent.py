@@ -40,13 +40,25 @@ from kode.errors import (
     KodeError,
     UserError,
 )
-from kode.process import SIGNALS
+from kode.events import (
+    EXIT_CODES,
+    Emit,
+    Event,
+    Status,
+    TextDelta,
+    ThinkingDelta,
+    ToolOutput,
+    TurnEnded,
+    silent,
+)
+from kode.messages import plural
+from kode.paths import home
+from kode.process import SIGNALS, describe_fault
 
 if TYPE_CHECKING:
     from kode.config.load import Loaded
     from kode.config.model import Config
     from kode.conversation import Conversation
-    from kode.events import Emit, Event, Status, TurnEnded
     from kode.extensions.definitions import AgentDefinition
     from kode.subagents.child import ChildPipes
     from kode.subagents.task import Clock, Kind, Start, Task
@@ -66,7 +78,6 @@ def main(argv: Sequence[str]) -> int:
     the result contains the error."""
     gc.disable()  # the imports create thousands of objects that all stay alive
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until a result can be written
-    from kode.events import EXIT_CODES
     from kode.subagents.child import ChildPipes
 
     pipes = ChildPipes(lambda: None, flag_value(argv, "--parent-session"))
@@ -88,8 +99,6 @@ def main(argv: Sequence[str]) -> int:
     except KodeError as error:  # a failure in the turn itself is in its result
         text, code = str(error), EXIT_NOT_STARTED
     except (Exception, asyncio.CancelledError) as error:
-        from kode.process import describe_fault
-
         text, code = describe_fault(error), EXIT_FAILED
     say(text if text.startswith("kode") else f"kode subagent: {text}", sys.stderr)
     if pipes.status is not None:
@@ -216,7 +225,6 @@ def _load_settings(
     """
     from kode.config.load import STRICTNESS, Loaded, load_config
     from kode.config.model import Config
-    from kode.paths import home
     from kode.prompts import template
 
     if start is not None:
@@ -283,8 +291,6 @@ class ChildTurn:
     def make_emit(self, *, is_quiet: bool) -> Emit:
         """Prints events as lines on stdout, but for what streams; for people also as progress on
         stderr, unless `is_quiet`."""
-        from kode.events import TextDelta, ThinkingDelta, ToolOutput, TurnEnded, silent
-
         show: Emit = silent
         has_begun = False
         if not is_quiet:
@@ -326,7 +332,6 @@ class ChildTurn:
             self.timer.start()
 
     def _kill(self) -> None:
-        from kode.events import EXIT_CODES
         from kode.tools import processes
 
         status, error = self.status or "interrupted", self.error or "Interrupted."
@@ -338,8 +343,6 @@ class ChildTurn:
 
     async def run(self) -> TurnEnded:
         """Runs it to its end; the result of one that has not finished tells its progress."""
-        from kode.events import TurnEnded
-        from kode.messages import plural
         from kode.providers import warm_up
         from kode.session.entries import MessageEntry
         from kode.subagents.child import partial_summary, request_text

@@ -18,13 +18,14 @@ from kode.cli.flags import named_servers, working_directory
 from kode.cli.screen.printer import complain
 from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
+from kode.images import Picture, read_picture
+from kode.messages import Text
+from kode.plain_text import fence_text
 from kode.process import interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, Settings
     from kode.conversation.structured import Form
-    from kode.images import Picture
-    from kode.messages import Text
     from kode.provider import Provider
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
@@ -44,9 +45,6 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
         return "" if nobody_typed else _read_stdin(), ()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task, ()
-    from kode.messages import Text
-    from kode.plain_text import fence_text
-
     if not _begins_soon():
         complain(
             f"nothing came on standard input in {STDIN_WAIT_S:g} s; the task starts without it. "
@@ -120,7 +118,6 @@ def read_attachments(
     if not groups:
         return texts, pictures
     from kode.conversation.turns import file_part, read_text
-    from kode.images import read_picture
     from kode.session.provenance import Provenance
 
     marks = Provenance(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)

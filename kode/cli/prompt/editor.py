@@ -46,6 +46,7 @@ from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.progress import status_line
 from kode.cli.screen.screen import QUIET_S, fill_bands
+from kode.credentials import redact
 from kode.errors import StorageError
 
 SPIN_S = 0.1  # ten frames a second look smooth
@@ -82,8 +83,6 @@ class SharedHistory(FileHistory):
 
     def store_string(self, string: str) -> None:
         """Appends one message, credentials masked, in one write."""
-        from kode.credentials import redact
-
         lines = "".join(f"+{line}\n" for line in redact(string).split("\n"))
         entry = f"\n# {time.strftime('%Y-%m-%d %H:%M:%S')}\n{lines}".encode("utf-8", "replace")
         path = Path(os.fsdecode(self.filename))

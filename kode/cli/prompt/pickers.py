@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clip, count, one_line
+from kode.cli.screen.lines import clip, count, one_line, when
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
@@ -55,7 +55,6 @@ async def resume(state: PromptState, argument: str) -> None:
 async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") -> str | None:
     """The id of the session that the person picks, or of the one with this number in the list, or
     with an id that begins so; None if they pick none. Raises: SessionError, StorageError."""
-    from kode.cli.screen.lines import when
     from kode.session.index import find, list_sessions
 
     if len(name) > 2 or (name and not name.isdecimal()):

@@ -29,11 +29,13 @@ from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import bars, clip, cost_text, count, duration, explain, one_line
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
-from kode.extensions.review import NONE, lines_of, rows_of
+from kode.extensions.review import NONE, lines_of, read_instructions, rows_of
 from kode.messages import columns, plural
 from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.question import visible
 from kode.plain_text import clean
+from kode.prompts import template
+from kode.registry import systems
 from kode.tools.background import BackgroundCommand
 
 if TYPE_CHECKING:
@@ -117,16 +119,12 @@ BRANCH = (
 
 async def write_instructions(state: PromptState, argument: str) -> None:
     """Runs a turn in which the model writes or improves AGENTS.md."""
-    from kode.prompts import template
-
     wish = f"\n\nThe person adds: {argument}" if argument else ""
     await run_turn(state, template("init") + wish, f"/init {argument}".strip())
 
 
 async def review(state: PromptState, argument: str) -> None:
     """Runs a turn in which the model reviews the working tree, or the named branch."""
-    from kode.prompts import template
-
     what = BRANCH.format(name=one_line(argument)) if argument else WORKING_TREE
     await run_turn(state, template("review").replace("{what}", what), f"/review {argument}".strip())
 
@@ -215,8 +213,6 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
 async def remember(state: PromptState, argument: str) -> None:
     """Stores a fact like `/memory add`: in the place named before a colon, else in the one about
     the person. Raises: UserError without a text; KodeError."""
-    from kode.registry import systems
-
     name = state.conversation.config.memory.system
     row = systems(name)[name]
     target, colon, text = argument.partition(":")
@@ -306,8 +302,6 @@ async def show_status(state: PromptState, argument: str) -> None:
 
 
 def _instructions(conversation: "Conversation") -> list[str]:
-    from kode.extensions.review import read_instructions
-
     if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
     instructions = read_instructions(conversation.place.home, conversation.place.cwd)

@@ -20,6 +20,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import Text, plural
+from kode.process import write_report
 
 if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor
@@ -193,8 +194,6 @@ class PromptState:
         if isinstance(error, KodeError):
             self.screen.print(f"Error: {error}", "error")
             return
-        from kode.process import write_report
-
         self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 
     def hint(self, text: str) -> None:
