@@ -1,4 +1,5 @@
-"""Worktrees that plug-ins make of a person's repository, and what changed in them.
+"""Worktrees that plug-ins make of a person's repository, what changed in them, and what becomes of
+those with a branch.
 
 As everywhere in kode, git runs without hooks, filters or other programs that a repository names.
 """
@@ -7,16 +8,22 @@ import contextlib
 import hashlib
 import os
 import tempfile
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kode.plugin import (
     GitError,
+    UserError,
+    kode_home,
     lock_file,
+    make_folder,
     project_root,
     real_path,
     remove_tree,
     run_git,
+    shorten,
 )
 
 MAKE_TIMEOUT_S = 1800.0
@@ -29,31 +36,54 @@ KODE_IDENTITY = {
 }
 """Variables that name author and committer if git does not know the person."""
 
+DROPPED = "refs/kode/dropped"
+"""Where a dropped branch is kept: git does not collect what a ref names."""
 
-def add_worktree(project: Path, locks: Path, arguments: Sequence[str]) -> None:
+SHOWN = 10
+"""So many files are named in a sentence."""
+
+_OPTIONS = ("--quiet", "--no-verify", "--no-gpg-sign", "-m")
+
+MERGE_STOPS = 1
+"""git's exit status for a merge with conflicts."""
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """One with a branch, for a session of its own."""
+
+    project: str
+    """The repository that it belongs to."""
+    root: str
+    branch: str
+    base: str
+    """The commit it began at."""
+
+
+def add_worktree(project: Path, arguments: Sequence[str]) -> None:
     """Adds a worktree; `arguments` are git's: its folder, branch and commit. Raises: GitError,
     OSError, StorageError."""
-    with _locked(project, locks):
+    with _locked(project):
         # `--force`: git may still list one whose folder a crash has removed.
         command = ["worktree", "add", "--quiet", "--force", *arguments]
         run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
 
 
-def remove_worktree(project: Path, root: Path, locks: Path) -> None:
+def remove_worktree(project: Path, root: Path) -> None:
     """Removes a worktree with all that is in it, also one that git no longer knows. Raises:
     OSError, StorageError."""
     if not root.is_symlink() and root.exists() and project.is_dir():
         command = ["worktree", "remove", "--force", str(root)]
-        with _locked(project, locks), contextlib.suppress(GitError):
+        with _locked(project), contextlib.suppress(GitError):
             run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
     remove_tree(Path(real_path(root.parent)) / root.name)
 
 
 @contextlib.contextmanager
-def _locked(project: Path, locks: Path) -> Iterator[None]:
+def _locked(project: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
-    repository = str(project_root(project))
-    lock = locks / hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
+    repository = os.fsencode(project_root(project))
+    lock = Path(real_path(kode_home())) / "worktrees" / hashlib.sha256(repository).hexdigest()[:16]
     with lock_file(lock, timeout_s=MAKE_TIMEOUT_S, follow=False):
         yield
 
@@ -102,3 +132,140 @@ def has_changes(folder: Path) -> bool:
 def names_in(output: bytes) -> tuple[str, ...]:
     """The paths that git lists with `-z`."""
     return tuple(map(os.fsdecode, filter(None, output.split(b"\0"))))
+
+
+def make_worktree(home: Path, cwd: Path, id: str) -> tuple[Worktree, Path]:
+    """Creates the worktree of a session that works in `cwd`; returns it, and the folder in it to
+    work in. Raises: UserError that says what to do."""
+    project = repository_of(cwd)
+    if project is None:
+        raise UserError(
+            f"{cwd} is in no git repository, so it can have no worktree. Start without --worktree, "
+            "or run `git init` and commit first."
+        )
+    # Beside the home, because no tool may write inside it.
+    root, branch = home.with_name(f"{home.name}-trees") / id, f"kode/{id}"
+    try:
+        base = head_of(project)
+        make_folder(root.parent)
+        add_worktree(project, ["-b", branch, str(root), base])
+    except (GitError, OSError) as error:
+        raise UserError(
+            f"The worktree could not be made from {project}: {error}. Start without --worktree to "
+            "work in the project itself."
+        ) from None
+    tree = Worktree(project=str(project), root=str(root), branch=branch, base=base)
+    return tree, root / Path(real_path(cwd)).relative_to(project)
+
+
+def remove_branch(tree: Worktree, tip: str) -> None:
+    """Removes a worktree, and its branch if that still ends at `tip`."""
+    project = Path(tree.project)
+    with contextlib.suppress(OSError):
+        remove_worktree(project, Path(tree.root))
+    with contextlib.suppress(GitError):
+        run_git(project, ["update-ref", "-d", f"refs/heads/{tree.branch}", tip])
+
+
+def changed_files(tree: Worktree) -> tuple[str, ...]:
+    """The files that differ from where it began, committed or not; ignored ones are not among
+    them. Raises: GitError."""
+    root = Path(tree.root)
+    with staged_changes(root, "HEAD") as index:
+        diff = ["diff", "--cached", "--name-only", "-z", "--no-renames", tree.base]
+        return names_in(run_git(root, diff, environ=index))
+
+
+def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
+    """Commits what the worktree holds to its branch, merges that into the branch checked out in the
+    project, and removes the worktree and its branch. Returns the merged files. `title` is that of
+    the commit of the session with this id.
+
+    Raises: UserError where it conflicts or would overwrite something; the project is untouched
+    then, and so is the worktree.
+    """
+    project = Path(tree.project)
+    try:
+        tip = _commit(tree, title, session)
+        head = head_of(project)
+        files = _files_between(project, f"{head}...{tip}")
+        _refuse_conflicts(project, head, tip)
+        if uncommitted := _files_to_overwrite(project, files):
+            what = f"you have changes there that are not committed, in {name_files(uncommitted)}"
+            raise GitError(f"{what}. Commit them or set them aside, and try again")
+        message = _message(f"Merge {tree.branch}", session)
+        run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_of(project))
+    except GitError as error:
+        raise UserError(
+            f"Nothing was merged, and nothing in {project} was changed: {error}. Or merge it "
+            f"yourself (git merge {tree.branch}); this command tidies up afterwards."
+        ) from None
+    remove_branch(tree, tip)
+    return files
+
+
+def drop(tree: Worktree, title: str, session: str) -> str:
+    """Removes worktree and branch; returns the ref that keeps what was in them, but for ignored
+    files. Raises: UserError."""
+    ref = f"{DROPPED}/{Path(tree.root).name}"
+    try:
+        tip = _commit(tree, title, session)
+        run_git(Path(tree.project), ["update-ref", ref, tip])
+    except GitError as error:
+        raise UserError(
+            f"{tree.root} was not dropped: {error}. `git worktree remove {tree.root}` in "
+            f"{tree.project} does it without kode."
+        ) from None
+    remove_branch(tree, tip)
+    return ref
+
+
+def _files_between(project: Path, commits: str) -> tuple[str, ...]:
+    """The files that differ between two commits. Raises: GitError."""
+    return names_in(run_git(project, ["diff", "--name-only", "-z", "--no-renames", commits]))
+
+
+def _files_to_overwrite(project: Path, files: Sequence[str]) -> list[str]:
+    """Those of the files that a merge would have to overwrite. Raises: GitError."""
+    status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored"]
+    names = {name[3:] for name in names_in(run_git(project, status))}
+    folders = tuple(name for name in names if name.endswith("/"))  # ignored as a whole
+    return [name for name in files if name in names or name.startswith(folders)]
+
+
+def name_files(files: Sequence[str]) -> str:
+    """The files as a phrase, a long list cut."""
+    more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+    return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
+
+
+def _commit(tree: Worktree, title: str, session: str) -> str:
+    """The tip of the branch, after committing what is not. Raises: GitError."""
+    root = Path(tree.root)
+    if not root.is_dir():  # dropped or merged by hand, or a crash in between
+        return run_git(Path(tree.project), ["rev-parse", tree.branch]).decode().strip()
+    run_git(root, ["add", "--all", "."], timeout_s=MAKE_TIMEOUT_S)
+    if has_changes(root):
+        line = textwrap.shorten(title.partition("\n")[0], 72, placeholder="…")
+        run_git(root, ["commit", *_OPTIONS, _message(line, session)], environ=committer_of(root))
+    return head_of(root)
+
+
+def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
+    """Merges in memory only. Raises: GitError that names the files that both have changed."""
+    try:
+        run_git(project, ["merge-tree", "--write-tree", head, tip])
+    except GitError as error:
+        if error.exit_status != MERGE_STOPS:
+            raise
+        both = {*_files_between(project, f"{tip}...{head}")} & {
+            *_files_between(project, f"{head}...{tip}")
+        }
+        raise GitError(
+            "it and the branch there conflict: both have changed "
+            f"{name_files(sorted(both)) or 'names of files'}"
+        ) from None
+
+
+def _message(title: str, session: str) -> str:
+    return f"{title}\n\nKode-Session: {session}\n"

@@ -4,9 +4,7 @@
     holder    owns a session's terminal: a program of its own, of the standard library alone
     inside    the prompt in that terminal: what it does as values, and answers beside its keys
     places    what is on disk of each session, and whether it lives
-    attach    joins this terminal with a session's
-    ps        lists sessions, shows and answers their questions, and stops one
-    trees     a worktree and a branch for a session; merges or drops them
+    command   lists sessions, answers their questions, stops one, joins this terminal with one
 
 The session is the ordinary prompt in a pseudo-terminal. `docs/background.md` says how it is used.
 """
@@ -26,10 +24,10 @@ PLUGIN = Plugin(
         name: Command(run=f"kode.plugins.detached.{run}", summary=summary)
         for name, run, summary in (
             ("start", "start:main", "start a task in the background"),
-            ("ps", "ps:main", "list sessions in the background"),
-            ("attach", "attach:main", "open a session in the background here"),
-            ("answer", "ps:answer", "answer the question of a session in the background"),
-            ("stop", "ps:stop", "stop a session in the background"),
+            ("ps", "command:ps", "list sessions in the background"),
+            ("attach", "command:attach", "open a session in the background here"),
+            ("answer", "command:answer", "answer the question of a session in the background"),
+            ("stop", "command:stop", "stop a session in the background"),
         )
     },
     subscriber="kode.plugins.detached:subscriber",

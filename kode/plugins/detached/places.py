@@ -36,6 +36,7 @@ from kode.plugin import (
 )
 from kode.plugins.detached import holder
 from kode.plugins.detached.holder import LOCK, SOCKET
+from kode.plugins.worktrees import Worktree
 
 SPEC, STATE, RESERVE = "spec.json", "state.json", "reserve"
 RESERVE_BYTES = 64 * 1024
@@ -53,17 +54,6 @@ Redacted = Annotated[str, PlainSerializer(redact_secrets, when_used="json")]
 RedactedValues = Annotated[Any, PlainSerializer(redact_secrets, when_used="json")]
 
 Doing = Literal["opening", "works", "asks", "idle", "ended"]
-
-
-class Tree(BaseModel, frozen=True):
-    """A worktree of its own."""
-
-    project: str
-    """The repository that it belongs to."""
-    root: str
-    branch: str
-    base: str
-    """The commit it began at."""
 
 
 class Spec(BaseModel, frozen=True):
@@ -86,7 +76,7 @@ class Spec(BaseModel, frozen=True):
     """When, in seconds since 1970."""
     tty: str = ""
     """The terminal it was started in, to notify the person."""
-    tree: Tree | None = None
+    tree: Worktree | None = None
 
 
 class State(BaseModel, frozen=True):

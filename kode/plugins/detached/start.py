@@ -26,9 +26,9 @@ from kode.plugin import (
     shorten,
     working_directory,
 )
-from kode.plugins.detached import holder, places, trees
+from kode.plugins.detached import holder, places
 from kode.plugins.detached.places import SWITCHES, Spec
-from kode.plugins.worktrees import has_changes, repository_of
+from kode.plugins.worktrees import has_changes, make_worktree, remove_branch, repository_of
 
 HELD = "--held"
 """The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     tree, note = None, ""
     if arguments.worktree:
         project = repository_of(cwd)
-        tree, where = trees.make(home, cwd, id)
+        tree, where = make_worktree(home, cwd, id)
         if project is not None and has_changes(project):
             note = f"Uncommitted changes of {project} are not in its worktree."
         cwd = where
@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
     except UserError:
         places.remove(folder)
         if tree is not None:
-            trees.remove(home, tree, tree.base)
+            remove_branch(tree, tree.base)
         raise
     finally:
         os.close(lock)

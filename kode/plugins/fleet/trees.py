@@ -140,7 +140,7 @@ class Trees:
     def _make(self, task: Task, root: Path) -> str:
         if task.isolate == "worktree":
             arguments = ["--detach", str(root), task.base]
-            add_worktree(Path(task.source), self.queue / "locks", arguments)
+            add_worktree(Path(task.source), arguments)
             return task.base
         is_folder = Path(task.source).is_dir()
         source = str(project_root(Path(task.source))) if is_folder else task.source
@@ -161,7 +161,7 @@ class Trees:
 
     def _remove_all(self, task: Task, root: Path) -> None:
         if task.isolate == "worktree":
-            remove_worktree(Path(task.source), root, self.queue / "locks")
+            remove_worktree(Path(task.source), root)
         else:
             remove_tree(root)
 

@@ -8,8 +8,8 @@ import pytest
 
 from kode.errors import ConfigError, SessionError, StorageError
 from kode.plugins.detached import holder, places
+from kode.plugins.detached.command import parse_answer
 from kode.plugins.detached.places import Spec, State
-from kode.plugins.detached.ps import parse_answer
 
 
 def make(home, id, state=None):

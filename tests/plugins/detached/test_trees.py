@@ -1,13 +1,10 @@
 """A worktree of a session: what is merged, what conflicts, and what a drop keeps."""
 
-import time
-
 import pytest
 
 from kode.errors import UserError
 from kode.git import run_git
-from kode.plugins.detached import trees
-from kode.plugins.detached.places import Background, Spec, State
+from kode.plugins import worktrees
 from kode.plugins.worktrees import KODE_IDENTITY
 from tests.needs import needs
 
@@ -37,18 +34,11 @@ class Work:
     """A session that has ended, and its worktree."""
 
     def __init__(self, home, project):
-        self.home, self.project = home, project
-        self.tree, self.root = trees.make(home, project, "id-1")
-        spec = {"title": "do it", "task": "do it", "cwd": str(self.root), "at": time.time()}
-        self.session = Background(
-            folder=home / "detached" / "id-1",
-            spec=Spec(id="id-1", words=(), tree=self.tree, **spec),
-            state=State(doing="ended"),
-            life="ended",
-        )
+        self.project = project
+        self.tree, self.root = worktrees.make_worktree(home, project, "id-1")
 
     def merge(self):
-        return trees.merge(self.home, self.session, self.tree)
+        return worktrees.merge(self.tree, "do it", "id-1")
 
     def is_refused(self, match):
         """A merge that says this, and leaves everything as it was."""
@@ -78,7 +68,7 @@ def work(tmp_path, project):
 def test_a_part_of_the_project_is_that_part_there(tmp_path, project):
     commit(project, "part/b.txt", "x")
 
-    _, cwd = trees.make(tmp_path / "home", project / "part", "id-1")
+    _, cwd = worktrees.make_worktree(tmp_path / "home", project / "part", "id-1")
 
     assert (cwd / "b.txt").read_text() == "x"
     assert cwd.name == "part"
@@ -88,7 +78,7 @@ def test_uncommitted_and_committed_changes_are_merged(work, project):
     commit(work.root, "b.txt", "two\n")
     (work.root / "c.txt").write_text("three\n")
     commit(project, "d.txt", "four\n")
-    assert set(trees.changed_files(work.tree)) == {"b.txt", "c.txt"}
+    assert set(worktrees.changed_files(work.tree)) == {"b.txt", "c.txt"}
 
     assert set(work.merge()) == {"b.txt", "c.txt"}
 
@@ -141,11 +131,11 @@ def test_a_branch_merged_by_hand_is_tidied_up(work, project):
 
 
 def test_a_tree_without_a_session_leaves_nothing(work):
-    trees.remove(work.home, work.tree, work.tree.base)
+    worktrees.remove_branch(work.tree, work.tree.base)
 
     assert work.is_gone
 
 
 def test_a_folder_without_a_repository_gets_no_worktree(tmp_path):
     with pytest.raises(UserError, match="git init"):
-        trees.make(tmp_path / "home", tmp_path, "id-1")
+        worktrees.make_worktree(tmp_path / "home", tmp_path, "id-1")
