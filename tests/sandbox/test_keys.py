@@ -54,23 +54,6 @@ def test_no_command_sees_a_key(secrets: Run, command: str) -> None:
         assert text not in done.out
 
 
-@pytest.mark.parametrize("where", ["/srv", "/tmp", "/var/tmp"])
-def test_kode_s_folder_is_hidden_wherever_it_lies(run: Run, where: str) -> None:
-    kode_home = Path(where) / f"kode-test-home-{os.getpid()}"
-    try:
-        kode_home.mkdir()
-    except OSError:
-        lacking(where, "not writable")
-    try:
-        put(kode_home, "config.json")
-        made = Sandbox(place=workplace(run.work, home=kode_home))
-        done = Run(run.kind, made)(f"cat {kode_home}/*; echo x > {kode_home}/planted")
-        assert CANARY not in done.out
-        assert not (kode_home / "planted").exists()
-    finally:
-        subprocess.run(["rm", "-rf", str(kode_home)], check=True)
-
-
 def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work: Path) -> None:
     """Many times, since the clock of a file system ticks slowly."""
     for at in range(50):
@@ -120,48 +103,3 @@ def test_files_with_keys_are_found_where_people_keep_them(tmp_path: Path) -> Non
     os.symlink(root, root / "loop")
     assert masked(Masks([root])) == [".env", ".ssh", "a/b/.ENV.local", "deploy/prod.pem"]
     assert masked(Masks([tmp_path / "gone"])) == []
-
-
-@needs("git")
-def test_refreshing_an_index_runs_nothing_a_repository_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work, proof = tmp_path / "work", tmp_path / "proof"
-    put(work, ".env", "a.py")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    who = "-c user.name=A -c user.email=a@example.org"
-    bash(
-        work,
-        f"git init -q; git add -A; git {who} commit -qm 1; git config include.path ../included; "
-        "touch -d 2001-01-01 .env a.py .git/index",
-    )
-    put(work, ".gitattributes", text="* filter=evil diff=evil merge=evil\n")
-    index = work / ".git" / "index"
-    plant_programs(work, proof, work / "included")
-
-    settle_indexes([work / ".env"], ())
-
-    assert index.stat().st_mtime > 1_000_000_000  # git has refreshed it
-    assert not proof.exists()
-    subprocess.run(["git", "status"], cwd=work, capture_output=True, check=False)
-    assert proof.exists()  # the repository is as hostile as it is meant to be
-
-
-def test_git_is_not_started_for_a_foreign_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[Path] = []
-    monkeypatch.setattr(masks, "run_git", lambda root, arguments: started.append(root))
-    put(tmp_path, "file/.git/index", "file/.env", "elsewhere/index", "known/.git", "known/.env")
-    put(tmp_path, *(f"{kind}/.env" for kind in ("pipe", "link", "folder", "worktree")))
-    for kind in ("pipe", "link"):
-        (tmp_path / kind / ".git").mkdir()
-    os.mkfifo(tmp_path / "pipe/.git/index")
-    os.symlink(tmp_path / "elsewhere/index", tmp_path / "link/.git/index")
-    os.symlink(tmp_path / "elsewhere", tmp_path / "folder/.git")
-    (tmp_path / "worktree/.git").write_text(f"gitdir: {tmp_path}/elsewhere\n")
-    tree = GitFolder(path=f"{tmp_path}/elsewhere", worktree=f"{tmp_path}/known")
-
-    settle_indexes(sorted(tmp_path.glob("*/.env")), (tree,))
-
-    assert started == [tmp_path / "file", tmp_path / "known"]

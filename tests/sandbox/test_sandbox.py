@@ -13,7 +13,7 @@ import pytest
 
 from kode.errors import SandboxUnknownError
 from kode.sandbox import kernel, reach, trial
-from kode.sandbox.sandbox import Sandbox, remove_abandoned
+from kode.sandbox.sandbox import Sandbox, open_store, remove_abandoned
 from kode.tool import ToolContext
 from tests.needs import lacking, needs
 from tests.sandbox.conftest import in_shell
@@ -115,18 +115,27 @@ def test_a_missing_program_is_named_and_the_sandbox_not_blamed(run: Run) -> None
     assert done.err == "kode: no-such-program could not be started: No such file or directory\n"
 
 
-def test_the_temporary_folder_is_writable_and_lasts_for_the_session(run: Run) -> None:
-    assert run('cd "$TMPDIR"; echo y > t; cat t').out == "y\n"
-    assert run('cd "$TMPDIR"; cat t; stat -c %a .').out == "y\n700\n"
+def test_a_place_that_others_could_write_in_is_no_store(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = [place / name for name in ("open", "link", "own")]
+    monkeypatch.setattr("kode.sandbox.sandbox.store_places", lambda home: stores)
+    stores[0].mkdir()
+    stores[0].chmod(0o777)
+    stores[1].symlink_to(place)
+    store = open_store(place)
+    assert store.folder.parent == stores.pop()
+    store.close()
+    with pytest.raises(OSError, match="for you alone"):
+        open_store(place)
 
 
-def test_variables_naming_unreachable_places_are_left_out(run: Run) -> None:
+def test_variables_name_what_can_be_reached_and_one_tmp_lasts(run: Run) -> None:
     variables = {"SSH_AUTH_SOCK": "/tmp/agent", "DISPLAY": ":0", "KEPT": "1", "TMPDIR": "/nowhere"}
-    with run.attempt(("/usr/bin/env",), variables) as (_, done):
-        assert "KEPT=1" in done.out
-        assert done.out.count("TMPDIR=") == 1
-        for text in ("/nowhere", "SSH_AUTH_SOCK", "DISPLAY"):
-            assert text not in done.out
+    show = 'echo "$SSH_AUTH_SOCK$DISPLAY$KEPT"; cd "$TMPDIR" && : > x && stat -c %a .'
+    with run.attempt(show, variables) as (_, done):
+        assert done.out == "1\n700\n"
+    assert run('cd "$TMPDIR"; ls').out == "x\n"
 
 
 @needs("git")

@@ -48,12 +48,15 @@ def change(undo: Undo, turn: int | TurnId, path: Path, *texts: str | None) -> No
             path.unlink() if text is None else path.write_text(text)
 
 
-def tree(root: Path) -> dict[str, tuple[object, ...]]:
-    """What is in a folder, but for the records of git: links, modes and contents."""
-    entries: dict[str, tuple[object, ...]] = {}
+Tree = dict[str, tuple[object, ...]]
+
+
+def tree(root: Path, *, but: tuple[str, ...] = (".git",)) -> Tree:
+    """What is in a folder, but for these folders and files: links, modes and contents."""
+    entries: Tree = {}
     for path in sorted(root.rglob("*")):
         name, mode = str(path.relative_to(root)), stat.S_IMODE(path.lstat().st_mode)
-        if name.split("/")[0] == ".git":
+        if f"{name}/".startswith(tuple(f"{each}/" for each in but)):
             continue
         if path.is_symlink():
             entries[name] = ("link", os.readlink(path))

@@ -1,6 +1,8 @@
-"""A repository that somebody else has made runs no program and leads nowhere when surveyed."""
+"""A repository that somebody else has made runs no program and leads nowhere when it is surveyed
+or its index is refreshed."""
 
 import hashlib
+import os
 import shutil
 import struct
 from contextlib import suppress
@@ -10,7 +12,9 @@ import pytest
 
 from kode.errors import GitError
 from kode.git import ENVIRONMENT, run_git
+from kode.sandbox.masks import settle_indexes
 from kode.undo.outside import survey
+from kode.workplace import GitFolder
 from tests.needs import needs
 from tests.undo.changes import plant_programs
 from tests.undo.test_outside import before, git, opened, repo, turn_id
@@ -32,11 +36,37 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
         (repo / name).write_text("other")
     undo.end(step)
     undone = undo.undo()
+    (repo / ".env").touch()
+    os.utime(repo / ".git/index", (1, 1))
+    settle_indexes([repo / ".env"], ())
 
     assert [*undone.changed_files] == [str(repo / ".gitignore")]
     assert {path for path, _ in undone.left_alone} == {str(repo / "clean.py"), str(repo / "run.sh")}
     assert not step.problem
+    assert (repo / ".git/index").stat().st_mtime > 1
     assert not proof.exists()
+    git(repo, "status")
+    assert proof.exists()  # it is as hostile as it is meant to be
+
+
+def test_an_index_elsewhere_is_refreshed_only_for_a_known_tree(repo: Path) -> None:
+    index, link, tree = (repo.parent / name for name in ("repo/.git/index", "link", "tree"))
+    git(repo.parent, "init", "-q", "link")
+    git(repo.parent, "init", "-q", "pipe")
+    tree.mkdir()
+    (tree / ".git").write_text(f"gitdir: {repo}/.git\n")
+    os.symlink(index, link / ".git/index")
+    os.mkfifo(repo.parent / "pipe/.git/index")  # git would wait for it
+    keys = [repo.parent / name / ".env" for name in ("link", "pipe", "tree")]
+    for path in keys:
+        path.touch()
+    os.utime(index, (1, 1))
+
+    settle_indexes(keys, ())
+    assert (link / ".git/index").is_symlink()
+    assert index.stat().st_mtime == 1
+    settle_indexes(keys, (GitFolder(path=f"{repo}/.git", worktree=str(tree)),))
+    assert index.stat().st_mtime > 1
 
 
 @pytest.mark.parametrize("key", ["command", "event", "enabled"])
