@@ -110,7 +110,7 @@ class _Batch:
             before = len(self.waiting)
             self.server.play(self.reply)
             code, said = self._run_kode()
-            left = self.world.witness.survivors()
+            left = self.world.witness.orphans(grace_s=3.0)
             with self.turn:
                 if self.playing is not None:  # kode ended with it
                     self._finish(f"kode ended with {code}: {said[-500:]}", left)

@@ -24,7 +24,6 @@ NUMBER_OF_OTHER = "/run/outside.pid"
 """Holds the process id of another program of the same user."""
 
 _OUTGOING = 4
-_SHOWN_WORDS = 8
 _GONE_BY_S = 0.5
 """What is around a sandbox takes a moment longer than the command."""
 
@@ -65,7 +64,7 @@ class Witness:
         self._accept_all()
         found = list(dict.fromkeys(self.heard))
         self.heard.clear()
-        found += [*self._of_the_other(), *self._orphans()]
+        found += [*self._of_the_other(), *self.orphans()]
         if "Not a XENIX named type file" in output or "Errno 118]" in output:  # see jail.NOT_NAMED
             found.append("called what is the machine's")
         now = self._machine()
@@ -77,19 +76,6 @@ class Witness:
         if abs(time.time() - time.monotonic() - self.clock) > 1:
             found.append("moved the clock")
         return found
-
-    def survivors(self, grace_s: float = 3.0) -> list[str]:
-        """The processes that are left though kode has ended; they are ended."""
-        until = time.monotonic() + grace_s
-        while (left := _processes() - self.belonging) and time.monotonic() < until:
-            time.sleep(0.02)
-        names = []
-        for pid in left:
-            with contextlib.suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                names.append(b" ".join(words[:_SHOWN_WORDS]).decode(errors="replace").strip())
-                os.kill(pid, signal.SIGKILL)
-        return [f"left running: {name}" for name in names if name]
 
     # ── processes and the machine ────────────────────────────────────────────────────────────
 
@@ -128,9 +114,9 @@ class Witness:
             self._replace_other()
         return found
 
-    def _orphans(self) -> list[str]:
+    def orphans(self, grace_s: float = _GONE_BY_S) -> list[str]:
         """What a command left running outside of kode's own processes; it is ended."""
-        until = time.monotonic() + _GONE_BY_S
+        until = time.monotonic() + grace_s
         while (left := self._without_parent()) and time.monotonic() < until:
             time.sleep(0.02)
         for pid in left:

@@ -7,7 +7,7 @@ import select
 import socket
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.sandbox.sandboxed import Run
+from tests.undo.changes import tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=3)]
 
@@ -23,26 +24,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=3)]
 class Outside:
     """What is the user's outside of the sandbox, and must stay as it is."""
 
-    work: Path
-    theirs: Path
-    process: "subprocess.Popen[bytes]"
-    sockets: list[socket.socket]
+    state: Callable[[], tuple[object, ...]]
     variables: dict[str, Any]
     """How lines of `FAILS` call it."""
-
-    def state(self) -> tuple[object, ...]:
-        status = os.lstat(self.theirs)
-        paths = sorted([*self.theirs.parent.glob("*"), *self.work.rglob("*")])
-        memory = subprocess.run(["ipcs", "-m"], capture_output=True, text=True, check=True).stdout
-        return (
-            (status.st_mode, status.st_size, status.st_mtime_ns, status.st_nlink),
-            sorted(os.listxattr(self.theirs)),
-            [(path, path.read_bytes() if path.is_file() else b"") for path in paths],
-            self.process.poll(),
-            os.getpriority(os.PRIO_PROCESS, self.process.pid),
-            f" {self.variables['memory']} " in memory,
-            select.select(self.sockets, [], [], 0)[0],
-        )
 
 
 @pytest.fixture
@@ -51,10 +35,22 @@ def outside(run: Run, place: Path) -> Iterator[Outside]:
     theirs.write_text("theirs")
     os.link(theirs, run.work / "same")
     (run.work / ".env").write_text("KEY=canary-value")
-    memory = subprocess.run(["ipcmk", "-M", "4096"], capture_output=True, text=True, check=True)
-    number = memory.stdout.split()[-1]
+    number = done("ipcmk", "-M", "4096").split()[-1]
+
+    def state() -> tuple[object, ...]:
+        status = os.lstat(theirs)
+        return (
+            (status.st_mode, status.st_size, status.st_mtime_ns, status.st_nlink),
+            os.listxattr(theirs),
+            tree(place, but=("home",)) | tree(run.work, but=()),
+            process.poll(),
+            os.getpriority(os.PRIO_PROCESS, process.pid),
+            f" {number} " in done("ipcs", "-m"),
+            select.select(sockets, [], [], 0)[0],
+        )
+
     with contextlib.ExitStack() as opened:
-        opened.callback(subprocess.run, ["ipcrm", "-m", number], check=False)
+        opened.callback(done, "ipcrm", "-m", number)
         process = opened.enter_context(subprocess.Popen(["sleep", "60"], env={"CANARY": "1"}))
         opened.callback(process.kill)
         sockets = []
@@ -70,11 +66,15 @@ def outside(run: Run, place: Path) -> Iterator[Outside]:
             sockets[-1].bind(address)
             if kind == 1:
                 sockets[-1].listen()
-        tcp, tcp6, udp = (each.getsockname()[:2] for each in sockets[:3])
         variables = {"theirs": str(theirs), "place": str(place), "work": str(run.work)}
         variables |= {"pid": process.pid, "memory": int(number)}
-        variables |= {"tcp": tcp, "tcp6": tcp6, "udp": udp}
-        yield Outside(run.work, theirs, process, sockets, variables)
+        names = ("tcp", "tcp6", "udp")
+        variables |= {it: each.getsockname()[:2] for it, each in zip(names, sockets, strict=False)}
+        yield Outside(state, variables)
+
+
+def done(*words: str) -> str:
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
 TRY = """

@@ -1,21 +1,16 @@
 """Keys are not there for a command: those of the home, kode, the machine and the project."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from kode.sandbox import masks
-from kode.sandbox.masks import Masks, settle_indexes
+from kode.sandbox.masks import Masks
 from kode.sandbox.sandbox import Sandbox
-from kode.workplace import GitFolder
-from tests.needs import lacking, needs
+from tests.needs import needs
 from tests.sandbox import sandboxed
 from tests.sandbox.conftest import need
 from tests.sandbox.sandboxed import Run, bash, opened
-from tests.undo.changes import plant_programs
-from tests.workplaces import workplace
 
 CANARY = "canary-value"
 

@@ -61,7 +61,8 @@ def tree(root: Path, *, but: tuple[str, ...] = (".git",)) -> Tree:
         if path.is_symlink():
             entries[name] = ("link", os.readlink(path))
         else:
-            entries[name] = ("folder" if path.is_dir() else path.read_bytes(), mode)
+            data = "special" if path.exists() and not path.is_file() else path.read_bytes()
+            entries[name] = ("folder" if path.is_dir() else data, mode)
     return entries
 
 
