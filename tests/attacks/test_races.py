@@ -26,7 +26,7 @@ from kode.tool import FileChange
 from kode.undo.store import LINK, Seen
 from kode.undo.undo import change_file
 from tests.effort import share
-from tests.undo.changes import save, undo_in
+from tests.undo.changes import save, tree, undo_in
 
 SWAPPER = """
 import ctypes, os, sys
@@ -76,10 +76,10 @@ def swapped(folder: Path, to: Path) -> Iterator[Path]:
 
 STEPS = ("a", "b", "c")
 NAMES = ("f0", "f1", "f2", "f3")
-Writer = Callable[["Tree", int], None]
+Writer = Callable[["Ground", int], None]
 
 
-class Tree:
+class Ground:
     """`work/a/b/c` with files in every folder, and `elsewhere` with the same folders."""
 
     def __init__(self, top: Path) -> None:
@@ -87,11 +87,7 @@ class Tree:
         for root in (self.work, self.elsewhere):
             root.joinpath(*STEPS).mkdir(parents=True)
         self.kept.mkdir()
-        self.before = self.outside()
-
-    def outside(self) -> list[tuple[str, object]]:
-        found = sorted(self.elsewhere.rglob("*"))
-        return [(str(one), one.read_bytes() if one.is_file() else one.is_dir()) for one in found]
+        self.before = tree(self.elsewhere)
 
     def targets(self, depth: int) -> Iterator[Path]:
         """Files at and below the folder of this depth."""
@@ -100,12 +96,12 @@ class Tree:
                 yield self.work.joinpath(*steps, name)
 
 
-def by_apply(tree: Tree, depth: int) -> None:
-    layer = Layer(root=tree.work, holder=tree.kept / secrets.token_hex(4), made_ns=2**62)
+def by_apply(ground: Ground, depth: int) -> None:
+    layer = Layer(root=ground.work, holder=ground.kept / secrets.token_hex(4), made_ns=2**62)
     reach = Reach(places=(Place(Path("/"), "readable"),), temporary="/tmp", network="none")
-    paths = list(tree.targets(depth))
+    paths = list(ground.targets(depth))
     for path in paths:
-        file = layer.upper / path.relative_to(tree.work)
+        file = layer.upper / path.relative_to(ground.work)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("new")
     wanted = [FileChange(path=str(path), change="added") for path in paths]
@@ -114,19 +110,19 @@ def by_apply(tree: Tree, depth: int) -> None:
     apply(layer, gone, reach)
 
 
-def by_undo(tree: Tree, depth: int) -> None:
+def by_undo(ground: Ground, depth: int) -> None:
     """As undo, and a replay's copy, do."""
-    contents = undo_in(tree.kept).contents
+    contents = undo_in(ground.kept).contents
     states = (None, save(contents, b"new"), f"{LINK}/etc", None)
     for before, goal in itertools.pairwise(states):
-        for path in tree.targets(depth):
+        for path in ground.targets(depth):
             with contextlib.suppress(OSError, StorageError):
                 change_file(contents, str(path), Seen(before), Seen(goal))
 
 
-def by_tools(tree: Tree, depth: int) -> None:
+def by_tools(ground: Ground, depth: int) -> None:
     """As file tools do, and a fleet with its trees, locks and results."""
-    for path in tree.targets(depth):
+    for path in ground.targets(depth):
         with contextlib.suppress(OSError, StorageError):
             with beneath.open_folder(path.parent, make=beneath.usual_mode) as folder:
                 beneath.link_in("/etc", folder, f"{path.name}.link")
@@ -140,8 +136,8 @@ def by_tools(tree: Tree, depth: int) -> None:
             beneath.remove(above, path.parent.name)
 
 
-def by_name(tree: Tree, depth: int) -> None:
-    for path in tree.targets(depth):
+def by_name(ground: Ground, depth: int) -> None:
+    for path in ground.targets(depth):
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("new")
@@ -153,13 +149,13 @@ WRITERS = (by_apply, by_undo, by_tools)
 def came_elsewhere(writer: Writer, depth: int, rounds: int) -> bool:
     """Whether a writer, while the folder of that depth is swapped, has written elsewhere."""
     with tempfile.TemporaryDirectory() as top:
-        tree = Tree(Path(top).resolve())
-        swap = tree.work.joinpath(*STEPS[:depth])
-        with swapped(swap, tree.elsewhere.joinpath(*STEPS[:depth])) as often:
+        ground = Ground(Path(top).resolve())
+        swap = ground.work.joinpath(*STEPS[:depth])
+        with swapped(swap, ground.elsewhere.joinpath(*STEPS[:depth])) as often:
             found = False
             while rounds > 0 or not often.exists():
-                writer(tree, depth)
-                found = found or tree.outside() != tree.before
+                writer(ground, depth)
+                found = found or tree(ground.elsewhere) != ground.before
                 rounds = 0 if found else rounds - 1
         return found
 

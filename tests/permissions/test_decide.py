@@ -38,8 +38,6 @@ DECIDED = [
     ("edit_file", "a.py", {}, "ask allow deny allow"),
     ("write_file", "../x", {}, "ask ask deny allow"),
     ("write_file", ".git/hooks/pre-commit", {}, "ask ask deny ask"),
-    ("write_file", ".github/workflows/ci.yml", {}, "ask ask deny ask"),
-    ("write_file", "web/node_modules/.bin/tsc", {}, "ask ask deny ask"),
     ("write_file", "kode.json", {}, "- ask - -"),
     ("write_file", "tools/a/x.sh", NAMED, "- ask - -"),
     ("shell", "touch tools/a", NAMED | {"sandbox": "plain"}, "ask ask deny ask"),
@@ -114,8 +112,6 @@ DECIDED = [
     ("forget", {"id": "1"}, TAINT, "- - - ask"),
     ("write_file", "AGENTS.md", TAINT, "- ask - -"),
     ("write_file", "AGENTS.md", {}, "- allow - -"),
-    ("edit_file", "src/agents.md", TAINT, "- ask - -"),
-    ("write_file", ".github/copilot-instructions.md", TAINT, "- ask - -"),
     ("write_file", "README.md", TAINT, "- allow - -"),
     ("write_file", "AGENTS.md", TAINT | {"allow": ["edit(AGENTS.md)"]}, "- allow - -"),
     # Servers' tools, by server and tool.

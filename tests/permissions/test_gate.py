@@ -52,35 +52,17 @@ def test_a_tool_needing_a_yes_runs_where_one_may_come(gates, settings, could):
     assert gates.gate(**settings).could_run(TOOLS["fetch_url"]) is could
 
 
-async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(gates):
-    path = paths.permissions_file(gates.home, gates.project)
-    path.parent.mkdir(parents=True)
-    path.write_text(cut := '{"version": 1, "allow": ["shell(np')
+async def test_an_answer_that_cannot_be_stored_counts_for_the_session(gates):
     notices = []
 
     async def damage(question):
+        path = paths.permissions_file(gates.home, gates.project)
+        path.parent.mkdir(parents=True)
         path.write_text("x")
         return PROJECT
 
-    assert not (await gates.check(gates.gate(emit=notices.append), "npm test")).is_allowed
-    assert ["damaged" in notice.text for notice in notices] == [True]
-    assert [it.read_text() for it in path.parent.glob("*.damaged-*")] == [cut]
     assert (await gates.check(gates.gate(damage, emit=notices.append), "npm test")).is_allowed
-    assert "this session only" in notices[1].text
-
-
-@pytest.mark.parametrize(
-    ("person", "says"),
-    [
-        (Person(Answer(choice="no", message="use make instead")), "use make instead"),
-        (None, "--allow 'shell(npm test:*)'"),
-    ],
-)
-async def test_a_refusal_gives_words_or_a_flag(gates, person, says):
-    decision = await gates.check(gates.gate(person), "npm test")
-
-    assert not decision.is_allowed
-    assert says in decision.refusal.for_model
+    assert "this session only" in notices[0].text
 
 
 async def test_a_yes_keeps_the_name_of_outside_text(gates):
@@ -249,15 +231,3 @@ async def test_advice_for_plan_outweighs_mode_and_rules(gates):
     for command, runs in (("ls | head", True), ("touch a", False)):
         decision = await gates.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
         assert (decision.is_allowed, decision.reason) == (runs, "limits")
-
-
-async def test_copies_of_a_gate_share_mode_and_answers(gates):
-    gate = gates.gate(None)
-    copy = replace(gate, ask=Person(SESSION))
-
-    await gates.check(copy, "make")
-    assert gate.approved_in_session == copy.approved_in_session == ("shell(make)",)
-    assert not (await gates.check(gates.gate(), "make")).is_allowed
-    gate.mode = "plan"
-    assert copy.mode == "plan"
-    assert not (await gates.check(copy, "mkdir a")).is_allowed

@@ -40,27 +40,25 @@ class Done:
 
 def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) -> Done:
     """Runs to the end of the command and of all it started."""
-    process = None
+    variables = {name: os.environ[name] for name in ("PATH", "HOME")} | (environment or {})
     try:
-        process = subprocess.Popen(
+        done = subprocess.run(
             wrapped.argv,
             cwd=cwd,
-            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **(environment or {})}
-            | processes.mark_environment(MARK),
+            env=variables | processes.mark_environment(MARK),
             pass_fds=wrapped.descriptors,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             errors="replace",
             start_new_session=True,
+            timeout=60,
+            check=False,
         )
-        out, err = process.communicate(timeout=60)
-    finally:
-        if process is not None:  # as the shell tool does: bubblewrap takes a moment longer
-            processes.ProcessTree(MARK).kill()
+    finally:  # as the shell tool does: bubblewrap takes a moment longer
+        processes.ProcessTree(MARK).kill()
         wrapped.settle()
-    return Done(process.returncode, out, err)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 limits nothing."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +9,6 @@ import pytest
 from kode.cli.commands import doctor
 from kode.sandbox.attempt import Attempt
 from tests.needs import skip_without
-
-
-@pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
 
 
 def proved(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:
