@@ -158,7 +158,8 @@ class _Batch:
                 return {"text": "done"}
             command = self.playing = self.waiting.pop(0)
             if self.job.in_script:
-                self.world.files.replace(self.world.project / SCRIPT, self.playing)
+                (self.world.project / SCRIPT).write_text(command)
+                self.world.files.keep(str(self.world.project / SCRIPT))
                 command = f"bash {SCRIPT}"
             arguments = {"command": command, "timeout_s": LINE_S}
             return {"calls": [{"name": "shell", "arguments": arguments}]}

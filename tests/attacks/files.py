@@ -17,45 +17,25 @@ _LONG_AGO = 1_700_000_000
 Status = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """A path as it was: its status, and what it held."""
-
-    status: os.stat_result
-    data: bytes | str | None
-
-
 @dataclass
 class Files:
     """All of them but those that are mounted from the machine."""
 
-    kept: dict[str, _Kept] = field(default_factory=dict)
+    kept: dict[str, tuple[os.stat_result, bytes | str | None]] = field(default_factory=dict)
+    """A path as it should be: its status, and what a file or link holds."""
     before: dict[str, Status] = field(default_factory=dict)
 
-    def keep(self) -> None:
-        """Takes files as they are for how they should be."""
+    def keep(self, *paths: str) -> None:
+        """Takes these, or all, as they are for how they should be."""
         self.before = _statuses()
-        for path in self.before:
-            self._keep(path)
-
-    def _keep(self, path: str) -> None:
-        status = os.lstat(path)
-        data: bytes | str | None = None
-        if stat.S_ISREG(status.st_mode):
-            data = Path(path).read_bytes()
-        elif stat.S_ISLNK(status.st_mode):
-            data = os.readlink(path)
-        self.kept[path] = _Kept(status, data)
-
-    def replace(self, path: Path, text: str) -> None:
-        """Has one file hold another text from now on."""
-        path.write_text(text)
-        self._keep(str(path))
-        self.look()
-
-    def look(self) -> None:
-        """Takes them as they are now, contents apart."""
-        self.before = _statuses()
+        for path in paths or self.before:
+            status = os.lstat(path)
+            data: bytes | str | None = None
+            if stat.S_ISREG(status.st_mode):
+                data = Path(path).read_bytes()
+            elif stat.S_ISLNK(status.st_mode):
+                data = os.readlink(path)
+            self.kept[path] = status, data
 
     def changed(self) -> list[tuple[str, str]]:
         """What became of which path: "created", "deleted", "changed" (content, mode, owner, times,
@@ -71,37 +51,34 @@ class Files:
         """Makes these paths as they were kept."""
         for what, path in reversed(changed):
             if what == "created":
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.rmtree(path) if is_folder(path) else os.unlink(path)
-        for what, path in changed:
-            if what != "created":
-                self._put_back(path)
-        for _, path in reversed(changed):
-            if path in self.kept:
-                kept = self.kept[path].status
-                with contextlib.suppress(OSError):
-                    os.utime(path, ns=(kept.st_atime_ns, kept.st_mtime_ns), follow_symlinks=False)
-        self.look()
+                remove(path)
+        kept = [path for what, path in changed if what != "created"]
+        for path in kept:
+            self._put_back(path)
+        for path in reversed(kept):
+            status, _ = self.kept[path]
+            with contextlib.suppress(OSError):
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
+        self.before = _statuses()
 
     def _put_back(self, path: str) -> None:
-        kept = self.kept[path]
-        if stat.S_ISDIR(kept.status.st_mode):
-            if os.path.lexists(path) and not is_folder(path):
-                os.unlink(path)
+        status, data = self.kept[path]
+        if stat.S_ISDIR(status.st_mode):
+            if not is_folder(path):
+                remove(path)
             os.makedirs(path, exist_ok=True)
-        elif kept.data is not None:
-            if is_folder(path):
-                shutil.rmtree(path)
-            elif os.path.lexists(path):
-                os.unlink(path)
-            if isinstance(kept.data, str):
-                os.symlink(kept.data, path)
-            else:
-                Path(path).write_bytes(kept.data)
+        elif data is not None:
+            remove(path)
+            os.symlink(data, path) if isinstance(data, str) else Path(path).write_bytes(data)
         if os.path.lexists(path):
-            os.chown(path, kept.status.st_uid, kept.status.st_gid, follow_symlinks=False)
-            if not stat.S_ISLNK(kept.status.st_mode):
-                os.chmod(path, stat.S_IMODE(kept.status.st_mode))
+            os.chown(path, status.st_uid, status.st_gid, follow_symlinks=False)
+            if not stat.S_ISLNK(status.st_mode):
+                os.chmod(path, stat.S_IMODE(status.st_mode))
+
+
+def remove(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path) if is_folder(path) else os.unlink(path)
 
 
 def has_many_ids() -> bool:

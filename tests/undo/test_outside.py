@@ -230,11 +230,6 @@ def test_a_folder_outside_is_not_saved_but_named(plain: Path) -> None:
     assert str(other) in backup.problem
 
 
-def test_a_large_project_file_is_not_saved_but_named(plain: Path) -> None:
-    (plain / "large").write_bytes(b"x" * 5000)
-    assert before(plain, max_file_bytes=1000).not_saved == {str(plain / "large")}
-
-
 def test_a_disk_that_takes_nothing_is_a_problem(plain: Path) -> None:
     (plain.parent / "undo").write_text("in the way")
     step = before(plain)
