@@ -27,8 +27,10 @@ def repo(tmp_path: Path) -> Path:
         (root / name).write_text(f"{name} = 1\n")
     (root / "run.sh").chmod(0o755)
     git(root, "init", "-q", "-b", "main")
+    git(root, "config", "user.name", "n")
+    git(root, "config", "user.email", "e@x")
     git(root, "add", ".")
-    commit(root, "first")
+    git(root, "commit", "-qm", "first")
     (root / "a.py").write_text("a = 2\n")
     (root / "b.py").write_text("b = 2\n")
     git(root, "add", "b.py")
@@ -49,13 +51,8 @@ def plain(tmp_path: Path) -> Path:
 
 
 def git(root: Path, *words: str) -> str:
-    who = ("-c", "user.name=n", "-c", "user.email=e@x")
-    words = ("git", *who, *words)
+    words = ("git", *words)
     return subprocess.run(words, cwd=root, capture_output=True, text=True, check=True).stdout
-
-
-def commit(root: Path, message: str) -> None:
-    git(root, "commit", "-q", "-m", message)
 
 
 def opened(root: Path, **limits: int) -> Undo:
@@ -66,11 +63,7 @@ def run(root: Path, command: str, *writes: str) -> Undo:
     """A turn with one command."""
     undo = opened(root)
     backup = undo.begin(turn_id(1), writes=[str(root / name) for name in writes])
-    who = {"GIT_AUTHOR_NAME": "n", "GIT_AUTHOR_EMAIL": "e@x"}
-    who |= {"GIT_COMMITTER_NAME": "n", "GIT_COMMITTER_EMAIL": "e@x"}
-    subprocess.run(
-        ["/bin/sh", "-c", command], cwd=root, check=True, capture_output=True, env=os.environ | who
-    )
+    subprocess.run(["/bin/sh", "-c", command], cwd=root, check=True, capture_output=True)
     undo.end(backup)
     return undo
 
@@ -156,7 +149,7 @@ def test_a_submodule_is_surveyed_too(repo: Path) -> None:
 def test_line_ends_come_back_as_in_the_working_tree(repo: Path) -> None:
     (repo / ".gitattributes").write_text("*.py eol=crlf\nrun.sh filter=lfs\n")
     git(repo, "add", ".")
-    commit(repo, "second")
+    git(repo, "commit", "-qm", "second")
     (repo / "clean.py").write_bytes(b"clean.py = 1\r\n")
     git(repo, "status")
     undo = run(repo, "echo 2 > clean.py; echo 2 > run.sh")

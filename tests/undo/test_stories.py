@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -34,32 +34,24 @@ class Killed(BaseException):
     """Stands for the end of the process: nothing catches it."""
 
 
-class Deadline:
-    """Ends the process at the n-th event; whatever it does afterwards has no effect."""
+@contextmanager
+def killed_at(number: int) -> Iterator[list[str]]:
+    """Ends the process at the n-th event; whatever it does afterwards has no effect. Yields the
+    events."""
+    events: list[str] = []
 
-    def __init__(self, number: int) -> None:
-        self.number, self.count = number, 0
+    def killable(name: str, function: Callable[..., object]) -> Callable[..., object]:
+        def run(*given: object, **named: object) -> object:
+            events.append(name)
+            if len(events) >= number:
+                raise Killed
+            return function(*given, **named)
 
-    def note(self) -> None:
-        self.count += 1
-        if self.count >= self.number:
-            raise Killed
+        return run
 
-    @contextmanager
-    def armed(self) -> Iterator[None]:
-        def killable(function: Callable[..., object]) -> Callable[..., object]:
-            def run(*given: object, **named: object) -> object:
-                self.note()
-                return function(*given, **named)
-
-            return run
-
-        patches = {name: killable(getattr(os, name)) for name in EVENTS}
-        with mock.patch.multiple(os, **patches):
-            try:
-                yield
-            except Killed:
-                pass
+    patches = {name: killable(name, getattr(os, name)) for name in EVENTS}
+    with mock.patch.multiple(os, **patches), suppress(Killed):
+        yield events
 
 
 def remove(path: Path) -> None:
@@ -162,20 +154,20 @@ class Story:
         """Returns how often it was killed. Raises: AssertionError for a half state."""
         kills = 0
         before = tree(self.project)
-        at = Deadline(self.dice.randint(1, 60) if self.kind == "known" else 10**9)
-        with at.armed():
+        number = self.dice.randint(1, 60) if self.kind == "known" else 10**9
+        with killed_at(number) as events:
             self.turn(1)
-        kills += at.count >= at.number
+        kills += len(events) >= number
         self.start()
         after = tree(self.project)
         for _ in range(self.dice.randint(1, 3)):
             for goal, other, name in ((before, after, "undo"), (after, before, "redo")):
-                at = Deadline(self.dice.randint(1, 40))
-                with at.armed():
+                number = self.dice.randint(1, 40)
+                with killed_at(number) as events:
                     undo = self.undo()
                     getattr(undo, name)()
                     undo.confirm()
-                kills += at.count >= at.number
+                kills += len(events) >= number
                 self.start()
                 if before != after and tree(self.project) == other:  # it had not begun
                     getattr(self.undo(), name)()
