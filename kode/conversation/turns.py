@@ -6,8 +6,10 @@ command runs first, and the files it names, pass the gate and are shown like cal
 
 import asyncio
 import contextlib
+import difflib
 import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Sequence
@@ -214,6 +216,10 @@ def find_named(catalog: FoundExtensions, message: str) -> Command | Skill | None
     return exact[0] if exact else last[0] if len(last) == 1 else None
 
 
+_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*")
+"""What a person who types it means as a command: not a path with a further slash."""
+
+
 async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
     """Runs a turn with the command, skill or server's prompt that its message names. Raises:
     ToolError if it has changed since it was approved; StorageError; UserError; ServerError."""
@@ -222,6 +228,14 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
     thing = find_named(conversation.catalog or FoundExtensions(), text)
     if thing is None:
         prompt = await extensions.expand(name, argument) if extensions is not None else None
+        if prompt is None and _COMMAND.fullmatch(name):
+            known = [f"/{offered}" for offered in conversation.list_offered()]
+            near = difflib.get_close_matches(name, known, n=1)
+            raise UserError(
+                f"There is no command {name} here.{f' Did you mean {near[0]}?' if near else ''} "
+                "Commands of the prompt, such as /compact, work in `kode` alone. A task that "
+                "begins with a slash needs a space before it."
+            )
         if prompt is None:
             return await run(text)
         conversation.note_outside(prompt.text, prompt.source)
@@ -359,8 +373,8 @@ def read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             # A device may never end.
-            kind = os.fstat(file.fileno()).st_mode
-            readable = stat.S_ISREG(kind) or stat.S_ISFIFO(kind)
+            kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
+            readable = kind in (stat.S_IFREG, stat.S_IFIFO)
             data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from kode.errors import UserError
 from kode.messages import text_of
 
 VERIFY = "test -f done.txt"
@@ -35,3 +38,11 @@ async def test_a_slash_command_without_a_prompt_asks_no_model(opened: Any) -> No
     ended = await talk.turn("/goal")
     assert (ended.status, ended.steps) == ("success", 0)
     assert "/goal" in ended.result
+
+
+async def test_an_unknown_slash_command_is_no_task(opened: Any) -> None:
+    talk = await opened({"text": "Full."})
+    with pytest.raises(UserError, match=r"Did you mean /goal\?"):
+        await talk.turn("/gaol stop")
+    assert not talk.session.messages
+    assert (await talk.turn("/tmp/log is full")).result == "Full."
