@@ -5,7 +5,7 @@ files, and prompts of MCP servers."""
 
 import shlex
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -59,38 +59,35 @@ def _option(
     )
 
 
-def values_of(option: ConfigOption) -> Mapping[str, str | None]:
-    """The values on offer → what each means."""
-    return {
-        choice.value: choice.description
-        for choice in option.options
-        if isinstance(choice, schema.SessionConfigSelectOption)
-    }
-
-
-def modes(options: Sequence[ConfigOption]) -> schema.SessionModeState:
+def mode_state(conversation: Conversation) -> schema.SessionModeState:
     """The modes, for clients without support for options."""
-    listed = values_of(options[0]).items()
+    listed = conversation.modes.items()
     return schema.SessionModeState(
-        current_mode_id=str(options[0].current_value),
+        current_mode_id=conversation.gate.mode,
         available_modes=[schema.SessionMode(id=m, name=m, description=what) for m, what in listed],
     )
 
 
-def check_choice(options: Sequence[ConfigOption], option_id: str, value: str) -> None:
-    """Raises: UserError for what is not on offer."""
-    option = next((option for option in options if option.id == option_id), None)
-    if option is None:
+def choose(conversation: Conversation, models: Iterable[str], option: str, value: str) -> None:
+    """Uses a mode, one of the models, or an effort. Raises: UserError for what is not on offer, or
+    cannot be used."""
+    offered = {MODE: [*conversation.modes], MODEL: [conversation.agent.provider.model, *models]}
+    if option == EFFORT:
+        conversation.use_effort(value)
+    elif option not in offered:
         names = f"there are {MODE}, {MODEL} and {EFFORT}"
-        raise UserError(f"There is no option {option_id[:40]!r}; {names}.")
-    values = values_of(option)
-    if value not in values:
-        named = ", ".join([*values][:MAX_NAMED])
-        is_limited = option_id == MODE and "full" not in values
+        raise UserError(f"There is no option {option[:40]!r}; {names}.")
+    elif value not in offered[option]:
+        named = ", ".join(offered[option][:MAX_NAMED])
+        is_limited = option == MODE and "full" not in offered[MODE]
         more = " `kode acp --permission-mode full` offers full." if is_limited else ""
         raise UserError(
-            f"There is no {option_id} {value[:80]!r} here. The {option_id}s are: {named}.{more}"
+            f"There is no {option} {value[:80]!r} here. The {option}s are: {named}.{more}"
         )
+    elif option == MODE:
+        conversation.set_permission_mode(value)
+    else:
+        conversation.use_model(value)
 
 
 Run = Callable[[Conversation, str], Awaitable[str]]

@@ -305,20 +305,11 @@ class Live:
     def offer(self) -> dict[str, Any]:
         """The choices for the answer that opens the session, by their names there."""
         self.options = choices.config_options(self.conversation, self.models)
-        return {"modes": choices.modes(self.options), "config_options": [*self.options]}
+        return {"modes": choices.mode_state(self.conversation), "config_options": [*self.options]}
 
     async def choose(self, option: str, value: str) -> None:
-        """Chooses a mode, a model or an effort. Raises: UserError for what is not on offer, or
-        cannot be used."""
-        if option == choices.EFFORT:
-            self.conversation.use_effort(value)
-        else:
-            options = choices.config_options(self.conversation, self.models)
-            choices.check_choice(options, option, value)
-            if option == choices.MODE:
-                self.conversation.set_permission_mode(value)
-            else:
-                await asyncio.to_thread(self.conversation.use_model, value)
+        """See `choices.choose`."""
+        await asyncio.to_thread(choices.choose, self.conversation, self.models, option, value)
         self.send_choices()
 
     def send_choices(self) -> None:

@@ -108,7 +108,7 @@ def test_no_task_is_lost_or_ends_twice(steps):
         assert len(leases) == len(TASKS)
 
 
-def test_nothing_counts_after_a_task_has_ended():
+def test_a_finished_task_takes_no_more_records():
     end = finished(LEASE, "error")
     second = replace(LEASE, lease="2", session="20260101-000000-bbbbbb")
     later = [second, started(second), finished(second), Released(task="a", lease="1", reason="")]
