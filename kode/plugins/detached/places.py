@@ -3,7 +3,6 @@
     spec.json    what was started, without credentials; never changed
     state.json   what it does; replaced by the prompt at each change
     lock         locked as long as a process of it lives; has the token of its socket
-    reserve      space for the last state, where the disk is full
     socket       the holder's
 
 Whether one lives is a question to the kernel, by the lock: a number of a process may be another's.
@@ -24,7 +23,6 @@ from pydantic import BaseModel, PlainSerializer, ValidationError
 
 from kode.plugin import (
     SessionError,
-    StorageError,
     TurnEnded,
     make_folder,
     real_path,
@@ -38,8 +36,7 @@ from kode.plugins.detached import holder
 from kode.plugins.detached.holder import LOCK, SOCKET
 from kode.plugins.worktrees import Worktree
 
-SPEC, STATE, RESERVE = "spec.json", "state.json", "reserve"
-RESERVE_BYTES = 64 * 1024
+SPEC, STATE = "spec.json", "state.json"
 ELSEWHERE = "The session {} was resumed in another terminal. Go on, or end it, there."
 LOOKS = 1_000  # others look whether a session lives, for a moment each
 
@@ -138,7 +135,6 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, secrets.token_hex(16).encode())
-    replace_file(folder / RESERVE, bytes(RESERVE_BYTES))
     replace_file(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
     return folder, lock
@@ -151,20 +147,8 @@ def outcome_of(ended: TurnEnded) -> dict[str, Any]:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Raises: StorageError where not even the reserved space is enough."""
-    data = state.model_dump_json(indent=1).encode()
-    try:
-        replace_file(folder / STATE, data)
-    except StorageError:
-        _remove_reserve(folder)
-        replace_file(folder / STATE, data)
-    if state.doing == "ended":
-        _remove_reserve(folder)
-
-
-def _remove_reserve(folder: Path) -> None:
-    with storage_errors(folder / RESERVE, "remove"):
-        remove_tree(Path(real_path(folder)) / RESERVE)
+    """Raises: StorageError."""
+    replace_file(folder / STATE, state.model_dump_json(indent=1).encode())
 
 
 def list_all(home: Path, faults: list[str]) -> list[Background]:

@@ -5,8 +5,7 @@
     pages     an address → values → a template, which escapes any text of a session or a file
     session   one session, or one subagent
 
-Pages are built from disk at each request. They store nothing and change only what a person
-approves; there is no script.
+Pages are built from disk at each request. They store and change nothing; there is no script.
 """
 
 from kode.plugin import Command, Plugin

@@ -5,18 +5,14 @@ cookie, and from then on only requests with that cookie are answered. Other user
 other sites and DNS names rebound to 127.0.0.1 get one line of text.
 """
 
-import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-MAX_FORM_BYTES = 4_096  # its forms have three short fields
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -50,7 +46,6 @@ class Keys:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     """"" once used."""
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32))
-    secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
 
     @property
     def origin(self) -> str:
@@ -71,10 +66,6 @@ class Keys:
             return False
         self.token = ""
         return True
-
-    def form_token(self, path: str) -> str:
-        """The token in a form that posts to `path`; valid only for that path."""
-        return hmac.new(self.secret, path.encode(), hashlib.sha256).hexdigest()
 
 
 class Guard:
@@ -101,11 +92,10 @@ class Guard:
         keys = self._keys
         if request.headers.getlist("host") != [keys.address]:
             return _text(421, f"kode view answers at {keys.origin} only.")
-        if request.method not in ("GET", "HEAD", "POST"):
-            return _text(405, "Pages are read, and forms are sent.")
-        origins = request.headers.getlist("origin")
-        if {*origins} - {keys.origin} or (request.method == "POST" and not origins):
-            return _text(403, "This request comes from another site, or does not say from where.")
+        if request.method not in ("GET", "HEAD"):
+            return _text(405, "Pages are only read.")
+        if {*request.headers.getlist("origin")} - {keys.origin}:
+            return _text(403, "This request comes from another site.")
         return None
 
     def _entrance(self, request: Request) -> Response | None:
@@ -128,17 +118,6 @@ NO_ENTRY = (
     "Open the link that `kode view` printed: it works once, in one browser. If it was used and not "
     "by you, stop `kode view` with Ctrl-C. Started again, it prints a new one."
 )
-
-
-async def has_form_token(request: Request, keys: Keys) -> bool:
-    """Whether a form came from a page of this server for this exact path."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_FORM_BYTES:
-            return False
-    sent = parse_qs(body.decode("ascii", "replace")).get("token", [""])
-    return len(sent) == 1 and _same(sent[0], keys.form_token(request.url.path))
 
 
 def _same(given: str, known: str) -> bool:

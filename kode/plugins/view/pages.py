@@ -10,7 +10,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib import resources
@@ -45,7 +44,7 @@ from kode.plugin import (
     session_file,
     subagent_records,
 )
-from kode.plugins.view.access import Guard, Keys, has_form_token
+from kode.plugins.view.access import Guard, Keys
 from kode.plugins.view.session import SessionView, agent_view, session_view
 
 SESSIONS, TURNS, MATCHES = 50, 40, 20
@@ -71,14 +70,12 @@ class Place:
 
 def application(place: Place, keys: Keys) -> ASGIApp:
     """All pages, behind their guard."""
-    pages = _Pages(place, keys)
+    pages = _Pages(place)
     routes = [
         Route("/", pages.sessions),
         Route("/sessions/{id}", pages.session),
         Route("/sessions/{id}/agents/{address:path}", pages.agent),
         Route("/memory", pages.memory),
-        Route("/memory/review/{id}/{choice}", pages.decide, methods=["POST"]),
-        Route("/memory/undo/{id}", pages.undo, methods=["POST"]),
         Route("/style.css", _style),
         Route("/costs", pages.costs),
     ]
@@ -90,9 +87,8 @@ class _Pages:
     """The handlers, by address. Those that only read files are plain functions, which Starlette
     runs in a thread."""
 
-    def __init__(self, place: Place, keys: Keys) -> None:
+    def __init__(self, place: Place) -> None:
         self._place = place
-        self._keys = keys
 
     def sessions(self, request: Request) -> Response:
         home, number = self._place.home, _number(request)
@@ -145,39 +141,15 @@ class _Pages:
         return self._page("costs.html", part=None, **costs_of(self._place.home, period))
 
     async def memory(self, request: Request) -> Response:
-        async with self._open_memory() as opened:
+        async with open_memory(self._place.config, self._place.cwd) as opened:
             overview, notices = await opened.overview(), opened.notices
         return self._page(
             "memory.html",
-            token=self._keys.form_token,
             memory=overview,
             sources=Counter(entry.statement.who for entry in overview.entries).most_common(),
             notices=notices,
             here=path_hash(project_root(self._place.cwd)),
         )
-
-    async def decide(self, request: Request) -> Response:
-        await self._check_form(request)
-        params = request.path_params
-        async with self._open_memory() as opened:
-            outcome = await opened.decide(params["id"], params["choice"])
-        path = f"/memory/undo/{outcome.change.id}" if outcome.change else ""
-        token = self._keys.form_token(path)
-        return self._page("decided.html", text=outcome.text, undo=path, token=token)
-
-    async def undo(self, request: Request) -> Response:
-        await self._check_form(request)
-        async with self._open_memory() as opened:
-            text = await opened.command(["undo", request.path_params["id"]])
-        return self._page("message.html", title="Undone", text=text, back="/memory", to="Memory")
-
-    def _open_memory(self) -> AbstractAsyncContextManager[Any]:
-        """Memory as it is on disk now, for one request."""
-        return open_memory(self._place.config, self._place.cwd)
-
-    async def _check_form(self, request: Request) -> None:
-        if not await has_form_token(request, self._keys):
-            raise HTTPException(403, "This form is not of a page that kode showed. Reload memory.")
 
     def fault(self, request: Request, error: Exception) -> Response:
         """The page for an error, with what to do about it."""
@@ -189,8 +161,7 @@ class _Pages:
                 text, status = str(error), 404 if isinstance(error, NOT_FOUND) else 500
             case _:
                 title, text = "An internal error in kode", describe_fault(error)
-        values = {"title": title, "text": text, "back": "/", "to": "Sessions"}
-        return self._page("message.html", status, **values)
+        return self._page("message.html", status, title=title, text=text)
 
     def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
         return HTMLResponse(page(template, views=VIEWS, **values), status)

@@ -32,21 +32,6 @@ def test_a_session_lives_as_long_as_its_lock(tmp_path):
     assert places.find(tmp_path, "one").life == "ended"
 
 
-def test_the_last_state_fits_on_a_full_disk(tmp_path, monkeypatch):
-    folder = make(tmp_path, "one")
-    replace = places.replace_file
-
-    def replace_if_space(path, data):
-        if (folder / places.RESERVE).exists():
-            raise StorageError("The disk is full.")
-        replace(path, data)
-
-    monkeypatch.setattr(places, "replace_file", replace_if_space)
-    places.write_state(folder, State(doing="ended", error="The disk is full."))
-
-    assert places.find(tmp_path, "one").state.error == "The disk is full."
-
-
 def test_a_session_is_resumed_in_one_process(tmp_path):
     folder = make(tmp_path, "one", State(doing="works"))
 

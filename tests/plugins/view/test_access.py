@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kode.plugins.view.access import Keys
-from tests.plugins.view.conftest import ADDRESS, client_of, make_place, remember
+from tests.plugins.view.conftest import ADDRESS, client_of, make_place
 from tests.tables import for_each
 
 PAGES = ("/", "/memory", "/costs")
@@ -60,9 +60,8 @@ ORIGINS = ("http://evil.example", "null", "http://127.0.0.1:9000", "")
     ("method", "headers", "status"),
     [
         *(("GET", {"host": host}, 421) for host in HOSTS),
-        *((method, {"origin": origin}, 403) for origin in ORIGINS for method in ("GET", "POST")),
-        *((method, {}, 405) for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")),
-        ("POST", {"origin": f"http://{ADDRESS}"}, 405),
+        *(("GET", {"origin": origin}, 403) for origin in ORIGINS),
+        *((method, {}, 405) for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")),
     ],
 )
 @for_each("path", (*PAGES, "/style.css"))
@@ -82,22 +81,3 @@ def test_every_answer_forbids_scripts_frames_and_other_hosts(browser, path):
     assert answer.headers["cache-control"] == "no-store"
     assert not re.search(r"<script|<style|\sstyle=|\son\w+=", answer.text)
     assert not re.search(r"(?:src|href|action)=\"(?:https?:)?//", answer.text)
-
-
-async def test_a_form_counts_with_cookie_origin_and_token(browser):
-    await remember(browser.place)
-    (path,) = re.findall(r'action="(/memory/review/\w+/approve)"', browser.get("/memory"))
-    token, origin = browser.keys.form_token(path), {"origin": browser.keys.origin}
-    other = browser.keys.form_token("/memory/review/other/approve")
-
-    def post(client, token, headers):
-        return client.post(path, headers=headers, data={"token": token}).status_code
-
-    for wrong in ("", "x", other, token + "x" * 10_000):
-        assert post(browser.client, wrong, origin) == 403
-    assert post(browser.client, token, {}) == 403
-    assert post(client_of(browser.place, browser.keys), token, origin) == 403
-    assert browser.client.get(path).status_code == 405
-    assert path in browser.get("/memory")
-    assert post(browser.client, token, origin) == 200
-    assert path not in browser.get("/memory")
