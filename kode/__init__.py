@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from kode.api import *  # noqa: F403
 
 __all__ = [  # noqa: PLE0604
-    *"Answer Conversation Gate Injection KodeError MemorySystem NullMemory Question".split(),
-    *"ToolError ToolOutput Turn TurnFailed errors events open".split(),
+    *"Answer BlockingConversation Conversation Gate Injection KodeError MemorySystem".split(),
+    *"NullMemory Question ToolError ToolOutput Turn TurnFailed errors events open".split(),
 ]
 
 

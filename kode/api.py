@@ -9,7 +9,15 @@ import contextlib
 import inspect
 import os
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Generator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
@@ -30,6 +38,7 @@ from kode.tool import Tool, ToolOutput, plain_tool
 
 __all__ = [
     "Answer",
+    "BlockingConversation",
     "Conversation",
     "Gate",
     "Injection",
@@ -57,8 +66,7 @@ Files = Sequence[str | Path]
 AS_CONFIGURED = "as configured"
 
 
-@contextlib.asynccontextmanager
-async def open(
+def open(
     cwd: str | os.PathLike[str] = ".",
     *,
     model: str | None = None,
@@ -80,8 +88,10 @@ async def open(
     keep_session: bool = True,
     trust_project: bool = False,
     on_event: Callable[[Event], None] | None = None,
-) -> AsyncGenerator["Conversation", None]:
-    """Opens a conversation in the folder `cwd`, and closes it at the end of the block.
+) -> "Opening":
+    """Opens a conversation in the folder `cwd`: `async with kode.open() as conversation` closes it
+    at the end of the block, `await kode.open()` leaves that to `Conversation.close`, and
+    `kode.open().blocking()` needs no event loop.
 
     Defaults are those of the command `kode`: `$KODE_HOME/config.json`, the project's `kode.json`,
     and the environment.
@@ -103,7 +113,6 @@ async def open(
 
     Raises: UserError (no key, a wrong value, a session open elsewhere), SessionError.
     """
-    folder = _folder(cwd)
     own_memory = None if memory is None or isinstance(memory, str) else memory
     given = {
         "model": model,
@@ -121,31 +130,111 @@ async def open(
         "memory.enabled": False if memory is None else None,
     }
     named = {key: value for key, value in given.items() if value is not None}
-    flags = {**(settings or {}), **named}
-    own_tools = tuple(tool if isinstance(tool, Tool) else plain_tool(tool) for tool in tools)
-    conversation, cancelled = Conversation(on_event), False
-    session_id = None if resume is None else find(home(), resume)
-    inner_settings = inner.Settings(
-        load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
-        emit=conversation._emit,
-        ask=None if gate is None else _make_ask(gate, conversation._emit),
-        keep_session=keep_session,
-        trust_project=trust_project,
-        tools=own_tools,
-        memory=own_memory,
-    )
-    conversation._talk = await inner.open_conversation(
-        inner_settings, cwd=folder, session_id=session_id
-    )
-    try:
-        # The SDK takes up to a second to import: keep it off the caller's event loop.
-        await asyncio.to_thread(warm_up, conversation._talk.agent.provider)
-        yield conversation
-    except asyncio.CancelledError:
-        cancelled = True  # nobody waits for memory then: it leaves its work for later
-        raise
-    finally:
-        await conversation._close(interrupted=cancelled)
+
+    async def start() -> Conversation:
+        folder, flags = _folder(cwd), {**(settings or {}), **named}
+        conversation = Conversation(on_event)
+        session_id = None if resume is None else find(home(), resume)
+        inner_settings = inner.Settings(
+            load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
+            emit=conversation._emit,
+            ask=None if gate is None else _make_ask(gate, conversation._emit),
+            keep_session=keep_session,
+            trust_project=trust_project,
+            tools=tuple(tool if isinstance(tool, Tool) else plain_tool(tool) for tool in tools),
+            memory=own_memory,
+        )
+        conversation._talk = await inner.open_conversation(
+            inner_settings, cwd=folder, session_id=session_id
+        )
+        try:
+            # The SDK takes up to a second to import: keep it off the caller's event loop.
+            await asyncio.to_thread(warm_up, conversation._talk.agent.provider)
+        except BaseException:
+            await conversation._close(interrupted=True)
+            raise
+        return conversation
+
+    return Opening(start)
+
+
+class Opening:
+    """What `kode.open` returns: the conversation before it is open."""
+
+    def __init__(self, start: "Callable[[], Coroutine[Any, Any, Conversation]]") -> None:
+        self._start = start
+
+    def __await__(self) -> "Generator[Any, None, Conversation]":
+        return self._start().__await__()
+
+    async def __aenter__(self) -> "Conversation":
+        self._conversation = await self._start()
+        return self._conversation
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # When cancelled, nobody waits for memory: it leaves its work for later.
+        is_cancelled = kind is not None and issubclass(kind, asyncio.CancelledError)
+        await self._conversation._close(interrupted=is_cancelled)
+
+    def blocking(self) -> "BlockingConversation":
+        """Opens it for code without an event loop, or in a notebook. Raises: as `kode.open`."""
+        return BlockingConversation(self)
+
+
+class BlockingConversation:
+    """A conversation whose methods return when they are done; the work is in a thread of its own.
+    Ctrl-C, or the interruption of a notebook's cell, interrupts the turn; its progress is on disk.
+    """
+
+    def __init__(self, opening: Opening) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="kode", daemon=True)
+        self._thread.start()
+        try:
+            self.conversation = self._wait(opening._start())
+            """For what has no blocking form: `steer`, `interrupt`, `session_id`."""
+        except BaseException:
+            self._end_loop()
+            raise
+
+    @overload
+    def ask(self, text: str, *, files: Files = ()) -> str: ...
+    @overload
+    def ask(self, text: str, *, schema: type[T], files: Files = ()) -> T: ...
+    @overload
+    def ask(self, text: str, *, schema: Mapping[str, Any], files: Files = ()) -> Any: ...
+    def ask(self, text: str, *, schema: Any = None, files: Files = ()) -> Any:
+        """As `Conversation.ask`."""
+        return self._wait(self.conversation.ask(text, schema=schema, files=files))
+
+    def undo(self) -> str:
+        """As `Conversation.undo`."""
+        return self._wait(self.conversation.undo())
+
+    def close(self) -> None:
+        """As `Conversation.close`, and ends the thread."""
+        if self._thread.is_alive():
+            self._wait(self.conversation.close())
+            self._end_loop()
+
+    def __enter__(self) -> "BlockingConversation":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException:
+            running.cancel()
+            raise
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
 
 
 class Conversation:
@@ -275,7 +364,14 @@ class Conversation:
         texts, self._steering = self._steering, []
         return [Text(text=text) for text in texts]
 
+    async def close(self) -> None:
+        """Ends the session: memory keeps what is to be kept, commands end. Only for one that was
+        opened by `await`; a block closes its own. Does nothing the second time."""
+        await self._close(interrupted=False)
+
     async def _close(self, *, interrupted: bool) -> None:
+        if self._closed:
+            return
         self._closed = True
         if self._running is not None:
             await _end(self._running)

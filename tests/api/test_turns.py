@@ -401,3 +401,32 @@ async def test_a_file_that_cannot_be_sent_stops_the_turn(
         await conversation.ask("Without")
 
     assert "the text of a" not in json.dumps(server.requests[0].json)
+
+
+async def test_an_awaited_conversation_is_open_until_it_is_closed(opened: Open) -> None:
+    conversation = await opened({"text": "Yes."})
+    assert await conversation.ask("Are you there?") == "Yes."
+    await conversation.close()
+    await conversation.close()
+    with pytest.raises(kode.errors.UserError, match="is closed"):
+        await conversation.ask("And now?")
+
+
+def test_a_blocking_conversation_needs_no_event_loop(opened: Open, project: Path) -> None:
+    write = calls(("write_file", {"path": "a.txt", "content": "new\n"}))
+    opening = opened(write, {"text": "Done."}, permission_mode="auto-edit")
+    with opening.blocking() as agent:
+        assert agent.ask("Write a.txt") == "Done."
+        assert (project / "a.txt").read_text() == "new\n"
+        assert "a.txt" in agent.undo()
+
+
+def test_an_interrupted_cell_interrupts_its_turn_alone(opened: Open) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, TextDelta) and event.text.startswith("Let"):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    with opened(SLOW, {"text": "Here."}, on_event=interrupt).blocking() as agent:
+        with pytest.raises(KeyboardInterrupt):
+            agent.ask("Think")
+        assert agent.ask("Are you there?") == "Here."

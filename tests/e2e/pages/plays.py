@@ -193,10 +193,11 @@ RECIPES = {
 
 PROGRAMS = {
     "Ask a question": python(
-        [call("read_file", path="parse.py"), {"text": "It parses."}],
+        [call("read_file", path="parse.py"), {"text": "It parses."}, {"text": "It strips."}],
         "[read_file parse.py: 2 lines]",
         "It parses.",
         "success after 2 steps",
+        "It strips.",
     ),
     "Your own tool": python(
         [
