@@ -37,7 +37,7 @@ from kode.provider import Provider
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
-from kode.registry import system_row
+from kode.registry import SYSTEMS, SystemRow
 from kode.sandbox.reach import Grants, Opens
 from kode.sandbox.sandbox import Sandbox, open_store
 from kode.session.log import Session
@@ -159,9 +159,10 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
     names = {*PASSED_ON, *config.shell.environment}
     passed = {n: os.environ[n] for n in os.environ if n in names or n.startswith("LC_")}
     project, readable = paths.project_root(cwd), [paths.bundles_folder(home)]
-    if config.memory.enabled and (pattern := system_row(config.memory.system).readable):
+    row = SYSTEMS.get(config.memory.system, SystemRow())
+    if config.memory.enabled and row.readable:
         folder = paths.memory_folder(home, data_dir) / config.memory.system
-        readable.append(folder / paths.path_hash(project) / pattern)
+        readable.append(folder / paths.path_hash(project) / row.readable)
     return Workplace(
         cwd=cwd,
         project=project,

@@ -4,12 +4,12 @@ A row is data: the module it names is imported when it is opened. `kode.provider
 say how one works.
 """
 
-import itertools
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
+from itertools import chain
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -17,19 +17,14 @@ from kode import installed
 from kode.errors import Setting
 from kode.provider import Api
 
-Switch = Literal[
-    "", "reasoning_effort", "reasoning", "together", "thinking", "kimi", "zai", "template", "google"
-]
-"""How a server of Chat Completions is told how much to think; see `thinking_settings` in
-`kode.providers.chat`. "": it is not."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """How a server's Chat Completions differ; the default is for one of which nothing is known."""
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    switch: Switch = "reasoning_effort"
+    switch: str = "reasoning_effort"
+    """How it is told how much to think, a case of `thinking_settings` in `kode.providers.chat`."""
     thinks_by_default: bool = False
     """Whether a level that the vendor recommends is sent where the person set none."""
     thinks_in: tuple[str, ...] = ("reasoning_details", "reasoning_content", "reasoning")
@@ -39,29 +34,20 @@ class Dialect:
     empty_thinking: str | None = None
     """What goes in the first field of `thinks_in` for a reply without thinking, such as another
     model's, which the server refuses otherwise. None: nothing."""
-    stands_for_signature: str = ""
-    """What signs the first call of a reply that came from elsewhere; see `older_models`."""
     older_models: tuple[str, ...] = ()
-    """Prefixes of models to which signatures and `thinking_config` do not apply."""
+    """Prefixes of models that neither sign their calls nor take a `thinking_config`."""
     binds_thinking_of: tuple[str, ...] = ()
     """Prefixes of models whose thinking is only taken back after the same conversation."""
-    schemas: Literal["", "google"] = ""
-    """What tools' schemas it takes: all of JSON Schema, or Google's part of OpenAPI."""
     ids: Literal["short", "nine", "any"] = "short"
     """Call ids that it takes: 40 characters, nine letters and digits, or any."""
-    names_results: bool = False
-    """Whether a result carries the name of its tool."""
-    user_after_result: bool = True
-    """Whether a user message may follow a result; else an assistant's goes between."""
+    takes_plain_results: bool = True
+    """Whether a result may lack the name of its tool, and a user message follow it; else an
+    assistant's goes between."""
     takes_pdf: bool = False
     counts_usage: bool = True
     """Whether it takes `stream_options.include_usage`; others send the usage unasked."""
-    counts_thinking_apart: bool = False
-    """Whether `completion_tokens` leaves out what was thought, which `total_tokens` includes."""
     remembers_by: str = ""
     """The field for a key that brings a session back to the same cache."""
-    with_tools: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters of a request that has tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +76,6 @@ class ProviderRow:
     """Prefixes of its own keys."""
     models_path: str = "/models"
     """Where a server lists its models, after the base URL."""
-    key_header: str = ""
-    """The header that carries the key; "" for a bearer token."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Further headers that listing models requires."""
     patches: tuple[str, ...] = ()
     """Prefixes of models trained on `apply_patch`, which its server takes as free text."""
     needs_key: bool = True
@@ -123,12 +105,10 @@ def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: tuple(it) if isinstance(it, list) else it for key, it in fields.items()}
 
 
-def _make_provider_row(fields: dict[str, Any]) -> ProviderRow:
-    dialect = Dialect(**_with_tuples(fields.pop("dialect", {})))
-    return ProviderRow(**_with_tuples(fields), dialect=dialect)
-
-
-PROVIDERS = tuple(map(_make_provider_row, _read_table("providers/providers.toml")["provider"]))
+PROVIDERS = tuple(
+    ProviderRow(dialect=Dialect(**_with_tuples(row.pop("dialect", {}))), **_with_tuples(row))
+    for row in _read_table("providers/providers.toml")["provider"]
+)
 """The rows of `providers.toml`; of several with a key the first is used."""
 
 
@@ -136,8 +116,8 @@ PROVIDERS = tuple(map(_make_provider_row, _read_table("providers/providers.toml"
 class SystemRow:
     """One memory system: all that kode knows of it by name."""
 
-    opens: str
-    """module:class of its `Policy`."""
+    opens: str = ""
+    """module:class of its `Policy`; "" for a system of a plug-in."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """What `kode memory add` accepts → what it is; NAME is any other word. {}: every word."""
     about_user: str = "memory"
@@ -153,24 +133,9 @@ class SystemRow:
 
 
 SYSTEMS: Mapping[str, SystemRow] = {
-    name: SystemRow(**_with_tuples(fields))
-    for name, fields in _read_table("memory/systems.toml").items()
+    name: SystemRow(**_with_tuples(row)) for name, row in _read_table("memory/systems.toml").items()
 }
 """By name, the rows of `systems.toml`."""
-
-
-def system_row(name: str) -> SystemRow:
-    """The row of a system; a plain one for a system of a plug-in."""
-    return SYSTEMS.get(name, SystemRow(opens=""))
-
-
-def systems(name: str | None = None) -> Mapping[str, SystemRow]:
-    """The memory systems, with those of plug-ins, which are not looked for if kode has `name`."""
-    if name in SYSTEMS:
-        return SYSTEMS
-    added = {name: SystemRow(opens="") for name in installed.find_additions("memory")}
-    return {**added, **SYSTEMS}
-
 
 COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""
@@ -178,18 +143,14 @@ COMPATIBLE = "openai"
 
 def rows_of_plugins() -> Iterator[ProviderRow]:
     """The rows that plug-ins add. Looked for only where kode's own do not decide."""
-
-    def rows_of(plugin: installed.Plugin) -> tuple[ProviderRow, ...]:
-        return tuple(installed.load(plugin, plugin.providers)) if plugin.providers else ()
-
     for plugin in installed.plugins():
-        yield from installed.try_plugin(plugin, partial(rows_of, plugin), ())
+        load = partial(installed.load, plugin, plugin.providers or ())
+        yield from installed.try_plugin(plugin, load, ())
 
 
 def provider_row(name: str) -> ProviderRow | None:
     """The row of a provider; None for a name that is not in the table."""
-    rows = itertools.chain(PROVIDERS, rows_of_plugins())
-    return next((row for row in rows if row.name == name), None)
+    return next((row for row in chain(PROVIDERS, rows_of_plugins()) if row.name == name), None)
 
 
 def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
@@ -199,7 +160,7 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
 
     known = [*described, *(row.name for row in PROVIDERS)]
     words = {word: row.name for row in PROVIDERS[::-1] for word in row.title.lower().split()}
-    words |= {prefix.rstrip("-"): row.name for row in PROVIDERS for prefix in row.models}
+    words |= {model.rstrip("-"): row.name for row in PROVIDERS for model in row.models}
     words |= {word: word for word in known}
     near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
     hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
@@ -215,7 +176,7 @@ def owner_of(model: str | None) -> ProviderRow | None:
     as in `gpt-oss:20b`, has no vendor's model, only a local server's."""
     if not model or ":" in model:
         return None
-    rows = itertools.chain(PROVIDERS, rows_of_plugins())
+    rows = chain(PROVIDERS, rows_of_plugins())
     return next((row for row in rows if row.models and model.startswith(row.models)), None)
 
 

@@ -11,12 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from kode import paths
+from kode import installed, paths
 from kode.credentials import redact
 from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode
 from kode.provider import Effort
-from kode.registry import systems
+from kode.registry import SYSTEMS
 
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
 """A row of `kode.registry`, or a name that the config itself gives: `layers` checks that it is one
@@ -24,8 +24,8 @@ of the two."""
 
 
 def _known_system(name: str) -> str:
-    if name not in systems(name):
-        raise ValueError(f"{name!r} is none of {', '.join(systems())}")
+    if name not in SYSTEMS and name not in (added := installed.find_additions("memory")):
+        raise ValueError(f"{name!r} is none of {', '.join((*added, *SYSTEMS))}")
     return name
 
 

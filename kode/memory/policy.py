@@ -35,7 +35,7 @@ from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, re
 from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quote
 from kode.messages import Message, keep_ends, shorten, text_of
-from kode.registry import system_row
+from kode.registry import SYSTEMS, SystemRow
 from kode.session.record import Project, SessionRecord
 from kode.tool import Tool
 
@@ -75,7 +75,7 @@ class Addition:
 
 def addition_about(system: str, text: str, about: About) -> Addition:
     """What others found, as an addition in the place that a system has for it."""
-    row = system_row(system)
+    row = SYSTEMS.get(system, SystemRow())
     if about == "user":
         return Addition(target=row.about_user, text=text)
     scope = "project" if "--scope" in row.options else ""

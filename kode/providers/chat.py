@@ -55,14 +55,10 @@ class ChatForm:
     dialect: Dialect
     origin: str
     """Whose replies go back in their own form; "" is nobody's."""
+    signs: bool
+    """Whether a reply that came from elsewhere needs a signature on its first call."""
     marks: bool
     """Whether texts have marks for the cache: Claude caches nothing without, wherever it is."""
-
-    @property
-    def signature(self) -> str:
-        """What signs the first call of a reply that came from elsewhere."""
-        is_older = _is_older(self.target, self.dialect)
-        return "" if is_older else self.dialect.stands_for_signature
 
     @property
     def drops_moved(self) -> bool:
@@ -76,12 +72,12 @@ def form_of(target: Target) -> ChatForm:
     dialect = target.row.dialect
     if target.omits("thoughts"):
         dialect = replace(dialect, thinks_in=("reasoning_content",), empty_thinking=" ")
-    if target.omits("signatures"):
-        dialect = replace(dialect, stands_for_signature=SIGNATURE, older_models=())
+    signs = dialect.switch == "google" and not _is_older(target, dialect)
     return ChatForm(
         target=target,
         dialect=dialect,
         origin="" if target.omits("own_fields", "signatures") else target.origin,
+        signs=signs or target.omits("signatures"),
         marks="claude" in target.model.lower() and target.marks_cache,
     )
 
@@ -94,7 +90,7 @@ def encode_request(
     request: Request, target: Target, messages: Sequence[bytes], tools: bytes
 ) -> bytes:
     dialect, form = target.row.dialect, form_of(target)
-    pieces = bridge_results(messages) if not dialect.user_after_result else list(messages)
+    pieces = list(messages) if dialect.takes_plain_results else bridge_results(messages)
     if form.marks:
         pieces = mark_messages(pieces, MARKS)
     if request.system:
@@ -123,8 +119,8 @@ def _head(request: Request, target: Target, *, has_tools: bool) -> Object:
         head |= _thinking_parameters(request, target)
     if dialect.remembers_by and request.conversation:
         head[dialect.remembers_by] = request.conversation
-    if has_tools:
-        head |= dialect.with_tools
+    if has_tools and dialect.switch == "zai":
+        head["tool_stream"] = True
     if request.answer_schema is not None:
         schema = answer_schema(request.answer_schema)
         head["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -236,7 +232,7 @@ def _user(message: Message, text: str, form: ChatForm) -> Object:
 def _results(message: Message, form: ChatForm) -> list[Object]:
     results: list[Object] = []
     for part in results_of(message):
-        name = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
+        name = {} if form.dialect.takes_plain_results else {"name": part.name or "unnamed"}
         text = part.text or ("(no output)" if form.marks else "")
         content = [_part(text)] if form.marks else text
         answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
@@ -248,7 +244,7 @@ def _results(message: Message, form: ChatForm) -> list[Object]:
     # taken for one of the person.
     if any(image.call_id for image in images):
         text = "\n\n".join(["[Shown by the tool results above.]", *([text] if text else [])])
-    bridge = [] if form.dialect.user_after_result else [BRIDGE]
+    bridge = [] if form.dialect.takes_plain_results else [BRIDGE]
     return [*results, *bridge, _user(message, text, form)]
 
 
@@ -320,8 +316,8 @@ def _fields(message: Message, form: ChatForm) -> Object:
 def _calls(message: Message, form: ChatForm, *, is_own: bool) -> Iterator[Object]:
     for number, call in enumerate(calls_of(message)):
         own = dict(call.own or {}) if is_own else {}
-        if number == 0 and form.signature and not own:
-            own = {"extra_content": {"google": {"thought_signature": form.signature}}}
+        if number == 0 and form.signs and not own:
+            own = {"extra_content": {"google": {"thought_signature": SIGNATURE}}}
         said = {"name": call.name, "arguments": sendable_arguments(call)}
         function = {**mapping_of(own.get("function")), **said}
         call_id = wire_id(call.id, form.dialect)

@@ -131,7 +131,7 @@ class ReplyStream:
             total_tokens=usage.get("total_tokens"),
         )
         counts = self.draft.usage
-        if usage and self.dialect.counts_thinking_apart and "total_tokens" in counts:
+        if usage and "total_tokens" in counts:  # some servers count what was thought there alone
             output = counts["total_tokens"] - counts.get("input_tokens", 0)
             thought = output - counts.get("output_tokens", 0)
             if thought > 0:

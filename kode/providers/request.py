@@ -164,8 +164,8 @@ def fit_tools(
 ) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
     """The tools with schemas that the vendor takes, in order, and a sentence for each that has
     none."""
-    form = ANTHROPIC_FORM if target.api == "messages" else ANY_FORM
-    form = GOOGLE_FORM if target.api == "chat" and target.row.dialect.schemas == "google" else form
+    is_google = target.api == "chat" and target.row.dialect.switch == "google"
+    form = {"messages": ANTHROPIC_FORM}.get(target.api, GOOGLE_FORM if is_google else ANY_FORM)
     fitted, notes = [], []
     for tool in tools:
         if tool.name in target.omitted.tools:

@@ -224,11 +224,11 @@ async def _fetch(
     follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
 
-    headers, data = {**row.headers, **headers}, b""
-    if key and (key != LOCAL_KEY or row.key_header):
-        headers[row.key_header or "authorization"] = key if row.key_header else f"Bearer {key}"
+    data, given = b"", {"authorization": f"Bearer {key}"} if key and key != LOCAL_KEY else {}
+    if row.apis[0] == "messages":
+        given = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     verify = tls_context(url.startswith("https"))
-    client = httpx2.AsyncClient(timeout=None, headers=headers, verify=verify)
+    client = httpx2.AsyncClient(timeout=None, headers={**given, **headers}, verify=verify)
     method = "GET" if body is None else "POST"
     async with client, client.stream(method, url, json=body) as answer:
         async for chunk in answer.aiter_bytes():

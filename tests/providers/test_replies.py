@@ -159,7 +159,6 @@ CHAT_USAGE: list[tuple[str, list[Any], tuple[int, ...]]] = [
      (16, 611, 0, 0, 602)),
     ("xai", [{"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 14,
               "completion_tokens_details": {"reasoning_tokens": 3}}], (9, 5, 0, 0, 3)),
-    ("vllm", [{"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 99}], (9, 2, 0, 0, 0)),
 ]  # fmt: skip
 MESSAGES_OPENING = {"input_tokens": 5, "cache_read_input_tokens": 100, "output_tokens": 1}
 MESSAGES_OPENING["cache_creation_input_tokens"] = 20

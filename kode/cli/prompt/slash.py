@@ -35,7 +35,7 @@ from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.question import visible
 from kode.plain_text import clean
 from kode.prompts import template
-from kode.registry import systems
+from kode.registry import SYSTEMS, SystemRow
 from kode.tools.background import BackgroundCommand
 
 if TYPE_CHECKING:
@@ -213,8 +213,7 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
 async def remember(state: PromptState, argument: str) -> None:
     """Stores a fact like `/memory add`: in the place named before a colon, else in the one about
     the person. Raises: UserError without a text; KodeError."""
-    name = state.conversation.config.memory.system
-    row = systems(name)[name]
+    row = SYSTEMS.get(state.conversation.config.memory.system, SystemRow())
     target, colon, text = argument.partition(":")
     if not colon or target.strip() not in row.targets:
         target, text = row.about_user, argument
