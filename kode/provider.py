@@ -38,7 +38,6 @@ class ModelInfo:
     sees_images: bool | None = None
     """None: unknown; images are sent, and the server decides."""
     sees_pdf: bool | None = None
-    answers_by_schema: bool | None = None
     efforts: tuple[Effort, ...] = ()
     """The levels that the model accepts, least first; (): it has no such setting, or none is
     known, and none is sent."""

@@ -180,9 +180,6 @@ def fields_of(name: str, row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             said = False
         if said is not None:
             yield field, said
-    schema = "native_structured_output" if vendor == "anthropic" else "response_schema"
-    if (enforced := row.get(f"supports_{schema}")) is not None:
-        yield "answers_by_schema", enforced
     if efforts := _efforts(vendor, name, row):
         yield "efforts", efforts
     if thinking := _thinking(vendor, row):

@@ -249,18 +249,26 @@ def open_client(
 
     Raises: UserError for a missing or impossible key, address, region, project or package.
     """
-    key = endpoint.api_key
+    import httpx2
+
+    key, sdk = endpoint.api_key, sdk_of(api)
     if not (key.isascii() and key.isprintable()):
         raise missing_key(endpoint)
-    options = _options(sdk_of(api).DefaultAsyncHttpxClient, endpoint)
+    # Retries, time limits and faults are kode's own: `Deadline` limits pauses and the total.
+    options = {
+        "max_retries": 0,
+        "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        "http_client": sdk.DefaultAsyncHttpxClient(
+            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
+            verify=tls_context(endpoint.base_url.startswith("https")),
+        ),
+    }
     if row.client and (api == "messages" or row.client == "bedrock"):
         return _open_cloud(api, row, endpoint, base_url, options)
     if api == "messages":
-        import anthropic
-
         # None: the SDK looks for another credential, a token or a profile.
         credential = key or (None if is_official else "none")
-        client = anthropic.AsyncAnthropic(base_url=endpoint.base_url, api_key=credential, **options)
+        client = sdk.AsyncAnthropic(base_url=endpoint.base_url, api_key=credential, **options)
         if not (client.api_key or client.auth_token or client.credentials):
             raise missing_key(endpoint)
         return client
@@ -269,24 +277,7 @@ def open_client(
         raise ConfigError(text).about(endpoint.setting("base_url"))
     if not key and is_official and row.needs_key:
         raise missing_key(endpoint)
-    from openai import AsyncOpenAI
-
-    return AsyncOpenAI(base_url=endpoint.base_url, api_key=key or "none", **options)
-
-
-def _options(http_client_class: Any, endpoint: Endpoint) -> dict[str, Any]:
-    """Arguments for an SDK's client that leave retries, time limits and faults to kode."""
-    import httpx2
-
-    return {
-        "max_retries": 0,
-        # `Deadline` limits pauses and the total; the client's own limits are per read.
-        "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
-        "http_client": http_client_class(
-            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
-            verify=tls_context(endpoint.base_url.startswith("https")),
-        ),
-    }
+    return sdk.AsyncOpenAI(base_url=endpoint.base_url, api_key=key or "none", **options)
 
 
 CLOUD_CLIENTS = {
@@ -317,10 +308,9 @@ def _open_cloud(
     try:
         if api == "messages":
             return getattr(sdk_of(api), CLOUD_CLIENTS[row.client])(**account, **options)
-        from openai import AsyncOpenAI
         from openai.providers.bedrock import bedrock
 
-        return AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
+        return sdk_of(api).AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
     except Exception as error:  # each client has its own for a missing region or resource
         raise ConfigError(
             f"The client for {row.shown} could not be opened: {error} It reads the key and "

@@ -1,6 +1,6 @@
 """What a model server says: whether it answers, which models it lists, and what one of them can do.
 
-    OpenRouter   limits, prices, modalities, parameters and levels of reasoning in its list
+    OpenRouter   limits, prices and modalities in its list
     llama.cpp    meta.n_ctx in /v1/models, before that /props; a router's /props?model=NAME;
                  modalities in /props
     vLLM         max_model_len in /v1/models
@@ -33,7 +33,7 @@ from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
 from kode.provider import EFFORTS
-from kode.providers.draft import list_of, pick
+from kode.providers.draft import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
 from kode.registry import COMPATIBLE, ProviderRow, host_of
@@ -94,48 +94,27 @@ def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
 
 def read_entry(entry: Mapping[str, Any]) -> Facts:
     """What an entry says of its model; a value that makes no sense is left out."""
-    is_routed = isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry
-    return check_facts((_read_openrouter if is_routed else _read_other)(entry))
-
-
-def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
-    windows = (entry.get("context_length"), pick(entry, "top_provider", "context_length"))
-    inputs = list_of(pick(entry, "architecture", "input_modalities"))
-    takes = list_of(entry.get("supported_parameters"))
-    levels = pick(entry, "reasoning", "supported_efforts")
-    if not isinstance(levels, list):
-        levels = [level for level in EFFORTS if level != "max"]
-    if pick(entry, "reasoning", "mandatory") is True:
-        levels = [level for level in levels if level != "none"]
-    facts: Facts = {
-        "context_window": min(filter(None, map(_tokens, windows)), default=None),
-        "max_output_tokens": pick(entry, "top_provider", "max_completion_tokens"),
-        "sees_images": "image" in inputs,
-        "sees_pdf": "file" in inputs,
-        "answers_by_schema": "structured_outputs" in takes,
-        "efforts": [level for level in EFFORTS if level in levels and "reasoning" in takes],
-    }
-    for key, name in _PRICES.items():
-        price = _price(pick(entry, "pricing", key))
-        facts[name] = None if price is None else round(price * 1_000_000, 6)
-    return facts
-
-
-def _read_other(entry: Mapping[str, Any]) -> Facts:
-    is_lm_studio = "state" in entry
+    is_lm_studio, routed = "state" in entry, mapping_of(entry.get("top_provider"))
     keys = _LOADED_WINDOWS if is_lm_studio else _WINDOWS
     windows = (pick(entry, "meta", "n_ctx"), *(entry.get(key) for key in keys))
+    inputs = pick(entry, "architecture", "input_modalities")
     sees = (
         entry["type"] == "vlm" if is_lm_studio and entry.get("type") in ("llm", "vlm") else None,
+        "image" in inputs if isinstance(inputs, list) else None,
         entry.get("supports_image_in"),
         entry.get("supports_image_input"),
         pick(entry, "capabilities", "vision"),
     )
-    return {
+    prices = {name: pick(entry, "pricing", key) for key, name in _PRICES.items()}
+    facts = {
         "context_window": next(filter(None, map(_tokens, windows)), None),
         "max_output_tokens": entry.get("max_completion_tokens"),
         "sees_images": next((value for value in sees if isinstance(value, bool)), None),
     }
+    # What OpenRouter's best server has counts, which the first of an entry may exceed.
+    served = {"context_window": routed.get("context_length")}
+    served["max_output_tokens"] = routed.get("max_completion_tokens")
+    return {**check_facts({**facts, **prices}), **check_facts(served)}
 
 
 def _tokens(value: Any) -> int | None:
@@ -143,21 +122,17 @@ def _tokens(value: Any) -> int | None:
     return value if is_whole and value > 0 else None
 
 
-def _switch(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
-def _price(value: Any) -> float | None:
+def _price_per_million(value: Any) -> float | None:
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        number = float(value)
-        return number if math.isfinite(number) and number >= 0 and _switch(value) is None else None
+        price = float(value) * 1_000_000
+        return round(price, 6) if math.isfinite(price) and price >= 0 else None
     return None
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("context_window", "max_output_tokens"), _tokens),
-    **dict.fromkeys(_PRICES.values(), _price),
-    **dict.fromkeys("sees_images sees_pdf answers_by_schema".split(), _switch),
+    **dict.fromkeys(_PRICES.values(), _price_per_million),
+    "sees_images": lambda value: value if isinstance(value, bool) else None,
     "efforts": tuple,
 }
 """A fact → its value if that is possible; None for any other."""

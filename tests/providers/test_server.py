@@ -28,35 +28,15 @@ ROUTED: Object = {
     "pricing": {"prompt": "0.0000012", "completion": "0.000006",
                 "input_cache_read": "0.00000012", "image": "0"},
     "top_provider": {"context_length": 300_000, "max_completion_tokens": 65_536},
-    "supported_parameters": ["max_tokens", "reasoning", "structured_outputs", "tools"],
-    "reasoning": {"mandatory": True, "supported_efforts": ["high", "medium", "none"]},
 }  # fmt: skip
 ROUTED_FACTS: Facts = {
     "context_window": 300_000, "max_output_tokens": 65_536, "input_price": 1.2,
-    "output_price": 6.0, "cached_price": 0.12, "sees_images": True, "sees_pdf": True,
-    "answers_by_schema": True, "efforts": ("medium", "high"),
+    "output_price": 6.0, "cached_price": 0.12, "sees_images": True,
 }  # fmt: skip
-FREE = {"mandatory": False, "supported_efforts": None}
 
 
-@for_each(
-    ("entry", "changes", "facts", "unknown"),
-    [
-        (ROUTED, {}, ROUTED_FACTS, ""),
-        (ROUTED, {"reasoning": FREE},
-         {"efforts": ("none", "minimal", "low", "medium", "high", "xhigh")}, ""),
-        (ROUTED, {"supported_parameters": ["tools"]}, {"efforts": ()}, ""),
-        # A price that varies is unknown.
-        (ROUTED, {"pricing": {"prompt": "-1", "completion": "-1"}}, {}, "input_price"),
-    ],
-)  # fmt: skip
-def test_an_entry_has_the_facts_of_its_model(
-    entry: Facts, changes: Facts, facts: Facts, unknown: str
-) -> None:
-    read = read_entry({**entry, **changes})
-
-    assert facts.items() <= read.items()
-    assert not {*unknown.split()} & read.keys()
+def test_a_price_that_varies_is_unknown() -> None:
+    assert "input_price" not in read_entry({**ROUTED, "pricing": {"prompt": "-1"}})
 
 
 def test_a_suffix_of_openrouter_means_the_model_before_it() -> None:
@@ -215,7 +195,6 @@ async def test_the_users_values_win_over_what_servers_say(
     assert (info.known, before.known) == (True, False)
     assert (mine.context_window, mine.sees_pdf) == (50_000, False)
     assert mine.max_output_tokens <= 50_000
-    assert mine.efforts == info.efforts == ("medium", "high")
 
 
 async def test_a_near_server_is_asked_twice_for_its_window() -> None:
