@@ -24,9 +24,6 @@ KNOWN = frozenset(
 )
 """Fields of a message that are not kept as unknown."""
 
-THOUGHT, END_OF_THOUGHT = "<thought>", "</thought>"
-"""Around what Gemini thought, within the text."""
-
 
 class ReplyStream:
     """The state of one reply while it streams. `finish` completes the draft's own forms."""
@@ -63,14 +60,13 @@ class ReplyStream:
         # Some servers send the same thinking under several names.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         draft.add_thinking("thinking", thought or _readable(delta.get("reasoning_details")))
-        self._take_content(delta.get("content"), delta)
+        self._take_content(delta.get("content"))
         draft.refuse("text", delta.get("refusal"))
         self.calls.take(list_of(delta.get("tool_calls")))
-        if function := mapping_of(delta.get("function_call")):
-            self.calls.take([{"index": 0, "function": function}])
         for name, value in delta.items():
-            if value is None or (name in KNOWN and name not in self.dialect.thinks_in):
-                continue
+            is_known = name in KNOWN and name not in self.dialect.thinks_in
+            if value is None or is_known or pick(value, "google", "thought"):
+                continue  # the last is the mark on a thought of Gemini
             if name in ("reasoning_content", "reasoning"):
                 if isinstance(value, str):
                     self._fields[name] = True
@@ -83,21 +79,13 @@ class ReplyStream:
             else:
                 self._fields[name] = merge(self._fields.get(name), value)
 
-    def _take_content(self, content: Any, delta: Mapping[str, Any]) -> None:
+    def _take_content(self, content: Any) -> None:
         """Adds content: text, or with some servers a list of parts."""
         for part in filter(None, map(mapping_of, list_of(content))):
             self._take_part(part)
-        if not isinstance(content, str):
-            return
-        if pick(delta, "extra_content", "google", "thought") is True:
-            thought, _, answer = content.removeprefix(THOUGHT).partition(END_OF_THOUGHT)
-            self.draft.add_thinking("thinking", thought)
-            self.draft.add_text("text", answer)
-        elif self._parts and content:
+        if self._parts and content and isinstance(content, str):
             self._take_part({"type": "text", "text": content})
         else:
-            if self.dialect.switch == "google" and self.draft.find("text", "text") is None:
-                content = content.removeprefix(END_OF_THOUGHT)
             self.draft.add_text("text", content)
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
@@ -162,10 +150,6 @@ class ReplyStream:
         }
         if returned.get(thinking) is True:
             returned[thinking] = self.draft.part("thinking", "thinking").text
-        extra = mapping_of(returned.pop("extra_content", None))
-        google = {n: each for n, each in mapping_of(extra.get("google")).items() if n != "thought"}
-        extra = {name: each for name, each in {**extra, "google": google}.items() if each}
-        returned |= {"extra_content": extra} if extra else {}
         details = [each for each in returned.pop("reasoning_details", ()) if is_complete(each)]
         return returned | ({"reasoning_details": details} if details else {})
 

@@ -337,13 +337,15 @@ _FINAL = "<|channel|>final<|message|>"
 _BEGINNINGS = {
     "<think>": "</think>",
     "<thinking>": "</thinking>",
+    "<thought>": "</thought>",
     "<|channel|>analysis<|message|>": "<|end|>",
     "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
     _FINAL: "",
     f"<|start|>assistant{_FINAL}": "",
 }
 """What thoughts begin with where a server leaves them in the text, and what ends them; "": an
-answer begins. Qwen, DeepSeek and others write the first, gpt-oss the last, in OpenAI's harmony."""
+answer begins. Qwen, DeepSeek and others write the first, Gemini the third, gpt-oss the last, in
+OpenAI's harmony."""
 
 
 class ThoughtSplitter:

@@ -133,7 +133,8 @@ class HttpProvider:
         """
         while True:
             target, prepared = self.target, self._prepare(request, emit)
-            draft = Draft(target.origin, emit, splits_thoughts=not target.is_official)
+            writes_thoughts = not target.is_official or target.row.dialect.switch == "google"
+            draft = Draft(target.origin, emit, splits_thoughts=writes_thoughts)
             try:
                 async with self._opening:  # in a thread: what it imports takes seconds
                     self._client = self._client or await asyncio.to_thread(self._open)
