@@ -159,7 +159,7 @@ def _vendor_at(url: str) -> ProviderRow | None:
 
 def warm_up(provider: Provider) -> None:
     """Imports what the first request of a provider needs; call it in a thread."""
-    from kode.providers.provider import HttpProvider
+    from kode.providers.provider import HttpProvider, sdk_of
 
     if isinstance(provider, HttpProvider):
-        provider.warm_up()
+        sdk_of(provider.api)

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.errors import LARGER_WINDOW, ContextOverflow, RefusedError, TransientError
@@ -276,17 +276,13 @@ class Draft:
     def _usage(self) -> Usage | None:
         if not self.usage:
             return None
-        count = dict.fromkeys((field.name for field in fields(Usage)), 0) | self.usage
-        cached = min(count["cached_tokens"], count["input_tokens"])
-        written = min(count["cache_write_tokens"], count["input_tokens"] - cached)
-        return Usage(
-            input_tokens=count["input_tokens"],
-            output_tokens=count["output_tokens"],
-            cached_tokens=cached,
-            cache_write_tokens=written,
-            hour_write_tokens=min(count["hour_write_tokens"], written),
-            thinking_tokens=min(count["thinking_tokens"], count["output_tokens"]),
-        )
+        count = {name: self.usage.get(name, 0) for name in Usage.__annotations__}
+        count["cached_tokens"] = min(count["cached_tokens"], count["input_tokens"])
+        uncached = count["input_tokens"] - count["cached_tokens"]
+        count["cache_write_tokens"] = min(count["cache_write_tokens"], uncached)
+        count["hour_write_tokens"] = min(count["hour_write_tokens"], count["cache_write_tokens"])
+        count["thinking_tokens"] = min(count["thinking_tokens"], count["output_tokens"])
+        return Usage(**count)
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:

@@ -171,11 +171,8 @@ def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
         if isinstance(link, ProviderError):
             return link
     status = getattr(error, "status_code", None)
-    if isinstance(status, int):
-        response = getattr(error, "response", None)
-        headers = getattr(response, "headers", None) or {}
-        body = getattr(error, "body", None)
-        return from_status(status, body if body is not None else str(error), headers, endpoint)
+    if isinstance(status, int):  # of a server that gives out credentials
+        return from_status(status, getattr(error, "body", None) or str(error), {}, endpoint)
     return _from_transport(error, endpoint)
 
 
@@ -319,8 +316,12 @@ def from_status(
             loading=means == "loading",
         )
     if means == "no_model":
-        text = f"The server at {url} does not know the model {model}{ending}"
-        return refuse(f"{text} {_replacement_of(model, endpoint.name)}", "model")
+        import difflib
+
+        near = difflib.get_close_matches(model, names_of(endpoint.name), n=1)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        text = f"The server at {url} does not know the model {model}{ending}{hint}"
+        return refuse(f"{text} Choose another with --model or /model.", "model")
     if status in (404, 405):
         text = f"There is no such endpoint at {url} (HTTP {status}){ending}"
         where = f'set `providers.{endpoint.name}.api` to "chat" in the config. '
@@ -357,19 +358,16 @@ def missing_key(endpoint: Endpoint) -> AuthenticationError:
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """The pause a server asks for, in seconds: `retry-after-ms`, or `retry-after` as seconds or as
     a date. None for no request or nonsense."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after")
-    if (seconds := _number(value)) is not None or not value:
-        return seconds
     import email.utils
 
-    try:
-        until = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
-        return None
-    return max(0.0, until.timestamp() - time.time())
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1)):
+        with contextlib.suppress(ValueError):
+            seconds = float(headers.get(name, "")) * unit
+            return seconds if math.isfinite(seconds) and seconds >= 0 else None
+    with contextlib.suppress(ValueError):
+        until = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+        return max(0.0, until.timestamp() - time.time())
+    return None
 
 
 def _words(body: Any) -> tuple[str, str]:
@@ -421,15 +419,6 @@ def _find_window(body: Any, message: str) -> int | None:
     return int(size[1] or size[2]) if size else None
 
 
-def _replacement_of(model: str, provider: str) -> str:
-    """What to do about a model that the server does not know."""
-    import difflib
-
-    near = difflib.get_close_matches(model, names_of(provider), n=1)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return f"{hint}Choose another with --model or /model."
-
-
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
     refused = "did not accept the key"
     if status == 403:
@@ -467,11 +456,3 @@ def _clean(text: str) -> str:
     text = redact(text[: 4 * MAX_DETAIL_CHARS])
     shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return shown if len(shown) <= MAX_DETAIL_CHARS else f"{shown[: MAX_DETAIL_CHARS - 1]}…"
-
-
-def _number(value: Any) -> float | None:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        return None
-    return number if math.isfinite(number) and number >= 0 else None

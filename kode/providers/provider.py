@@ -96,16 +96,10 @@ class HttpProvider:
         self._tools: tuple[tuple[ToolSpec, ...], Omissions, tuple[ToolSpec, ...], bytes] | None
         self._tools = None
         """The tools of the last request, what was omitted then, and what became of them."""
-        self._notes: set[str] = set()
-        """What a person was told of tools that were left out."""
 
     @property
     def info(self) -> ModelInfo:
         return self.target.info
-
-    def warm_up(self) -> None:
-        """Imports the SDK, which takes a while; call it in a thread."""
-        sdk_of(self.api)
 
     async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
         """Refines what is known of the model by what its server says (`server.py`). Asks again if
@@ -185,9 +179,7 @@ class HttpProvider:
         if last is None or last[0] is not request.tools or last[1] is not omitted:
             tools, notes = fit_tools(request.tools, self.target)
             for note in notes:
-                if note not in self._notes:
-                    emit(Notice(text=note))
-            self._notes.update(notes)
+                emit(Notice(text=note))
             objects = [self._format.tool_object(tool, self.target) for tool in tools]
             last = self._tools = (request.tools, omitted, tools, encode_json(objects))
         return prepare_request(request, last[2], self.info, omitted)

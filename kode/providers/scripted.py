@@ -10,8 +10,7 @@ A script is a file with a JSON list of replies, or JSON lines with one reply eac
     usage            {"input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"};
                      estimated from the characters when not given
     delay_s          a pause before the reply
-    error            fails instead: {"status": 429 or another HTTP status, or one of "overflow",
-                     "auth", "refused", "transient"; "text"?, "retry_after_s"?}
+    error            fails instead: {"status": an HTTP status, "text"?, "retry_after_s"?}
     match            a regular expression, see below
     then             replies that follow in the same conversation, each once the calls of the one
                      before have their results
@@ -38,7 +37,6 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
-    model_validator,
 )
 
 from kode.errors import ConfigError, RefusedError
@@ -56,8 +54,6 @@ PIECES = 6
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
 
-_STATUS_WORDS = {"overflow": 413, "auth": 401, "refused": 400, "transient": 503}
-
 Seconds = Annotated[float, Field(ge=0)]
 Counted = Literal["input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens"]
 
@@ -66,15 +62,6 @@ class ScriptPart(BaseModel):
     """An object in a script."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _remove_wire(cls, value: Any) -> Any:
-        """Without `wire`, by which the scripted server of the tests, which plays the same files,
-        misbehaves, and without keys that have no value."""
-        if not isinstance(value, dict):
-            return value
-        return {key: each for key, each in value.items() if key != "wire" and each is not None}
 
 
 class ScriptedCall(ScriptPart):
@@ -87,11 +74,7 @@ class ScriptedCall(ScriptPart):
 
 
 class ScriptedError(ScriptPart):
-    status: Annotated[
-        int,
-        Field(ge=400, le=599),
-        BeforeValidator(lambda it: _STATUS_WORDS.get(it, it) if isinstance(it, str) else it),
-    ]
+    status: Annotated[int, Field(ge=400, le=599)]
     text: str = "a scripted error"
     retry_after_s: Seconds | None = None
 
@@ -108,6 +91,8 @@ class ScriptedReply(ScriptPart):
     error: ScriptedError | None = None
     match: re.Pattern[str] | None = None
     then: "list[ScriptedReply]" = []
+    wire: Any = None
+    """How the scripted server of the tests, which plays the same files, misbehaves."""
 
 
 class Scripted:

@@ -235,9 +235,9 @@ async def test_an_empty_answer_is_a_message(provider_for: Opener) -> None:
     ("status", "kind"),
     [
         *((status, TransientError) for status in (408, 409, 429, 500, 503, 529)),
-        *((status, ContextOverflow) for status in ("overflow", 413)),
-        *((status, AuthenticationError) for status in ("auth", 403)),
-        *((status, RefusedError) for status in ("refused", 404, 402, 422)),
+        *((status, ContextOverflow) for status in (413,)),
+        *((status, AuthenticationError) for status in (401, 403)),
+        *((status, RefusedError) for status in (400, 404, 402, 422)),
     ],
 )
 async def test_errors_are_told_apart_by_what_to_do_next(

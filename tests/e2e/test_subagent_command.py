@@ -106,7 +106,7 @@ def test_a_subagent_that_cannot_start_exits_with_3(
 @pytest.mark.parametrize(
     ("script", "arguments", "says"),
     [
-        ([{"error": {"status": "auth"}}], (), "key"),
+        ([{"error": {"status": 401}}], (), "key"),
         ([{"calls": [{"name": "list_files"}], **USES}] * 3, ("--max-steps", "2"), "limit of 2"),
     ],
 )

@@ -182,7 +182,7 @@ def _remember(action: str, **arguments: str) -> dict[str, Any]:
 EPISODE = sum_up("Wrote a file about ships.")
 AFTER = [sum_up("It was about ships again."), HERE]
 COMPACTION = {"match": "^This conversation is about to be shortened", "text": "A summary."}
-FULL = {"error": {"status": "overflow", "text": "too long"}}
+FULL = {"error": {"status": 413, "text": "too long"}}
 WRITTEN, CHANGED = {"text": "Written."}, {"text": "Changed."}
 SHORT, LONG = "Likes short answers", "Likes long answers"
 SHIPS = {"ships.txt": ("", "one\n", "two\n")}

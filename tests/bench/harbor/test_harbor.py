@@ -230,7 +230,7 @@ def test_a_failed_run_keeps_its_kind_and_its_session(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     context = AgentContext()
-    with ScriptedServer([{"error": {"status": "auth", "text": "no such key"}}]) as server:
+    with ScriptedServer([{"error": {"status": 401, "text": "no such key"}}]) as server:
         agent = agent_in(folder, wheel, base_url=server.openai_url)
         asyncio.run(agent.setup(folder))
         with pytest.raises(base.AgentAuthenticationError, match="did not accept the key"):

@@ -87,7 +87,7 @@ def test_a_goal_that_gets_nowhere_stalls(goal_place, script):
 
 
 def test_a_goal_whose_model_cannot_be_asked_stays_unfinished(goal_place):
-    refused = {"error": {"status": "refused", "text": "no"}}
+    refused = {"error": {"status": 400, "text": "no"}}
     done = pursue(goal_place, [READ, refused])
     assert (done.code, done.json["goal"]["status"]) == (1, "unfinished")
     assert done.json["goal"]["attempts"] == []

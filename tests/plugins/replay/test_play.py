@@ -115,7 +115,7 @@ async def test_a_compaction_by_hand_and_its_undo(opened, project):
 
 async def test_a_request_that_did_not_fit_the_window(opened, project):
     (project / "a.py").write_text(LONG)
-    talk = await opened(READ, READ, {"error": {"status": "overflow"}}, DONE, NOTE)
+    talk = await opened(READ, READ, {"error": {"status": 413}}, DONE, NOTE)
     await talk.turn("read a.py")
 
     await check_same(talk, steps=3)

@@ -91,7 +91,7 @@ async def test_diff_and_undo_of_what_a_session_changed(serve, project):
 
 
 async def test_a_turn_that_fails_says_why(serve):
-    async with serve({"error": {"status": "auth"}}) as call:
+    async with serve({"error": {"status": 401}}) as call:
         state = await call.start()
         assert "prompt" in await call.refused(" ")
 
