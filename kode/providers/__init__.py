@@ -101,18 +101,15 @@ def open_provider(
     limits = Retry().model_dump(include={"idle_timeout_s", "total_timeout_s"})
     given = {key: value for key, value in settings.items() if value not in (None, "")}
     made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **{**limits, **given})
-    provider: Provider = opener_of(api or api_of(row, base_url, model, info))(made)
-    return provider
-
-
-def opener_of(api: Api) -> Any:
-    """What opens a provider of this format: called with `ProviderSettings`. Raises: ConfigError."""
+    api = api or api_of(row, base_url, model, info)
     if api in FORMATS:
-        return pkgutil.resolve_name(FORMATS[api])
+        provider: Provider = pkgutil.resolve_name(FORMATS[api])(made)
+        return provider
     added = installed.find_additions("formats")
     if api not in added:
         raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
-    return installed.load(*added[api])
+    provider = installed.load(*added[api])(made)
+    return provider
 
 
 def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) -> Api:

@@ -60,12 +60,6 @@ class ChatForm:
     marks: bool
     """Whether texts have marks for the cache: Claude caches nothing without, wherever it is."""
 
-    @property
-    def drops_moved(self) -> bool:
-        """Whether what `Message.moved` marks goes back without its thinking."""
-        binds = self.target.model.startswith(self.dialect.binds_thinking_of)
-        return binds or self.target.omits("bound_thinking")
-
 
 def form_of(target: Target) -> ChatForm:
     """The form, by what is known of the model and what its server has refused."""
@@ -307,7 +301,8 @@ def _fields(message: Message, form: ChatForm) -> Object:
                 fields |= (
                     part.own if part.own is not None else thinking_fields(part.text, form.dialect)
                 )
-    if message.moved and form.drops_moved:
+    binds = form.target.model.startswith(form.dialect.binds_thinking_of)
+    if message.moved and (binds or form.target.omits("bound_thinking")):
         for name in form.dialect.thinks_in:
             fields.pop(name, None)
     return fields

@@ -59,8 +59,17 @@ class ReplyStream:
         draft = self.draft
         # Some servers send the same thinking under several names.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        draft.add_thinking("thinking", thought or _readable(delta.get("reasoning_details")))
-        self._take_content(delta.get("content"))
+        details = list_of(delta.get("reasoning_details"))
+        readable = [pick(each, "text") or pick(each, "summary") for each in details]
+        shown = "".join(text for text in readable if isinstance(text, str))
+        draft.add_thinking("thinking", thought or shown)
+        content = delta.get("content")
+        for part in filter(None, map(mapping_of, list_of(content))):
+            self._take_part(part)
+        if self._parts and content and isinstance(content, str):
+            self._take_part({"type": "text", "text": content})
+        else:
+            draft.add_text("text", content)
         draft.refuse("text", delta.get("refusal"))
         self.calls.take(list_of(delta.get("tool_calls")))
         for name, value in delta.items():
@@ -79,16 +88,8 @@ class ReplyStream:
             else:
                 self._fields[name] = merge(self._fields.get(name), value)
 
-    def _take_content(self, content: Any) -> None:
-        """Adds content: text, or with some servers a list of parts."""
-        for part in filter(None, map(mapping_of, list_of(content))):
-            self._take_part(part)
-        if self._parts and content and isinstance(content, str):
-            self._take_part({"type": "text", "text": content})
-        else:
-            self.draft.add_text("text", content)
-
     def _take_part(self, part: Mapping[str, Any]) -> None:
+        """Adds a part of content, which some servers send in place of text."""
         beside = {name: value for name, value in part.items() if name != "thinking"}
         add_piece(self._parts, beside)
         key = len(self._parts)
@@ -195,12 +196,6 @@ def is_complete(detail: Any) -> bool:
     if pick(detail, "type") != "reasoning.text":
         return True
     return bool(detail.get("signature")) or detail.get("format") != "anthropic-claude-v1"
-
-
-def _readable(details: Any) -> str:
-    """What a person can read of reasoning details."""
-    texts = (pick(each, "text") or pick(each, "summary") for each in list_of(details))
-    return "".join(text for text in texts if isinstance(text, str))
 
 
 def merge(before: Any, value: Any) -> Any:

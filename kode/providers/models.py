@@ -264,13 +264,8 @@ def _parts(name: str) -> tuple[str, float, str]:
 
 def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[tuple[str, Row]]:
     """The rows whose prefix matches, the longest prefix last."""
-    fitting = [prefix for prefix in table if any(_begins(name, prefix) for name in names)]
+    begun = [p for p in table if any(name.startswith(p) for name in names)]
+    # To a border of the name: `llama-3` does not match `llama-3.1`, nor `phi4` `phi45`.
+    ends = {p: re.compile(re.escape(p) + r"(?:$|[-:@_ ]|\.gguf)") for p in begun}
+    fitting = [p for p in begun if any(map(ends[p].match, names))]
     return [(prefix, table[prefix]) for prefix in sorted(fitting, key=len)]
-
-
-def _begins(name: str, prefix: str) -> bool:
-    """Whether `prefix` ends at a border of `name`: `llama-3` does not match `llama-3.1`, nor `phi4`
-    `phi45`."""
-    if not name.startswith(prefix):
-        return False
-    return re.match(r"$|[-:@_ ]|\.gguf", name[len(prefix) :]) is not None

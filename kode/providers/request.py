@@ -128,10 +128,13 @@ class Target:
         return not self.omitted.parts.isdisjoint(parts)
 
     def effort(self, request: Request) -> Effort | None:
-        """How much to think, as a level that this model has; None sends nothing."""
-        if self.omits("thinking", "effort"):
+        """How much to think, as the nearest level that this model has, the lower of two; None sends
+        nothing."""
+        wanted = request.effort or self.info.default_effort
+        if wanted is None or self.omits("thinking", "effort"):
             return None
-        return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
+        at, levels = EFFORTS.index(wanted), sorted(self.info.efforts, key=EFFORTS.index)
+        return min(levels, key=lambda level: abs(EFFORTS.index(level) - at), default=None)
 
     def searches(self, request: Request) -> bool:
         """Whether to offer the vendor's web search."""
@@ -182,7 +185,11 @@ def prepare_request(
 ) -> Request:
     """The request as this server takes it, with its tools and a limit of output."""
     messages = split_context_message(request.messages)
-    limit = request.max_output_tokens or default_max_tokens(info)
+    # Without a limit, a model that repeats itself never ends. Servers refuse a request whose input
+    # and limit together exceed the window, of which the conversation gets five sixths.
+    limit = request.max_output_tokens or max(
+        1, min(info.max_output_tokens, info.context_window // 6)
+    )
     if omitted.output_tokens is not None:
         limit = min(limit, omitted.output_tokens)
     return replace(request, messages=messages, tools=tools, max_output_tokens=limit)
@@ -241,23 +248,6 @@ def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
     places = (r"function_declarations\[(\d+)", r"tools[.\[](\d+)")
     place = next(filter(None, (re.search(place, refused.server_text) for place in places)), None)
     return names[int(place[1])] if place and int(place[1]) < len(names) else ""
-
-
-def default_max_tokens(info: ModelInfo) -> int:
-    """The output limit of a request that sets none: without one, a model that repeats itself never
-    ends. Servers refuse a request whose input and limit together exceed the window, so the model's
-    maximum is used only if it leaves five sixths of the window to the conversation."""
-    return max(1, min(info.max_output_tokens, info.context_window // 6))
-
-
-def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:
-    """The accepted level next to the wanted one, the lower of two as near; None for none."""
-    if wanted is None or not accepted:
-        return None
-    position = EFFORTS.index(wanted)
-    return min(
-        accepted, key=lambda level: (abs(EFFORTS.index(level) - position), EFFORTS.index(level))
-    )
 
 
 def split_context_message(messages: Sequence[Message]) -> list[Message]:
