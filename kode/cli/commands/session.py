@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import installed, paths
-from kode.cli.flags import directory, working_directory
+from kode.cli.flags import working_directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import cell_width, clip, clip_middle, cost_text, money, one_line, when
 from kode.cli.screen.printer import Answer, Answered, complain, print_document
@@ -71,17 +71,13 @@ def draw_table(summaries: Sequence[Summary], width: int, today: date | None = No
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     while len(widths) > 2 and sum(widths) + 2 * (len(widths) - 1) > width:
         widths.pop()
-    lines = []
-    for row in rows:
-        pads = [
-            " " * (widest - cell_width(text)) for text, widest in zip(row, widths, strict=False)
-        ]
-        cells = [
-            pad + text if name in NUMBERS else text + pad
-            for name, text, pad in zip(HEAD, row, pads, strict=False)
-        ]
-        lines.append(clip("  ".join(cells).rstrip(), max(width, widths[0] + 1)))
-    return lines
+
+    def pad(name: str, text: str, widest: int) -> str:
+        space = " " * (widest - cell_width(text))
+        return space + text if name in NUMBERS else text + space
+
+    least = max(width, widths[0] + 1)
+    return [clip("  ".join(map(pad, HEAD, row, widths)).rstrip(), least) for row in rows]
 
 
 def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
@@ -120,17 +116,15 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument(
         "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
     )
-    parser.add_argument("--here", action="store_true", help="only this directory's sessions")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
-    cwd = directory() if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
-    summaries = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
+    summaries = index.list_sessions(paths.home(), limit=limit)
     return Answer(
         value=[asdict(summary) for summary in summaries],
         as_json=arguments.json,
         lines=list_lines(summaries, limit),
-        empty="No sessions here." if arguments.here else "No sessions yet. `kode` starts one.",
+        empty="No sessions yet. `kode` starts one.",
     )
 
 

@@ -39,7 +39,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from kode import durable, paths
-from kode.cli.prompt.attach import BEING_TYPED, FileIndex, Pastes, query_of, write_mention
+from kode.cli.prompt.attach import BEING_TYPED, FileIndex, query_of, write_mention
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.lines import clip, one_line
@@ -180,7 +180,6 @@ class Editor:
     ) -> None:
         """`keys` creates the key bindings; editing keys exist without it."""
         self.state = state
-        self.pastes = Pastes()
         self._key_at = self._interrupted_at = self._escaped_at = float("-inf")
         self._answered_at = self._repainted_at = float("-inf")
         self._question: _Question | None = None
@@ -440,7 +439,7 @@ class Editor:
             self.buffer.insert_text("\n")
         elif text.strip():
             text = self.buffer.text
-            self.buffer.history.append_string(self.pastes.unfold(text))
+            self.buffer.history.append_string(self.state.pastes.unfold(text))
             self.clear()
             submit(self.state, text, later=later)
 
@@ -543,7 +542,7 @@ class Editor:
         if self.asking:
             self.answer(None)
         elif self.buffer.text:
-            self.buffer.history.append_string(self.pastes.unfold(self.buffer.text))  # for Up
+            self.buffer.history.append_string(self.state.pastes.unfold(self.buffer.text))  # for Up
             self.clear()
             self.state.replacing = False
             # SIGINT is not a key: nothing else would repaint the line.

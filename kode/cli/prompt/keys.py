@@ -122,14 +122,14 @@ def _move(editor: Editor, event: KeyPressEvent) -> None:
 def _paste(editor: Editor, data: str) -> None:
     text = _CODED_BREAK.sub("\n", data).replace("\r\n", "\n").replace("\r", "\n")
     if editor.menu is not None and editor.menu.has_keys:
-        editor.put_back(editor.pastes.fold(text))  # a message, that no key of it answers
+        editor.put_back(editor.state.pastes.fold(text))  # a message, that no key of it answers
     elif editor.asking:
         # A paste may end in a line feed, but never submits an answer.
         editor.buffer.insert_text(" ".join(text.split()))
     elif pictures := pasted_pictures(text, editor.state.folder):
         take_pictures(editor, pictures)
     else:
-        editor.buffer.insert_text(editor.pastes.fold(text))
+        editor.buffer.insert_text(editor.state.pastes.fold(text))
 
 
 def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
@@ -146,7 +146,7 @@ def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
     except UserError as error:
         state.hint(str(error))
         return
-    editor.buffer.insert_text(" ".join(map(editor.pastes.add_picture, pictures)))
+    editor.buffer.insert_text(" ".join(map(editor.state.pastes.add_picture, pictures)))
 
 
 async def _paste_picture(editor: Editor) -> None:
@@ -158,6 +158,6 @@ async def _paste_picture(editor: Editor) -> None:
 
 
 async def _compose(editor: Editor) -> None:
-    text = await editor.edit_text(editor.pastes.unfold(editor.buffer.text))
+    text = await editor.edit_text(editor.state.pastes.unfold(editor.buffer.text))
     editor.buffer.document = Document(text)
     editor.redraw()

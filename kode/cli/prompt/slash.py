@@ -9,6 +9,7 @@ import platform
 import shlex
 import time
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from kode import __version__, paths
@@ -184,27 +185,23 @@ async def memory(state: PromptState, argument: str) -> None:
         argv = shlex.split(argument) or ["show"]
     except ValueError as error:
         raise UserError(f"/memory: {error}. Close the quotes and try again.") from None
-    if argv != ["review"] or state.editor is None:
-        await _memory_command(state, argv)
-        return
-    state.renderer.unshown_changes = []  # the review itself reports decisions
-    try:
-        await state.conversation.start()
-        await review_memory(state.screen, state.conversation.agent.memory)
-    finally:
-        state.renderer.unshown_changes = None
+    await _memory_command(state, argv)
 
 
 async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     from kode.memory.commands import with_undo
 
-    renderer = state.renderer
+    conversation, renderer, screen = state.conversation, state.renderer, state.screen
     renderer.unshown_changes = []
     try:
-        outcome = await state.conversation.memory_command(argv)
+        if argv == ["review"] and state.editor is not None:
+            await conversation.start()
+            await review_memory(screen, conversation.agent.memory)
+            return
+        outcome = await conversation.memory_command(argv)
     finally:
         changes, renderer.unshown_changes = renderer.unshown_changes, None
-    state.screen.print(with_undo(outcome, "/memory undo").rstrip("\n"))
+    screen.print(with_undo(outcome, "/memory undo").rstrip("\n"))
     for event in changes:
         if outcome.change is None or event.change_id != outcome.change.id:
             renderer.emit(event)
@@ -217,11 +214,9 @@ async def remember(state: PromptState, argument: str) -> None:
     target, colon, text = argument.partition(":")
     if not colon or target.strip() not in row.targets:
         target, text = row.about_user, argument
-    if state.editor is not None:
-        text = state.editor.pastes.unfold(text)
-    if not text.strip():
+    if not (text := state.pastes.unfold(text).strip()):
         raise UserError("/remember TEXT saves a fact; so does a line that starts with #.")
-    await _memory_command(state, ["add", target.strip(), "--", text.strip()])
+    await _memory_command(state, ["add", target.strip(), "--", text])
 
 
 async def compact(state: PromptState, argument: str) -> None:
@@ -277,27 +272,22 @@ async def show_status(state: PromptState, argument: str) -> None:
     files = [str(path) for path in conversation.settings.loaded.files]
     sandbox, memory = conversation.agent.sandbox, conversation.config.memory
     kind = await asyncio.to_thread(sandbox.kind) if sandbox is not None else "off"
-    rows: dict[str, list[str]] = {
-        "version": [f"kode {__version__}, Python {platform.python_version()}"],
-        "session": [f"{name} · {plural(session.turns, 'turn')} · {used}"],
-        "folder": [
-            str(conversation.place.cwd),
-            *(f"also {it}" for it in conversation.config.add_dirs),
-        ],
-        "model": [f"{provider.model} ({provider.name})"],
-        "effort": [effort_line(conversation)],
-        "mode": [conversation.gate.mode],
-        "sandbox": [f"on ({kind})" if kind not in ("off", "none", "unknown") else kind],
-        "memory": [memory.system if memory.enabled else "off"],
-        "instructions": await asyncio.to_thread(_instructions, conversation),
-        "config": files or ["no file, all defaults"],
-    }
-    pairs = [
-        (label if number == 0 else "", one_line(line))
-        for label, lines in rows.items()
-        for number, line in enumerate(lines)
+    instructions = await asyncio.to_thread(_instructions, conversation)
+    rows = [
+        ("version", f"kode {__version__}, Python {platform.python_version()}"),
+        ("session", f"{name} · {plural(session.turns, 'turn')} · {used}"),
+        ("folder", str(conversation.place.cwd)),
+        *(("", f"also {folder}") for folder in conversation.config.add_dirs),
+        ("model", f"{provider.model} ({provider.name})"),
+        ("effort", effort_line(conversation)),
+        ("mode", conversation.gate.mode),
+        ("sandbox", f"on ({kind})" if kind not in ("off", "none", "unknown") else kind),
+        ("memory", memory.system if memory.enabled else "off"),
+        *zip_longest(["instructions"], instructions, fillvalue=""),
+        *zip_longest(["config"], files or ["no file, all defaults"], fillvalue=""),
     ]
-    state.screen.print(explain(pairs, state.screen.width))
+    lines = [(label, one_line(line)) for label, line in rows]
+    state.screen.print(explain(lines, state.screen.width))
 
 
 def _instructions(conversation: "Conversation") -> list[str]:
@@ -439,17 +429,18 @@ async def background(state: PromptState, argument: str) -> None:
             raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
 
 
-async def may_leave(state: PromptState) -> bool:
-    """Whether to leave: asks if background commands are running, which would end with kode."""
+async def leave(state: PromptState, argument: str) -> None:
+    """Ends the REPL; asks first if background commands are running, which would end with kode."""
+    screen = state.screen
     running = state.conversation.commands.list_running() if state.opened is not None else []
-    if not running:
-        return True
-    state.screen.print(f"Still running: {plural(len(running), 'background command')}", "warning")
-    for command in running:
-        state.screen.print(_row(command, state.screen.width))
-    answer = await state.screen.read_answer("Quit and stop what runs? [y/N] ")
-    # End of input is a second Ctrl-D, which means yes.
-    return answer is None or answer.strip().lower() in ("y", "yes")
+    if running:
+        screen.print(f"Still running: {plural(len(running), 'background command')}", "warning")
+        screen.print("\n".join(_row(command, screen.width) for command in running))
+        answer = await screen.read_answer("Quit and stop what runs? [y/N] ")
+        # End of input is a second Ctrl-D, which means yes.
+        if answer is not None and answer.strip().lower() not in ("y", "yes"):
+            return
+    state.leave()
 
 
 def _row(command: BackgroundCommand, width: int) -> str:
@@ -458,12 +449,6 @@ def _row(command: BackgroundCommand, width: int) -> str:
     status = "running" if command.runs else command.outcome
     text = f"{command.name}  {status} · {duration(seconds)} · {one_line(command.running.command)}"
     return clip(text, width)
-
-
-async def leave(state: PromptState, argument: str) -> None:
-    """Ends the REPL; asks first if something runs in the background."""
-    if await may_leave(state):
-        state.leave()
 
 
 FIRST = (

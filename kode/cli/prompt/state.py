@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.cli.flags import MODES
+from kode.cli.prompt.attach import Pastes
 from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.progress import STOP, spinner_line
 from kode.cli.screen.render import Renderer
@@ -75,6 +76,7 @@ class PromptState:
     """Why it could not be opened."""
     editor: "Editor | None" = None
     """The prompt below; without one, lines are read plainly."""
+    pastes: Pastes = field(default_factory=Pastes)
     queued: list[str] = field(default_factory=list)
     """Messages typed while work runs, folded as typed; sent in order at its end."""
     steering: list[str] = field(default_factory=list)
@@ -168,8 +170,7 @@ class PromptState:
     def take_steering(self) -> list[Text]:
         """The messages for the model's next step; they can no longer be edited."""
         texts, self.steering = self.steering, []
-        pastes = self.editor.pastes if self.editor is not None else None
-        unfolded = [pastes.unfold(text) for text in texts] if pastes else texts
+        unfolded = map(self.pastes.unfold, texts)
         return [
             Text(text=whole, typed=None if whole == typed else typed)
             for whole, typed in zip(unfolded, texts, strict=True)

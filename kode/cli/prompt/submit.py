@@ -158,8 +158,8 @@ def _can_steer(state: PromptState, text: str) -> bool:
     can come only with the one that begins a turn."""
     if text.startswith("!") or state.opened is None or command_of(text) is not None:
         return False
-    pasted = state.editor is not None and state.editor.pastes.pictures_in(text)
-    return not pasted and not read_mentioned(text, state.conversation.place.cwd)
+    is_bare = not state.pastes.pictures_in(text)
+    return is_bare and not read_mentioned(text, state.conversation.place.cwd)
 
 
 async def _do(state: PromptState, text: str) -> None:
@@ -179,11 +179,10 @@ async def _do(state: PromptState, text: str) -> None:
         if prompts := state.conversation.prompts():
             await state.conversation.rewind(len(prompts), files=False, messages=True)
     state.sent = text
-    pastes = state.editor.pastes if state.editor is not None else None
-    whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
-    await attach(state.conversation, text, pasted, state.screen.print)
+    pictures = state.pastes.pictures_in(text)
+    await attach(state.conversation, text, pictures, state.screen.print)
     state.unsent = None
-    await run_turn(state, whole, text)
+    await run_turn(state, state.pastes.unfold(text), text)
 
 
 def _echo(state: PromptState, text: str) -> None:

@@ -8,7 +8,6 @@ import pytest
 from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.parser import HINTS
-from kode.cli.prompt.attach import Pastes
 from kode.cli.prompt.repl import finish
 from kode.cli.prompt.slash import COMMANDS, FIRST
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
@@ -62,8 +61,8 @@ def chat(tmp_path):
 
 
 async def test_a_pasted_block_does_not_count_as_typed(chat):
-    pastes = Pastes()
-    chat.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
+    pastes = chat.state.pastes
+    chat.state.editor = SimpleNamespace(append_history=lambda text: None)
     line = f"echo {pastes.fold(chr(10).join('abcdefg'))}"
 
     await run_turn(chat.state, pastes.unfold(line), line)
@@ -124,8 +123,7 @@ async def test_messages_typed_while_it_opens_come_before_later_ones(chat):
     async def opening():
         return chat.talk
 
-    pastes = SimpleNamespace(pictures_in=lambda text: [], unfold=lambda text: text)
-    chat.state.editor = SimpleNamespace(pastes=pastes)
+    chat.state.editor = SimpleNamespace()
     chat.state.opened = None
     open_conversation(chat.state, opening)
     submit(chat.state, "slow")
@@ -168,8 +166,7 @@ async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(chat):
 
 async def test_an_unread_message_returns_to_the_line_when_stopped(chat):
     line = []
-    pastes = SimpleNamespace(pictures_in=lambda text: [], unfold=lambda text: text)
-    chat.state.editor = SimpleNamespace(put_back=line.append, pastes=pastes)
+    chat.state.editor = SimpleNamespace(put_back=line.append)
 
     submit(chat.state, "read it")
     submit(chat.state, "then this")
