@@ -2,7 +2,6 @@
 
 import argparse
 import gc
-import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -52,13 +51,6 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
 
 
-def model_flags(arguments: argparse.Namespace) -> str:
-    """The flags that choose the model, as typed, for resuming; "" without any."""
-    named = ("--provider", "--base-url", "--script", "--model", "--effort")
-    values = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
-    return shlex.join(word for flag, value in values if value for word in (flag, value))
-
-
 def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:
     """Adds the flags that change settings, and trust; returns what reads them, `config_flags`."""
     add_model_flags(parser)
@@ -82,7 +74,7 @@ def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str
 
 
 def add_model_flags(parser: Parser) -> None:
-    """Adds the flags that choose the model, which `model_flags` reads."""
+    """Adds the flags that choose the model."""
     add = parser.add_argument
     add("--model", metavar="M", help="the model to use")
     add("--provider", metavar="PROVIDER", help="openai, anthropic, ollama, ... or your own")

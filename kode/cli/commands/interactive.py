@@ -22,7 +22,6 @@ from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
     finish_startup,
-    model_flags,
     working_directory,
 )
 from kode.cli.parser import COMMANDS, Parser, is_completing, of_plugins
@@ -250,10 +249,7 @@ async def _repl(
         threading.Thread(target=_warm_up, args=(conversation,), daemon=True).start()
         return conversation
 
-    flags = model_flags(arguments)
-    return await run_repl(
-        opening, task, screen=screen, renderer=renderer, cwd=cwd, resume_flags=flags
-    )
+    return await run_repl(opening, task, screen=screen, renderer=renderer, cwd=cwd)
 
 
 def _warm_up(conversation: "Conversation") -> None:

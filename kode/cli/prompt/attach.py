@@ -9,7 +9,6 @@ import heapq
 import itertools
 import os
 import re
-import shlex
 import subprocess
 import threading
 import time
@@ -17,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import unquote, urlsplit
 
 from kode import paths
 from kode.errors import GitError, UserError
@@ -204,29 +202,6 @@ def _place(values: dict[str, T], what: str, value: T) -> str:
     return place
 
 
-def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
-    """The images whose paths were pasted or dropped; [] for any other text. Terminals write a
-    dropped path in quotes, with backslashes, or as a file URL, several in one line."""
-    text = text.strip()
-    if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
-        return []
-    if (whole := read_picture(_path(text, cwd))) is not None:
-        return [whole]
-    try:
-        words = shlex.split(text)
-    except ValueError:
-        return []
-    read = [read_picture(_path(word, cwd)) for word in words]
-    pictures = [picture for picture in read if picture is not None]
-    return pictures if len(pictures) == len(read) else []
-
-
-def _path(written: str, cwd: Path) -> Path:
-    if written.startswith("file://"):
-        return Path(unquote(urlsplit(written).path))
-    return cwd / paths.expand(written)
-
-
 def read_mentioned(text: str, cwd: Path) -> list[Picture]:
     """The images named after `@` in a message, and files that only have the extension of an image:
     whoever attaches one reports that it is none. Any other file is left to the model, which reads
@@ -289,7 +264,7 @@ def clipboard_picture() -> tuple[Picture | None, str]:
     if not name:
         return None, (
             "kode cannot read images from the clipboard here. Install wl-paste, xclip or pngpaste; "
-            "or paste or drop the path of a file, or name it after @."
+            "or name a file after @."
         )
     if data is None:
         return None, f"{name} did not answer. Try again, or name a file after @."

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.document import Document
@@ -12,11 +12,11 @@ from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from kode.cli.prompt.attach import clipboard_picture, pasted_pictures
+from kode.cli.prompt.attach import clipboard_picture
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.submit import move_to_background, press, show_details
 from kode.errors import UserError
-from kode.images import Picture, check
+from kode.images import check
 
 NEW_LINE = Keys.ControlF24
 """A key that no keyboard has stands for Shift+Enter. A line feed is Enter: a terminal makes one of
@@ -126,35 +126,25 @@ def _paste(editor: Editor, data: str) -> None:
     elif editor.asking:
         # A paste may end in a line feed, but never submits an answer.
         editor.buffer.insert_text(" ".join(text.split()))
-    elif pictures := pasted_pictures(text, editor.state.folder):
-        take_pictures(editor, pictures)
     else:
         editor.buffer.insert_text(editor.state.pastes.fold(text))
 
 
-def take_pictures(editor: Editor, pictures: Sequence[Picture]) -> None:
-    """Inserts placeholders for pasted images, unless they are too large or the model is known to be
-    blind."""
+async def _paste_picture(editor: Editor) -> None:
+    """Inserts the placeholder of the image in the clipboard, unless it is too large or the model is
+    known to be blind."""
     state = editor.state
     provider = state.opened.agent.provider if state.opened is not None else None
-    if provider is not None and provider.info.sees_images is False:
-        state.hint(f"{provider.model} cannot see images. /model NAME switches to one that can.")
-        return
-    try:
-        for picture in pictures:
-            check(picture)
-    except UserError as error:
-        state.hint(str(error))
-        return
-    editor.buffer.insert_text(" ".join(map(editor.state.pastes.add_picture, pictures)))
-
-
-async def _paste_picture(editor: Editor) -> None:
     picture, why_not = await asyncio.to_thread(clipboard_picture)
-    if picture is None:
-        editor.state.hint(why_not)
-    else:
-        take_pictures(editor, [picture])
+    if provider is not None and provider.info.sees_images is False:
+        why_not = f"{provider.model} cannot see images. /model NAME switches to one that can."
+    elif picture is not None:
+        try:
+            check(picture)
+            return editor.buffer.insert_text(state.pastes.add_picture(picture))
+        except UserError as error:
+            why_not = str(error)
+    state.hint(why_not)
 
 
 async def _compose(editor: Editor) -> None:

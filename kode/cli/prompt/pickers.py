@@ -1,5 +1,5 @@
 """What a person picks from a list: a session (`/resume`, `kode -r`), a prompt to go back to
-(`/rewind`), a model and its effort, and decisions about memory that waits."""
+(`/rewind`), a model and its effort."""
 
 import asyncio
 import os
@@ -14,12 +14,10 @@ from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.messages import first_of, plural
-from kode.plain_text import clean
 from kode.provider import EFFORTS, Effort
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
-    from kode.memory.contract import MemorySystem
 
 
 LISTED_SESSIONS = 20  # one screen, where a list cannot be narrowed
@@ -221,28 +219,3 @@ def _parse_level(word: str) -> Effort | None:
             return level
     levels = ", ".join(EFFORTS)
     raise UserError(f"No effort {one_line(word)!r}.{nearest(word, EFFORTS)} Levels: {levels}.")
-
-
-async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
-    """Asks about each entry that waits for a decision, until the person leaves. Raises:
-    KodeError."""
-    from kode.memory.review import decide, items
-
-    waiting = await items(memory)
-    for number, item in enumerate(waiting, 1):
-        screen.print(f"\n{item.heading} ({number} of {len(waiting)})", "bold")
-        screen.print(clean("\n".join(item.texts)))
-        choices = [
-            Choice(name, text, str(at)) for at, (name, text) in enumerate(item.choices.items(), 1)
-        ]
-        choices.append(Choice("skip", "skip", "s"))
-        menu = Menu(choices, selected=len(choices) - 1, hint="Esc ends the review")
-        answer = await screen.read_answer("decide: ", menu)
-        if answer is None:
-            break
-        if answer in item.choices:
-            outcome = await decide(memory, item.id, answer)
-            undo = f" · undo: kode memory undo {outcome.change.id[:8]}" if outcome.change else ""
-            screen.print(f"{clean(outcome.text)}{undo}", "dim")
-    left = len(await items(memory))
-    screen.print(f"{left} pending." if left else "Nothing is pending.", "dim")

@@ -43,11 +43,10 @@ async def run_repl(
     screen: Screen,
     renderer: Renderer,
     cwd: Path | None = None,
-    resume_flags: str = "",
 ) -> int:
     """Runs until the person exits, then closes the conversation; returns the exit code. `opening`
     is called once the prompt is on the screen; lines typed before are queued. The conversation
-    uses `renderer.emit`. `resume_flags` are shown in the hint on resuming. Raises: as `opening`."""
+    uses `renderer.emit`. Raises: as `opening`."""
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _signals(state) as ended_by:
@@ -60,7 +59,7 @@ async def run_repl(
                 await drawing
         else:
             await _run_plain(state, opening, first_task)
-        await finish(state, resume_flags)
+        await finish(state)
     if state.fault is not None:
         raise state.fault
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
@@ -147,9 +146,8 @@ async def _run_plain(state: PromptState, opening: Opening, first_task: str | Non
         line = None
 
 
-async def finish(state: PromptState, resume_flags: str = "") -> None:
-    """Waits for what was stopped, closes the conversation, says how to resume: `resume_flags`
-    repeat the model."""
+async def finish(state: PromptState) -> None:
+    """Waits for what was stopped, closes the conversation, says how to resume."""
     if state.job is not None:
         await asyncio.wait([state.job], timeout=LEAVE_GRACE_S)
     for task in state.beside:
@@ -161,8 +159,7 @@ async def finish(state: PromptState, resume_flags: str = "") -> None:
     state.closing = asyncio.ensure_future(state.guard(conversation.close))
     await show_closing(state, state.closing)
     if session_id is not None and used:
-        more = f" {resume_flags}" if resume_flags else ""
-        screen.print(f"Resume with: kode -r {session_id}{more}", "dim")
+        screen.print(f"Resume with: kode -r {session_id}", "dim")
     screen.flush()
 
 

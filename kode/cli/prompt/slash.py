@@ -19,7 +19,6 @@ from kode.cli.prompt.attach import use_clipboard
 from kode.cli.prompt.pickers import (
     effort_line,
     resume,
-    review_memory,
     rewind,
     use_effort,
     use_model,
@@ -191,17 +190,13 @@ async def memory(state: PromptState, argument: str) -> None:
 async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
     from kode.memory.commands import with_undo
 
-    conversation, renderer, screen = state.conversation, state.renderer, state.screen
+    renderer = state.renderer
     renderer.unshown_changes = []
     try:
-        if argv == ["review"] and state.editor is not None:
-            await conversation.start()
-            await review_memory(screen, conversation.agent.memory)
-            return
-        outcome = await conversation.memory_command(argv)
+        outcome = await state.conversation.memory_command(argv)
     finally:
         changes, renderer.unshown_changes = renderer.unshown_changes, None
-    screen.print(with_undo(outcome, "/memory undo").rstrip("\n"))
+    state.screen.print(with_undo(outcome, "/memory undo").rstrip("\n"))
     for event in changes:
         if outcome.change is None or event.change_id != outcome.change.id:
             renderer.emit(event)

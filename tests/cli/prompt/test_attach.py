@@ -10,7 +10,6 @@ from kode.cli.prompt.attach import (
     Picture,
     clipboard_picture,
     mentions,
-    pasted_pictures,
     read_mentioned,
     write_mention,
 )
@@ -50,30 +49,6 @@ def project(tmp_path):
     (tmp_path / "two words.png").write_bytes(png(7, 7))
     (tmp_path / "fake.png").write_text("not a picture")
     return tmp_path
-
-
-@for_each(
-    ("written", "names"),
-    [
-        ("{}/shot.png", ["shot.png"]),
-        ("shot.png\n", ["shot.png"]),
-        ("'{}/two words.png'", ["two words.png"]),
-        ("{}/two\\ words.png ", ["two words.png"]),
-        ("{}/two words.png", ["two words.png"]),
-        ("file://{}/two%20words.png", ["two words.png"]),
-        ("{0}/shot.png '{0}/two words.png' ", ["shot.png", "two words.png"]),
-        ("", []),
-        ("see shot.png", []),
-        ("shot.png\nand more", []),
-        ("fake.png", []),
-        ("shot.png notes.txt", []),
-        ("'shot.png", []),
-    ],
-)
-def test_a_paste_of_paths_is_pictures_else_text(project, written, names):
-    pictures = pasted_pictures(written.format(project), project)
-
-    assert [picture.name for picture in pictures] == names
 
 
 def test_pictures_named_after_an_at_sign_go_along_once(project):
