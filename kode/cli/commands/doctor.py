@@ -25,7 +25,6 @@ from kode.config.load import Loaded, load_config
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
 from kode.extensions import mcp_config, review, trust
-from kode.installed import Plugin
 from kode.memory.commands import open_outside
 from kode.process import find_program
 from kode.providers.provider import HttpProvider
@@ -256,20 +255,20 @@ def sandbox(case: Case) -> Finding:
         support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
     except SandboxUnknownError as error:
         return optional(str(error))
-    match support.kind:
-        case "layered":
-            return ok("bubblewrap, with a copy of the project to write in")
-        case "plain":
-            return ok(f"bubblewrap, without a copy of the project to write in ({support.why})")
-        case "seatbelt":
-            cannot = "Seatbelt: commands cannot write in the project"
-            return optional(cannot, "`kode doctor --sandbox` proves what it holds")
-        case "landlock":
-            step = f"install bubblewrap for the rest ({support.why})"
-            cannot = "commands cannot write in the project, and see names of other processes"
-            return optional(f"Landlock and seccomp only: {cannot}", step)
+    further = f"install bubblewrap for the rest ({support.why})"
+    cannot_write = "commands cannot write in the project"
+    outcomes = {
+        "layered": ok("bubblewrap, with a copy of the project to write in"),
+        "plain": ok(f"bubblewrap, without a copy of the project to write in ({support.why})"),
+        "seatbelt": optional(
+            f"Seatbelt: {cannot_write}", "`kode doctor --sandbox` proves what it holds"
+        ),
+        "landlock": optional(
+            f"Landlock and seccomp only: {cannot_write}, and see names of other processes", further
+        ),
+    }
     state = missing if config.sandbox.enabled is True else optional
-    return state(f"none: {plain}", support.why)
+    return outcomes.get(support.kind) or state(f"none: {plain}", support.why)
 
 
 def _prove_sandbox() -> Iterator[Finding]:
@@ -383,22 +382,15 @@ def _find_in_plugins() -> Iterator[Finding]:
     """Reports each faulty plug-in, and the findings of the checks that the others add. Imports all
     that a plug-in names."""
     for it in installed.find_plugins():
-        step = f"update it, or `kode plugin disable {it.name}`"
-        if fault := it.fault or (_fault_in(it.plugin) if it.plugin else ""):
-            yield missing(f"{it.name}: {fault}", step, "plug-ins")
-        elif it.plugin is not None and it.plugin.checks:
+        step, where = f"update it, or `kode plugin disable {it.name}`", "its checks"
+        if it.fault:
+            yield missing(f"{it.name}: {it.fault}", step, "plug-ins")
+        elif it.plugin is not None:
             try:
-                yield from installed.load(it.plugin, it.plugin.checks)()
+                for where in installed.imported_by(it.plugin):
+                    pkgutil.resolve_name(where)
+                if it.plugin.checks:
+                    yield from installed.load(it.plugin, it.plugin.checks)()
             except Exception as error:
-                detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
-                yield missing(detail, step, it.name)
-
-
-def _fault_in(plugin: Plugin) -> str:
-    """Why the first thing that a plug-in names cannot be imported; "" if everything can."""
-    for where in installed.imported_by(plugin):
-        try:
-            pkgutil.resolve_name(where)
-        except Exception as error:
-            return f"{where}: {installed.describe_error(error)}"
-    return ""
+                fault = installed.describe_error(error)
+                yield missing(f"{it.name}: {where}: {fault}", step, "plug-ins")

@@ -291,41 +291,61 @@ def show_cost(argv: Sequence[str]) -> Answer:
     home, cwd = paths.home(), working_directory(arguments)
     session_id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, cwd)[0]
     header, entries, _ = index.read(session_path(home, session_id))
-    steps = [(entry, Spent.of(entry)) for entry in find_requests(entries)]
-    listed = [
-        {"entry": entry.id, "at": entry.at, "purpose": _purpose(entry), "model": entry.model}
-        | _spent_object(spent)
-        for entry, spent in steps
-    ]
-    value: dict[str, object] = {"session": session_id, "cwd": header.cwd, "steps": listed}
-    breaks: Sequence[CacheBreak] = ()
-    if arguments.why:
-        from kode.config.load import load_config
-        from kode.config.model import given_prices
-        from kode.providers.models import cost_usd, info_of
-        from kode.session.cache_breaks import find_breaks
-
-        config = load_config(home, cwd, environ=os.environ, flags={}).config
-        given = given_prices(config)
-        breaks = find_breaks(
-            home, session_id, lambda model, usage: cost_usd(info_of(model, given), usage)
-        )
-        value["breaks"] = [asdict(cache_break) for cache_break in breaks]
+    requests, spending = [*find_requests(entries)], Spending.of(entries)
+    breaks = _find_breaks(session_id, cwd) if arguments.why else ()
+    value: dict[str, object] = {
+        "session": session_id,
+        "cwd": header.cwd,
+        "steps": [
+            {"entry": it.id, "at": it.at, "purpose": _purpose(it), "model": it.model}
+            | _spent_object(Spent.of(it))
+            for it in requests
+        ],
+        "models": {name: _spent_object(spent) for name, spent in spending.items()},
+        "total": _spent_object(spending.total),
+    }
     lines = [f"Session {session_id} in {paths.short_path(one_line(header.cwd))}", ""]
-    spending, numbers = Spending.of(entries), itertools.count(1)
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
-    for entry, spent in steps:
+    numbers = itertools.count(1)
+    for entry in requests:
         name = _purpose(entry)
         name = f"step {next(numbers)}" if name == "turn" else name
-        rows.append((when(entry.at), name, *_figures(spent)))
-    head, *table = columns([*rows, *_sums(spending)], right=range(2, len(rows[0])))
-    reasons = {cache_break.step: _reason(cache_break) for cache_break in breaks}
-    lines += [head] if steps else ["No usage is on record for it."]
-    for (entry, _), line in zip(steps, table, strict=False):
-        lines += [line, *reasons.get(entry.id, ())]
-    lines += table[len(steps) :] if steps else ()
-    lines += ["", _summarize_breaks(breaks)] if arguments.why else ()
-    return Answer(value=value | _totals(spending), as_json=arguments.json, lines=lines)
+        rows.append((when(entry.at), name, *_figures(Spent.of(entry))))
+    sums = {one_line(name): spent for name, spent in spending.items()}
+    sums |= {"total": spending.total} if len(sums) > 1 else {}
+    rows += [(name, str(spent.requests), *_figures(spent)) for name, spent in sums.items()]
+    table = columns(rows, right=range(2, len(rows[0]))) if requests else ["No usage is on record."]
+    for line, request in itertools.zip_longest(table, [None, *requests]):
+        lines.append(line)
+        for lost in breaks:
+            if request is not None and lost.step == request.id:
+                again = f"{lost.tokens:,} tokens read again{_more(lost.cost_usd)}"
+                cause = " · ".join([one_line(lost.cause), *([again] if lost.tokens else [])])
+                lines.append(f"          ↳ {cause}")
+    if arguments.why:
+        value["breaks"] = [asdict(lost) for lost in breaks]
+        tokens = sum(lost.tokens for lost in breaks)
+        costs = [lost.cost_usd for lost in breaks if lost.cost_usd is not None]
+        none = "Each request started like the one before, and no cached beginning was lost."
+        total = f"Read again: {tokens:,} tokens{_more(sum(costs) if costs else None)}."
+        lines += ["", total if breaks else none]
+    return Answer(value=value, as_json=arguments.json, lines=lines)
+
+
+def _find_breaks(session_id: str, cwd: Path) -> "Sequence[CacheBreak]":
+    from kode.config.load import load_config
+    from kode.config.model import given_prices
+    from kode.providers.models import cost_usd, info_of
+    from kode.session.cache_breaks import find_breaks
+
+    home = paths.home()
+    given = given_prices(load_config(home, cwd, environ=os.environ, flags={}).config)
+    price = lambda model, usage: cost_usd(info_of(model, given), usage)  # noqa: E731
+    return find_breaks(home, session_id, price)
+
+
+def _more(cost_usd: float | None) -> str:
+    return "" if cost_usd is None else f", {money(cost_usd)} more"
 
 
 def _purpose(entry: Entry) -> str:
@@ -333,38 +353,11 @@ def _purpose(entry: Entry) -> str:
     return str(getattr(entry, "purpose", "turn"))
 
 
-def _reason(cache_break: "CacheBreak") -> list[str]:
-    """What changed, and its cost."""
-    cost = "" if cache_break.cost_usd is None else f", {money(cache_break.cost_usd)} more"
-    again = f" · {cache_break.tokens:,} tokens read again{cost}" if cache_break.tokens else ""
-    return [f"          ↳ {one_line(cache_break.cause)}{again}"]
-
-
-def _summarize_breaks(breaks: "Sequence[CacheBreak]") -> str:
-    if not breaks:
-        return "Each request started like the one before, and no cached beginning was lost."
-    costs = [lost.cost_usd for lost in breaks if lost.cost_usd is not None]
-    cost = f", {money(sum(costs))} more than from a cache" if costs else ""
-    return f"Read again: {sum(lost.tokens for lost in breaks):,} tokens{cost}."
-
-
-def _sums(spending: Spending) -> list[tuple[str, ...]]:
-    by_name = {one_line(name): spent for name, spent in spending.items()}
-    if len(by_name) > 1:
-        by_name["total"] = spending.total
-    return [(name, str(spent.requests), *_figures(spent)) for name, spent in by_name.items()]
-
-
 def _figures(spent: Spent) -> tuple[str, ...]:
     usage = spent.usage
     tokens = usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens
     cost = cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0)
     return (*(f"{count:,}" for count in (*tokens, usage.output_tokens)), cost)
-
-
-def _totals(spending: Spending) -> dict[str, object]:
-    by_model = {name: _spent_object(spent) for name, spent in spending.items()}
-    return {"models": by_model, "total": _spent_object(spending.total)}
 
 
 def _spent_object(spent: Spent) -> dict[str, object]:

@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Base64Bytes, BaseModel, BeforeValidator, ValidationError, model_validator
@@ -131,19 +132,21 @@ async def _run_turns(intake: "_Intake", conclude: Conclude) -> int | None:
     return code
 
 
+@dataclass
 class _Intake:
     """Starts a turn with the first message, and queues messages while it runs."""
 
-    def __init__(self, conversation: "Conversation", turn: Turn) -> None:
-        self.running: asyncio.Future[TurnEnded] | None = None
-        self.turns = 0
-        """How many have begun."""
-        self._turn = turn
-        self._conversation = conversation
-        self._emit = conversation.settings.emit
-        self._waiting: list[Line] = []
-        self._news = asyncio.Event()
-        self._is_over = False
+    conversation: "Conversation"
+    turn: Turn
+    running: "asyncio.Future[TurnEnded] | None" = None
+    turns: int = 0
+    """How many have begun."""
+    waiting: list[Line] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    is_over: bool = False
+
+    def report(self, fault: str) -> None:
+        self.conversation.settings.emit(Notice(text=fault, level="error"))
 
     def start(self, lines: Sequence[Line]) -> None:
         """Starts a turn with these messages."""
@@ -151,36 +154,36 @@ class _Intake:
         for number, block in enumerate((each for line in lines for each in line.pictures), 1):
             try:
                 name, data = block.title or f"{block.type} {number}", block.source
-                image = self._conversation.keep_picture(name, data.data if data else b"")
-                self._conversation.attachments.append(image)
+                image = self.conversation.keep_picture(name, data.data if data else b"")
+                self.conversation.attachments.append(image)
             except KodeError as error:
-                self._emit(Notice(text=str(error), level="error"))
+                self.report(str(error))
         text = "\n\n".join(line.joined_text for line in lines)
-        self.running = asyncio.ensure_future(self._turn(text, steering=self.take_steering))
+        self.running = asyncio.ensure_future(self.turn(text, steering=self.take_steering))
 
     def take_steering(self) -> list[Text]:
         """Returns the messages that arrived during a turn, once. Those with pictures, and what came
         after them, are for the next turn."""
-        waiting = self._waiting
+        waiting = self.waiting
         until = next((n for n, line in enumerate(waiting) if line.pictures), len(waiting))
-        taken, self._waiting = waiting[:until], waiting[until:]
+        taken, self.waiting = waiting[:until], waiting[until:]
         return [Text(text=line.joined_text) for line in taken]
 
     async def next_turn(self) -> "asyncio.Future[TurnEnded] | None":
         """Waits for the next turn to start; None at the end of stdin."""
-        if self._waiting and self.running is None:  # too late for the one that has ended
-            waiting, self._waiting = self._waiting, []
+        if self.waiting and self.running is None:  # too late for the one that has ended
+            waiting, self.waiting = self.waiting, []
             self.start(waiting)
-        while self.running is None and not self._is_over:
-            self._news.clear()
-            await self._news.wait()
+        while self.running is None and not self.is_over:
+            self.news.clear()
+            await self.news.wait()
         return self.running
 
     def take_line(self, number: int, data: bytes | None) -> None:
         """Handles a line, None at the end. An unusable one is only reported."""
-        self._news.set()
+        self.news.set()
         if data is None:
-            self._is_over = True
+            self.is_over = True
             return
         try:
             line = Line.model_validate_json(data)
@@ -190,13 +193,13 @@ class _Intake:
             text = f"{place}: {fault['msg']}" if place else fault["msg"]
             if fault["type"] == "json_invalid":
                 text = 'it is not JSON. One looks like {"type": "user", "text": "..."}'
-            self._emit(Notice(text=f"Line {number} of the input: {text}.", level="error"))
+            self.report(f"Line {number} of the input: {text}.")
             return
         if line.type == "interrupt":
             if self.running is not None:
                 self.running.cancel()
         elif self.running is not None:
-            self._waiting.append(line)
+            self.waiting.append(line)
         else:
             self.start([line])
 

@@ -26,7 +26,6 @@ from kode.process import write_report
 if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor
     from kode.conversation import Conversation
-    from kode.events import TurnEnded
 
 Work = Callable[..., Awaitable[object]]
 
@@ -256,11 +255,6 @@ class RunningPrompt:
     """A prompt that `open_prompt` has opened."""
 
     screen: Screen
-
-    @property
-    def ended(self) -> "TurnEnded | None":
-        """How the last task ended: of a goal, after all its turns. None while one runs."""
-        return self.screen.ended
 
     @property
     def is_busy(self) -> bool:

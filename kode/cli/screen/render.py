@@ -239,11 +239,6 @@ class Renderer:
             case _:
                 pass  # momentary: see `progress`
 
-    @property
-    def _groups(self) -> bool:
-        """Whether neighbouring quiet calls share a line."""
-        return self.in_prompt and not self.screen.plain
-
     def _gap(self, kind: Kind) -> None:
         """Prints a blank line between different kinds."""
         self._settle_calls()
@@ -344,7 +339,8 @@ class Renderer:
         screen, memory, self._memory = self.screen, self._memory, ""
         if is_reported(event, memory):
             return
-        if self._groups and event.name in QUIET and not (event.is_error or event.refusals):
+        is_quiet = event.name in QUIET and not (event.is_error or event.refusals)
+        if is_quiet and self.in_prompt and not screen.plain:
             self._quiet.append(event)
             return
         self._gap("tool")

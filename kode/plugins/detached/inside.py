@@ -103,7 +103,7 @@ class Reporter:
         finally:
             if sys.exc_info()[0] is not None and not error:
                 error = "kode failed; `kode doctor` names the report."
-            ended = self.options.prompt and self.options.prompt.ended
+            ended = self.options.prompt and self.options.prompt.screen.ended
             outcome = places.outcome_of(ended) if ended else {"status": "interrupted"}
             outcome = {"status": "error", "error": error} if error else outcome
             self.report(doing="ended", question=None, **outcome)
@@ -202,7 +202,7 @@ class Companion(Reporter):
 
     def _conclude(self) -> None:
         """Takes in how the last task ended, and notifies of a long one."""
-        ended = self.options.prompt and self.options.prompt.ended
+        ended = self.options.prompt and self.options.prompt.screen.ended
         if ended and ended is not self.ended:
             self.ended = ended
             self.report(**places.outcome_of(ended))
