@@ -6,17 +6,14 @@ next turn. After the end of stdin kode ends with the last turn.
 """
 
 import asyncio
-import codecs
-import contextlib
-import os
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Base64Bytes, BaseModel, BeforeValidator, ValidationError, model_validator
 
+from kode.cli.screen.screen import read_line
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, UNBEGUN, Notice, TurnEnded
 from kode.messages import Text
@@ -25,7 +22,6 @@ from kode.process import cancelled_by_signals
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-MAX_LINE_BYTES = 10 * 1024 * 1024  # a prompt with two pictures in base64
 NO_MESSAGE = (
     "There was no message on standard input that could be used. Send lines such as "
     '{"type": "user", "text": "Hello"}.'
@@ -97,14 +93,15 @@ async def run_stream(
     intake = _Intake(conversation, turn)
     if first.strip():
         intake.start([Line(type="user", text=first)])
-    loop = asyncio.get_running_loop()
-    threading.Thread(target=_read, args=(loop, intake.take_line), daemon=True).start()
+    reading = asyncio.ensure_future(intake.read())
     running = asyncio.ensure_future(_run_turns(intake, conclude))
     with cancelled_by_signals(running):
         try:
             code = await running
         except asyncio.CancelledError:
             code = EXIT_INTERRUPTED
+        finally:
+            reading.cancel()
     if code is None:
         conclude(TurnEnded(status="error", error=NO_MESSAGE))
         return EXIT_NOT_STARTED
@@ -145,9 +142,6 @@ class _Intake:
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
 
-    def report(self, fault: str) -> None:
-        self.conversation.settings.emit(Notice(text=fault, level="error"))
-
     def start(self, lines: Sequence[Line]) -> None:
         """Starts a turn with these messages."""
         self.turns += 1
@@ -157,7 +151,7 @@ class _Intake:
                 image = self.conversation.keep_picture(name, data.data if data else b"")
                 self.conversation.attachments.append(image)
             except KodeError as error:
-                self.report(str(error))
+                self._report(str(error))
         text = "\n\n".join(line.joined_text for line in lines)
         self.running = asyncio.ensure_future(self.turn(text, steering=self.take_steering))
 
@@ -179,39 +173,36 @@ class _Intake:
             await self.news.wait()
         return self.running
 
-    def take_line(self, number: int, data: bytes | None) -> None:
-        """Handles a line, None at the end. An unusable one is only reported."""
+    async def read(self) -> None:
+        """Reads stdin to its end. An unusable line is only reported."""
+        number = 0
+        while sys.stdin is not None and (text := await read_line(sys.stdin)) is not None:
+            number += 1
+            # The mark is one that some shells put in front of what they pipe.
+            if text := text.removeprefix("\ufeff").strip():
+                try:
+                    self._take(Line.model_validate_json(text))
+                except ValidationError as error:
+                    self._report(f"Line {number} of the input: {_describe_fault(error)}.")
+        self.is_over = True
         self.news.set()
-        if data is None:
-            self.is_over = True
-            return
-        try:
-            line = Line.model_validate_json(data)
-        except ValidationError as error:
-            fault = error.errors()[0]
-            place = ".".join(map(str, fault["loc"]))
-            text = f"{place}: {fault['msg']}" if place else fault["msg"]
-            if fault["type"] == "json_invalid":
-                text = 'it is not JSON. One looks like {"type": "user", "text": "..."}'
-            self.report(f"Line {number} of the input: {text}.")
-            return
-        if line.type == "interrupt":
-            if self.running is not None:
-                self.running.cancel()
-        elif self.running is not None:
-            self.waiting.append(line)
-        else:
+
+    def _take(self, line: Line) -> None:
+        self.news.set()
+        if line.type == "user" and self.running is None:
             self.start([line])
+        elif line.type == "user":
+            self.waiting.append(line)
+        elif self.running is not None:
+            self.running.cancel()
+
+    def _report(self, fault: str) -> None:
+        self.conversation.settings.emit(Notice(text=fault, level="error"))
 
 
-def _read(loop: asyncio.AbstractEventLoop, take: Callable[[int, bytes | None], None]) -> None:
-    """Reads stdin to its end in a thread: it may be a file, which no event loop can wait for."""
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        if sys.stdin is not None:
-            # Not the stream of `sys.stdin`, which the end of the process would wait for.
-            with contextlib.suppress(OSError), os.fdopen(os.dup(sys.stdin.fileno()), "rb") as file:
-                for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
-                    # The mark is one that some shells put in front of what they pipe.
-                    if line := data.removeprefix(codecs.BOM_UTF8).strip():
-                        loop.call_soon_threadsafe(take, number, line)
-        loop.call_soon_threadsafe(take, 0, None)
+def _describe_fault(error: ValidationError) -> str:
+    fault = error.errors()[0]
+    if fault["type"] == "json_invalid":
+        return 'it is not JSON. One looks like {"type": "user", "text": "..."}'
+    place = ".".join(map(str, fault["loc"]))
+    return f"{place}: {fault['msg']}" if place else fault["msg"]

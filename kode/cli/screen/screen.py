@@ -57,11 +57,12 @@ async def _read_some(descriptor: int) -> bytes:
     # Regular files are always ready, and some event loops refuse to watch them.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         loop, ready = asyncio.get_running_loop(), asyncio.Event()
-        loop.add_reader(descriptor, ready.set)
-        try:
-            await ready.wait()
-        finally:
-            loop.remove_reader(descriptor)
+        with suppress(PermissionError):  # nor can they watch /dev/null
+            loop.add_reader(descriptor, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(descriptor)
     with suppress(OSError):
         return os.read(descriptor, 65536)
     return b""
