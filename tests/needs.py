@@ -11,10 +11,7 @@ import pytest
 PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "ps": "procps", "pgrep": "procps"}
 """Debian packages that are called otherwise than their program."""
 
-MODULES = {
-    "ray": "pip install 'kode[ray]'",
-    "boto3": "pip install 'kode[bedrock]'",
-}
+MODULES = {"ray": "pip install 'kode[ray]'", "boto3": "pip install 'kode[bedrock]'"}
 """Packages of Python that only some tests need, and how to get each."""
 
 PLAIN_PYTHON = os.path.realpath(sys.executable)

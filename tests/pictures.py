@@ -22,19 +22,10 @@ def png(width: int = 4, height: int = 3, *, more: bytes = b"") -> bytes:
     )
 
 
-def gif(width: int = 4, height: int = 3) -> bytes:
-    return b"GIF89a" + struct.pack("<HH", width, height) + b"\0\0\0;"
-
-
 def jpeg(width: int = 4, height: int = 3) -> bytes:
     application = b"\xff\xe0\x00\x10JFIF\0\1\1\0\0\1\0\1\0\0"
     frame = b"\xff\xc0\x00\x11\x08" + struct.pack(">HH", height, width) + b"\3" + b"\0" * 9
     return b"\xff\xd8" + application + frame + b"\xff\xd9"
-
-
-def webp(width: int = 4, height: int = 3) -> bytes:
-    size = (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little")
-    return b"RIFF\x1e\0\0\0WEBPVP8X\x0a\0\0\0\0\0\0\0" + size + b"\0" * 4
 
 
 def pdf(*pages: str, locked: bool = False) -> bytes:

@@ -14,8 +14,7 @@ On its own: `python -m tests.scripted_server --port 0 --script FILE` prints the 
 
 A script is a list of replies (the same JSON as `kode.providers.scripted`), or a function
 `script(request: dict) -> reply`. Replies play in order; one with `"match"` plays whenever its
-regular expression is found in the text of a last message that is the user's (`^`: a line of it);
-one with `model` only for that model, which then has an order of its own.
+regular expression is found in the text of a last message that is the user's (`^`: a line of it).
 
     text, thinking     what is said
     calls              [{"name", "arguments": {...} or raw text, "id"?}]
@@ -55,7 +54,7 @@ import re
 import sys
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -127,8 +126,8 @@ class ScriptedServer:
         self.open_connections = 0
         self.disconnects = 0
         """Connections that the client closed before its answer was whole."""
-        self.played: Counter[str] = Counter()
-        """How many of the script's replies for a model ("": for any) have been played."""
+        self.played = 0
+        """How many replies have been played, but those with `match`."""
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -164,16 +163,16 @@ class ScriptedServer:
     def play(self, script: Script) -> None:
         """Starts another script from its beginning, and forgets the requests so far."""
         self.script = script
-        self.played.clear()
+        self.played = 0
         self.requests.clear()
 
     def wait_for_requests(self, number: int, timeout_s: float = 30.0) -> None:
         """Waits until that many requests have come (counted over the server's life)."""
         self._wait(lambda: self.count >= number, timeout_s, f"{number} requests")
 
-    def wait_for_disconnect(self, number: int = 1, timeout_s: float = 30.0) -> None:
-        """Waits until that many connections were closed by the client in mid-answer."""
-        self._wait(lambda: self.disconnects >= number, timeout_s, f"{number} disconnects")
+    def wait_for_disconnect(self, timeout_s: float = 30.0) -> None:
+        """Waits until a connection was closed by the client in mid-answer."""
+        self._wait(lambda: self.disconnects > 0, timeout_s, "a disconnect")
 
     def choose(self, request: Recorded) -> Reply:
         """The reply to a request."""
@@ -184,18 +183,11 @@ class ScriptedServer:
             if "match" in reply and re.search(reply["match"], text, re.MULTILINE):
                 return reply
         ordered = [reply for reply in self.script if "match" not in reply]
-        model = ""
-        if any("model" in reply for reply in ordered):
-            name = request.json.get("model")
-            model = name if any(reply.get("model") == name for reply in ordered) else ""
-            ordered = [reply for reply in ordered if reply.get("model", "") == model]
-        if self.played[model] >= len(ordered):
-            if ordered and self.repeat_last:
-                return ordered[-1]
-            text = f"The script has {len(ordered)} replies and was asked for one more"
-            return {"error": {"status": 400, "text": text}, "is_through": True}
-        self.played[model] += 1
-        return ordered[self.played[model] - 1]
+        if self.played < len(ordered) or (ordered and self.repeat_last):
+            self.played += 1
+            return ordered[min(self.played, len(ordered)) - 1]
+        text = f"The script has {len(ordered)} replies and was asked for one more"
+        return {"error": {"status": 400, "text": text}, "is_through": True}
 
     def connection(self) -> asyncio.Protocol:
         return Connection(self)
@@ -276,8 +268,7 @@ class Connection(asyncio.Protocol):
         del self.buffer[: end + 4 + length]
         method, path, *_ = lines[0].split(" ")
         bare = path.partition("?")[0]
-        asks_model = method == "POST" and not path.startswith("/api/")
-        asks_model = asks_model and not bare.endswith("/count_tokens")
+        asks_model = method == "POST" and not re.search(r"^/api/|/count_tokens$", bare)
         self.server.count += asks_model
         request = self.server.record(method, bare, headers, body, self.server.count, target=path)
         (self.server.requests if asks_model else self.server.questions).append(request)
@@ -285,11 +276,9 @@ class Connection(asyncio.Protocol):
 
     def _refuses(self, request: Recorded) -> dict[str, Any] | None:
         """The error for a request that comes too early or without the key."""
-        error = {"code": 503, "message": "Loading model", "type": "unavailable_error"}
         if self.server.loading:
-            return error
-        key = self.server.key
-        given = request.headers.get("authorization", "")
+            return {"code": 503, "message": "Loading model", "type": "unavailable_error"}
+        key, given = self.server.key, request.headers.get("authorization", "")
         if not key or given == f"Bearer {key}" or request.path.endswith("/models"):
             return None
         return {"code": 401, "message": "Invalid API Key", "type": "authentication_error"}
@@ -338,7 +327,7 @@ class Connection(asyncio.Protocol):
                 self.transport.abort()
                 return
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
-        await asyncio.sleep(reply.get("wire", {}).get("linger_s", 0))
+        await asyncio.sleep(wire.get("linger_s", 0))
         self.transport.write(b"0\r\n\r\n")
 
 
@@ -537,14 +526,8 @@ def raw_frame(frame: Any) -> bytes:
 def error_object(request: Recorded, error: Reply) -> dict[str, Any]:
     word = error.get("status", 500)
     status = STATUS_WORDS.get(word, word)
-    text = error.get("text", f"scripted error {word}")
-    if word == "overflow" and "text" not in error:
-        text = (
-            "prompt is too long: 210000 tokens > 200000 maximum"
-            if is_anthropic(request)
-            else "This model's maximum context length is 128000 tokens. "
-            "However, your messages resulted in 130000 tokens."
-        )
+    too_long = "prompt is too long: 210000 tokens > 200000 maximum"
+    text = error.get("text", too_long if word == "overflow" else f"scripted error {word}")
     if is_anthropic(request):
         kinds = {400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error"}
         kinds |= {403: "permission_error", 429: "rate_limit_error", 529: "overloaded_error"}
@@ -610,25 +593,14 @@ def embedding(text: str, dimensions: int = 64) -> list[float]:
     return [value / norm for value in vector]
 
 
-def read_script(path: Path) -> list[Reply]:
-    """The replies of a file: a JSON list, or JSON lines."""
-    text = path.read_text(encoding="utf-8")
-    if text.lstrip().startswith("["):
-        return json.loads(text)
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.scripted_server", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--script", type=Path, required=True, help="JSON list, or JSON lines")
+    parser.add_argument("--script", type=Path, required=True, help="a JSON list of replies")
     parser.add_argument("--repeat-last", action="store_true")
-    parser.add_argument("--keep", type=int, default=16, help="how many requests to remember")
     options = parser.parse_args(arguments)
-    script = read_script(options.script)
-    server = ScriptedServer(
-        script, port=options.port, keep=options.keep, repeat_last=options.repeat_last
-    )
+    script = json.loads(options.script.read_text(encoding="utf-8"))
+    server = ScriptedServer(script, port=options.port, keep=16, repeat_last=options.repeat_last)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(server.serve(lambda port: print(port, flush=True)))
     return 0

@@ -4,7 +4,7 @@ row does."""
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Check = Callable[..., Any]
@@ -23,40 +23,27 @@ def for_each(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Che
     assert table, "A table without rows proves nothing"
 
     def decorate(check: Check) -> Check:
-        failures: list[Exception] = []
-
-        @contextlib.contextmanager
-        def tried(row: Any) -> Iterator[dict[str, Any]]:
-            try:
-                yield dict(zip(arguments, row, strict=True))
-            except Exception as error:
-                error.add_note(f"The row: {row!r}")
-                failures.append(error)
-
-        def end() -> None:
-            failed, failures[:] = failures[:], []
-            if failed:
-                raise ExceptionGroup(f"{len(failed)} of {len(table)} rows fail", failed)
+        async def try_rows(**fixtures: Any) -> None:
+            failures: list[Exception] = []
+            for row in table:
+                try:
+                    result = check(**fixtures, **dict(zip(arguments, row, strict=True)))
+                    if inspect.isawaitable(result):
+                        await result
+                except Exception as error:
+                    error.add_note(f"The row: {row!r}")
+                    failures.append(error)
+            if failures:
+                raise ExceptionGroup(f"{len(failures)} of {len(table)} rows fail", failures)
 
         @functools.wraps(check)
         def test(**fixtures: Any) -> None:
-            for row in table:
-                with tried(row) as values:
-                    check(**fixtures, **values)
-            end()
+            with contextlib.suppress(StopIteration):
+                try_rows(**fixtures).send(None)
 
-        @functools.wraps(check)
-        async def waiting_test(**fixtures: Any) -> None:
-            for row in table:
-                with tried(row) as values:
-                    await check(**fixtures, **values)
-            end()
-
-        made: Any = waiting_test if inspect.iscoroutinefunction(check) else test
+        made: Any = functools.wraps(check)(try_rows) if inspect.iscoroutinefunction(check) else test
         signature = inspect.signature(check)
-        parameters = [
-            parameter for name, parameter in signature.parameters.items() if name not in arguments
-        ]
+        parameters = [it for name, it in signature.parameters.items() if name not in arguments]
         made.__signature__ = signature.replace(parameters=parameters)
         return made
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,17 +15,12 @@ from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent
-from kode.extensions.hook_runs import answer_of
-from kode.extensions.hooks import Hook
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.trust import Item
-from kode.tools.processes import ProgramRun
 from tests.scripted_server import ScriptedServer
 
 KEY = "sk-old-0123456789abcdef"
 REFUSED = {"error": {"status": 401, "text": "Incorrect API key provided."}}
-NOT_ALLOWED = {"error": {"status": 403, "text": "Not for you."}}
 UNKNOWN = {"error": {"status": 404, "text": "No.", "code": "model_not_found"}}
 GONE = "http://127.0.0.1:9/v1"
 
@@ -48,9 +43,7 @@ CASES = [
     Case("api_key", "OWN:2", {"api_key": KEY}, reply=REFUSED),
     Case("providers.openai.api_key", "OWN:4", {"providers": {"openai": {"api_key": KEY}}},
          reply=REFUSED),
-    Case("api_key", "KODE_API_KEY", environ={"KODE_API_KEY": KEY}, reply=REFUSED),
     Case("providers.openai.api_key", "OPENAI_API_KEY", reply=REFUSED),
-    Case("api_key", "OWN:2", {"api_key": KEY}, reply=NOT_ALLOWED),
     Case("model", "PROJECT:2", project={"model": "gone"}, reply=UNKNOWN),
     Case("base_url", "--base-url", flags={"base_url": GONE}),
     Case("providers.other.base_url", "OWN:5",
@@ -61,11 +54,8 @@ CASES = [
          flags={"model": "unheard-of", "shared_budget": "budget.json"}),
     # Values and names that are none.
     Case("max_steps", "OWN:2", {"max_steps": 0}),
-    Case("max_steps", "KODE_MAX_STEPS", environ={"KODE_MAX_STEPS": "many"}),
-    Case("max_stepz", "OWN:2", {"max_stepz": 3}),
     Case("permissions.deny", "OWN:3", {"permissions": {"deny": ["shell("]}}),
     Case("permissions.allow", "--allow", flags={"permissions.allow": ("shell(",)}),
-    Case("provider", "OWN:2", {"provider": "opnai"}),
     Case("memory.system", "KODE_MEMORY", environ={"KODE_MEMORY": "palace"}),
     Case("script", "--script", flags={"provider": "scripted", "script": "/gone.json"}),
     Case("providers.anthropic.api_key", "ANTHROPIC_API_KEY",
@@ -73,15 +63,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer([{"text": "Yes."}], repeat_last=True) as running:
-        yield running
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.key} {case.source}")
 async def test_an_error_has_the_setting_that_was_used(
-    case: Case, tmp_path: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, project = tmp_path / "kode-home", tmp_path / "project"
     files = {"OWN": home / "config.json", "PROJECT": project / "kode.json"}
@@ -89,8 +73,6 @@ async def test_an_error_has_the_setting_that_was_used(
         file.parent.mkdir()
         if values:
             file.write_text(json.dumps(values, indent=2))
-    server.play([case.reply])
-    monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
     for variable, value in case.environ.items():
         monkeypatch.setenv(variable, value)
@@ -98,10 +80,12 @@ async def test_an_error_has_the_setting_that_was_used(
 
     found = None
     try:
-        loaded = load_config(home, project, environ=os.environ, flags=flags)
-        talk = await open_conversation(Settings(loaded, emit=silent), cwd=project)
-        found = (await talk.turn("Hello")).setting
-        await talk.close(interrupted=True)
+        with ScriptedServer([case.reply]) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+            loaded = load_config(home, project, environ=os.environ, flags=flags)
+            talk = await open_conversation(Settings(loaded, emit=silent), cwd=project)
+            found = (await talk.turn("Hello")).setting
+            await talk.close(interrupted=True)
     except KodeError as error:
         found = error.setting
 
@@ -113,7 +97,6 @@ async def test_an_error_has_the_setting_that_was_used(
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
-        ("--json-schema", "gone.json"),
         ("--json-schema", "{"),
         ("--mcp-config", "gone.json"),
         ("--ctx", "gone.txt"),
@@ -147,13 +130,3 @@ async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> Non
         server.connection()
 
     assert caught.value.setting == Setting("mcpServers.db", str(origin))
-
-
-def test_a_hook_without_its_program_names_its_entry(tmp_path: Path) -> None:
-    origin = tmp_path / "config.json"
-    item = Item(kind="hook", name="lint", origin=origin, scope="home", content="gone")
-    hook = Hook(item=item, event="PostToolUse", matcher="", command="gone")
-
-    answer = answer_of(hook, ProgramRun(exit_code=127, stderr="gone: not found"))
-
-    assert str(Setting("hooks.PostToolUse", str(origin))) in answer.message

@@ -1,4 +1,3 @@
-import difflib
 import sys
 import unicodedata
 
@@ -118,16 +117,6 @@ def test_a_missing_last_line_feed_is_marked() -> None:
     assert plain_text.unified_diff("f", "a", "b\n") == (
         "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n"
     )
-
-
-def test_it_is_what_difflib_says_of_short_texts() -> None:
-    before, after = "1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n"
-
-    expected = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), "a/f", "b/f"
-    )
-
-    assert plain_text.unified_diff("f", before, after) == "".join(expected)
 
 
 def test_line_ends_alone_make_no_diff() -> None:

@@ -9,14 +9,12 @@ import pytest
 from kode.process import DEPTH, depth, find_program, increment_depth, start_program
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with a virtual environment; the working directory is a folder in it."""
-    root = tmp_path.resolve() / "project"
-    (root / ".git").mkdir(parents=True)
-    (root / "src").mkdir()
-    monkeypatch.chdir(root / "src")
-    return root
+@pytest.fixture(autouse=True)
+def in_repository(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory is a folder of a repository."""
+    for name in (".git", "src"):
+        (project / name).mkdir()
+    monkeypatch.chdir(project / "src")
 
 
 def program(folder: Path, name: str = "tool") -> str:
