@@ -45,23 +45,20 @@ def _find() -> review.FoundExtensions:
     return review.find_extensions(around, trust.load(home, around.project))
 
 
-def _read_input(name: str | None) -> Mapping[str, Any]:
-    """Raises: ConfigError."""
-    try:
-        value = object_of(Path(name).read_bytes()) if name is not None else {}
-    except OSError as error:
-        raise ConfigError(f"--input {name}: {error.strerror}. Name a file to read.") from error
-    if value is None:
-        raise ConfigError(f"--input {name}: it holds no JSON object.")
-    return value
-
-
 def _test_hooks(parser: Parser, argv: Sequence[str]) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     parser.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
     parser.add_argument("--input", metavar="FILE", help="their stdin, as JSON")
     arguments = parser.parse(argv)
-    return asyncio.run(_run_hooks(arguments.event, _read_input(arguments.input)))
+    try:
+        fields = object_of(Path(arguments.input).read_bytes()) if arguments.input else {}
+    except OSError as error:
+        raise ConfigError(
+            f"--input {arguments.input}: {error.strerror}. Name a file to read."
+        ) from error
+    if fields is None:
+        raise ConfigError(f"--input {arguments.input}: it holds no JSON object.")
+    return asyncio.run(_run_hooks(arguments.event, fields))
 
 
 async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:

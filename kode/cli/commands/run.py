@@ -128,8 +128,10 @@ class RunOptions:
         read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
 
 
-def _check_cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """The files of `--record` and `--replay`. Raises: ConfigError if they cannot be used."""
+@contextlib.contextmanager
+def _open_cassette(arguments: argparse.Namespace) -> Iterator[Any]:
+    """The model of `--replay`; None without. Raises: ConfigError if the files of `--record` and
+    `--replay` cannot be used; SessionError for one that is not a cassette."""
     files = (arguments.record, arguments.replay)
     record, replay = (None if path is None else Path(path) for path in files)
     if record and (replay or arguments.no_session):
@@ -142,26 +144,18 @@ def _check_cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path |
         )
     if record and (record.is_dir() or not record.parent.is_dir()):
         raise ConfigError(f"--record {record}: name a file in a folder that exists.")
-    if replay and not replay.is_file():
-        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    return record, replay
-
-
-@contextlib.contextmanager
-def _open_cassette(arguments: argparse.Namespace) -> Iterator[Any]:
-    """The model of `--replay`; None without. Raises: SessionError for a file that is not a
-    cassette."""
-    _, replay = _check_cassettes(arguments)
     if replay is None:
         yield None
         return
+    if not replay.is_file():
+        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
     with installed.call(*installed.find_additions("replays")[CASSETTE], replay) as recorded:
         yield recorded
 
 
 def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> None:
     """Writes the file of `--record` after the run. Raises: SessionError, StorageError."""
-    record = arguments.record  # `_check_cassettes` took it before the run
+    record = arguments.record
     if record is None or session_id is None:
         return
     from kode.session.index import session_path
@@ -180,7 +174,7 @@ def _load_settings(arguments: argparse.Namespace, cwd: Path, recorded: Any) -> "
     from kode.config.load import load_config
 
     flags = config_flags(arguments)
-    if any(_check_cassettes(arguments)):
+    if arguments.record or arguments.replay:
         flags["memory.enabled"] = False
     if recorded is not None:
         flags |= {"provider": SCRIPTED, "tool_format": recorded.tool_format}

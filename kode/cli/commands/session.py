@@ -83,13 +83,11 @@ def draw_table(summaries: Sequence[Summary], width: int, today: date | None = No
 def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
     """A table on a terminal, else whole lines without its head. With a `limit` the last session is
     not shown: it only indicates that there are more."""
-    shown = summaries[: limit and limit - 1]
-    if sys.stdout.isatty():
-        lines = draw_table(shown, shutil.get_terminal_size().columns)
-    else:
-        lines = draw_table(shown, sys.maxsize)[1:]
+    shown, is_watched = summaries[: limit and limit - 1], sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_watched else sys.maxsize
+    lines = draw_table(shown, width)[0 if is_watched and shown else 1 :]
     more = ["... and more: --all shows every session."] if len(summaries) > len(shown) else []
-    return [*lines, *more] if summaries else []
+    return lines + more
 
 
 def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str, ...]:

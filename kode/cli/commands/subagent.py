@@ -16,7 +16,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -284,9 +283,6 @@ class ChildTurn:
     error: str = ""
     request: asyncio.Future[Any] | None = None
     """The turn, which is cancelled to stop it."""
-    timer: threading.Timer | None = None
-    kill_at: float = math.inf
-    """When the process is killed, by `time.monotonic`."""
 
     def make_emit(self, *, is_quiet: bool) -> Emit:
         """Prints events as lines on stdout, but for what streams; for people also as progress on
@@ -322,14 +318,10 @@ class ChildTurn:
             self.request.cancel()
 
     def end_within(self, seconds: float) -> None:
-        """Sets how long the process has to end by itself, unless it has less."""
-        kill_at = time.monotonic() + seconds
-        if kill_at < self.kill_at:
-            if self.timer is not None:
-                self.timer.cancel()
-            self.kill_at, self.timer = kill_at, threading.Timer(seconds, self._kill)
-            self.timer.daemon = True
-            self.timer.start()
+        """Gives the process so long to end by itself; the shortest time given counts."""
+        timer = threading.Timer(seconds, self._kill)
+        timer.daemon = True
+        timer.start()
 
     def _kill(self) -> None:
         from kode.tools import processes

@@ -194,10 +194,11 @@ def _echo(state: PromptState, text: str) -> None:
 async def _run(state: PromptState, name: str, argument: str) -> None:
     """Runs the command with this name or unique prefix, or the command, skill or server's prompt
     that an extension adds; suggests the nearest for an unknown one. Raises: KodeError."""
-    command = state.commands.get(name)
-    if command is None and await _is_extension(state.conversation, name):
-        await run_turn(state, f"{name} {argument}".strip())
-        return
+    command, extensions = state.commands.get(name), state.conversation.extensions
+    if command is None:
+        offered = await asyncio.to_thread(state.conversation.list_offered)
+        if name[1:] in offered or (extensions is not None and extensions.brings(name)):
+            return await run_turn(state, f"{name} {argument}".strip())
     completed = [known for known in state.commands if known.startswith(name)]
     if command is None and len(completed) == 1:
         command = state.commands[completed[0]]
@@ -207,11 +208,6 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
         raise UserError(f"{command.name} takes no argument: send it alone.")
     else:
         await command.run(state, argument)
-
-
-async def _is_extension(conversation: "Conversation", name: str) -> bool:
-    of_server = conversation.extensions is not None and conversation.extensions.brings(name)
-    return of_server or name[1:] in await asyncio.to_thread(conversation.list_offered)
 
 
 def _report_unknown(state: PromptState, name: str) -> None:

@@ -128,9 +128,7 @@ class Menu:
         if current in offered:
             blocks[at][0] = paint("accent", "›" + blocks[at][0][1:])
         room = max(height - len(above) - len(preview) - len(below), 3)
-        start = max(0, min(at - room // 2, len(blocks) - room))
-        blocks, at = blocks[start : start + room], at - start
-        while len(blocks) > 1 and sum(map(len, blocks)) > room:  # wrapped ones take more
+        while len(blocks) > 1 and sum(map(len, blocks)) > room:
             is_late = at > len(blocks) - 1 - at
             at -= is_late
             blocks.pop(0 if is_late else -1)

@@ -18,7 +18,6 @@ from kode.permissions.approvals import id_of
 from kode.permissions.question import Answer, Ask, Question, further_ways, visible
 from kode.plain_text import clean
 
-MAX_FIELDS = 20  # a person fills in no longer form line by line
 YES_OR_NO = (Choice("yes", "yes", "y"), Choice("no", "no", "n"))
 
 
@@ -48,9 +47,6 @@ async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
         screen.print(f"│ {one_line(visible(form.url))}")
         has_opened = await _choose(screen, "Have you opened this page, or will you?", YES_OR_NO, 1)
         return {} if has_opened == "yes" else None
-    if len(form.fields) > MAX_FIELDS:
-        screen.print(f"It has {len(form.fields)} fields, too many to ask a person.", "warning")
-        return None
     if await _choose(screen, "Answer it?", YES_OR_NO, 1) != "yes":
         return None
     answers: dict[str, Any] = {}
