@@ -268,7 +268,7 @@ class FakeConversation:
         self.model, self.provider = model, provider or self.provider
 
     def use_effort(self, effort) -> None:
-        self.effort = effort
+        self.effort = None if effort == "default" else effort
 
     def set_permission_mode(self, mode: str) -> None:
         self.gate.mode = mode

@@ -59,8 +59,10 @@ def main(argv: Sequence[str]) -> int:
     for unmasked in _prove_sandbox() if arguments.sandbox else examine(directory()):
         finding = replace(unmasked, detail=redact(unmasked.detail))
         findings.append(finding)
+        text = f"{MARKS[finding.state]}  {finding.what:<12}  {finding.detail}"
+        text += f"\n→ {finding.next_step}" if finding.next_step else ""
         if not arguments.json:
-            say(_describe_finding(finding))
+            say(text.replace("\n", f"\n{' ' * 10}"))
     if arguments.json:
         print_json([vars(finding) for finding in findings])
     return EXIT_FAILED if any(finding.state == "missing" for finding in findings) else EXIT_OK
@@ -355,13 +357,6 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
     *(git, ripgrep, sandbox, terminal),
 )
 """In display order; the name of each is what the finding is about."""
-
-
-def _describe_finding(finding: Finding) -> str:
-    """One line, and its next step below the name."""
-    text = f"{MARKS[finding.state]}  {finding.what:<12}  {finding.detail}"
-    text += f"\n→ {finding.next_step}" if finding.next_step else ""
-    return text.replace("\n", f"\n{' ' * 10}")
 
 
 def examine(cwd: Path) -> Iterator[Finding]:

@@ -426,8 +426,15 @@ class Editor:
         """Handles Enter: an answer, a new line after a backslash or within pasted text, or a
         message, which waits with `later` until the running turn ends."""
         text = self.buffer.text
-        if self.asking:
-            self._accept_answer(text)
+        menu = self.menu
+        if self.asking and (menu is None or menu.writing):
+            self.answer(text)
+        elif menu is not None:
+            choice = menu.find_highlighted(text)
+            if choice is not None and choice.key in menu.behind:
+                menu.press(choice.key)
+            elif choice is not None:
+                self.answer(choice.value)
         elif time.monotonic() - self._answered_at < QUIET_S:
             pass  # "y, Enter" must not send the draft
         elif is_pasted:
@@ -442,16 +449,6 @@ class Editor:
             self.buffer.history.append_string(self.state.pastes.unfold(text))
             self.clear()
             submit(self.state, text, later=later)
-
-    def _accept_answer(self, text: str) -> None:
-        menu = self.menu
-        if menu is None or menu.writing:
-            self.answer(text)
-        elif (choice := menu.find_highlighted(text)) is not None:
-            if choice.key in menu.behind:
-                menu.press(choice.key)
-            else:
-                self.answer(choice.value)
 
     def press_choice(self, key: str) -> None:
         """Handles a key of the menu: it answers at once."""
@@ -491,10 +488,11 @@ class Editor:
 
     def take_back_queued(self) -> bool:
         """Puts the newest queued message back into the line; False if there is none."""
-        message = self.state.take_back()
-        if message is not None:
-            self.buffer.reset(Document(message))
-        return message is not None
+        messages = self.state.queued or self.state.steering
+        if not messages:
+            return False
+        self.buffer.reset(Document(messages.pop()))
+        return True
 
     def _leave_menu(self) -> None:
         """Goes back from words, or from a list behind a choice; else out of the menu."""

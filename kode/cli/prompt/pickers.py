@@ -14,7 +14,7 @@ from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.messages import first_of, plural
-from kode.provider import EFFORTS, Effort
+from kode.provider import EFFORTS
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
@@ -181,10 +181,6 @@ def _show_model(state: PromptState) -> None:
     state.screen.print(f"Model: {provider.model} ({provider.name}), a window of {window} tokens.")
 
 
-DEFAULT = "default"
-"""The word for what the model does unasked."""
-
-
 async def use_effort(state: PromptState, argument: str) -> None:
     """Shows how much the model thinks and what it accepts, or sets it from the next request on.
     Raises: UserError for a word that is no level."""
@@ -196,10 +192,10 @@ async def use_effort(state: PromptState, argument: str) -> None:
             Choice(level, f"{level:<8}  {'now' if level == now else ''}".rstrip())
             for level in info.efforts or EFFORTS
         ]
-        levels.append(Choice(DEFAULT, f"{DEFAULT}   leave it to kode"))
+        levels.append(Choice("default", "default   leave it to kode"))
         argument = await choose(state.screen, "How much the model thinks", levels)
     if argument:
-        conversation.use_effort(_parse_level(argument.lower()))
+        conversation.use_effort(argument.lower())
     state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))
 
 
@@ -209,13 +205,3 @@ def effort_line(conversation: "Conversation") -> str:
     level = conversation.agent.effort or info.default_effort
     accepted = f"{model} accepts {', '.join(info.efforts)}." if info.efforts else ""
     return f"{level or f'{model} decides by itself'}. {accepted}".rstrip()
-
-
-def _parse_level(word: str) -> Effort | None:
-    if word == DEFAULT:
-        return None
-    for level in EFFORTS:
-        if level == word:
-            return level
-    levels = ", ".join(EFFORTS)
-    raise UserError(f"No effort {one_line(word)!r}.{nearest(word, EFFORTS)} Levels: {levels}.")

@@ -184,11 +184,6 @@ class PromptState:
         if self.reading is not None:
             self.reading.cancel()
 
-    def take_back(self) -> str | None:
-        """Removes the newest queued message from the queue and returns it."""
-        texts = self.queued or self.steering
-        return texts.pop() if texts else None
-
     def show_failure(self, error: Exception) -> None:
         """Shows why work has failed; an error that is not kode's own gets a report."""
         if isinstance(error, KodeError):

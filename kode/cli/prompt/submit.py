@@ -202,21 +202,16 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
     completed = [known for known in state.commands if known.startswith(name)]
     if command is None and len(completed) == 1:
         command = state.commands[completed[0]]
-    if command is None:
-        _report_unknown(state, name)
+    if command is None and (hint := HINTS.get(name)):
+        state.hint(hint)
+    elif command is None:
+        near = nearest(name, state.commands)
+        what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
+        state.screen.print(f"{what} /help lists the commands.", "error")
     elif argument and not command.takes:
         raise UserError(f"{command.name} takes no argument: send it alone.")
     else:
         await command.run(state, argument)
-
-
-def _report_unknown(state: PromptState, name: str) -> None:
-    if hint := HINTS.get(name):
-        state.screen.print(hint, "dim")
-        return
-    near = nearest(name, state.commands)
-    what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
-    state.screen.print(f"{what} /help lists the commands.", "error")
 
 
 async def run_turn(

@@ -154,15 +154,9 @@ def flag_value(argv: Sequence[str], flag: str) -> str | None:
     return value
 
 
-def wanted_format(argv: Sequence[str]) -> str:
-    """The output format that a command line asks for."""
-    wanted = flag_value(argv, "--output-format")
-    return wanted if wanted in ("json", "stream-json") else "text"
-
-
 def print_failure(argv: Sequence[str], error: KodeError) -> None:
     """Prints the JSON of a task that could not start, if the command line asks for JSON."""
-    if (wanted := wanted_format(argv)) == "text":
+    if (wanted := flag_value(argv, "--output-format")) not in ("json", "stream-json"):
         return
     status = {code: name for name, code in EXIT_CODES.items()}.get(error.exit_code, "error")
     ended = TurnEnded(status=status, error=str(error), setting=error.setting)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kode import events
-from kode.cli.screen.describe import describe_agent, describe_call
+from kode.cli.screen.describe import describe_call
 from kode.cli.screen.lines import clip, count, money, one_line
 from kode.plain_text import clean
 
@@ -128,10 +128,6 @@ class Progress:
             last = [line for line in text if line.strip()][-OUTPUT_LINES:]
             lines += [clip("  " + line, width) for line in last]
         return lines
-
-    def agent_lines(self, width: int) -> list[str]:
-        """One line per running subagent."""
-        return [f"  {describe_agent(agent, width - 2).text}" for agent in self.agents.values()]
 
 
 def spinner_line(what: str, now: float, since: float | None, width: int, stop: str = STOP) -> str:

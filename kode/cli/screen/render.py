@@ -160,7 +160,8 @@ class Renderer:
             lines.append(("", f"{self.screen.paint(calls.style, calls.mark)} {calls.text}"))
         lines += [("dim", line) for line in progress.output(width)]
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
-        lines += [("dim", line) for line in progress.agent_lines(width)]
+        agents = (describe_agent(it, width - 2).text for it in progress.agents.values())
+        lines += [("dim", f"  {line}") for line in agents]
         if self.screen.asking:
             return lines[-max(height, 1) :]
         spinner = progress.line(self.clock(), width)
@@ -418,19 +419,17 @@ class ProgressRenderer(Renderer):
         if self.live_line and self.screen.rich_terminal:
             self._show_line()
 
-    def _show_line(self) -> None:
+    def _show_line(self, is_tick: bool = False) -> None:
         """Repeatedly shows what is happening, as long as something is."""
+        self._tick = None if is_tick else self._tick
         if self.progress.idle:
             self.screen.clear_line()
             return
         stop = STOP if self.progress.since is not None else "Ctrl-C skips"
         self.screen.show_line(self.progress.line(self.clock(), self.screen.width - 1, stop))
         if self._tick is None:
-            self._tick = asyncio.get_running_loop().call_later(LINE_EVERY_S, self._ticked)
-
-    def _ticked(self) -> None:
-        self._tick = None
-        self._show_line()
+            loop = asyncio.get_running_loop()
+            self._tick = loop.call_later(LINE_EVERY_S, self._show_line, True)
 
     def _gap(self, kind: Kind) -> None:
         """A log has no blank lines."""

@@ -143,6 +143,15 @@ async def test_esc_stops_the_turn_and_a_second_edits() -> None:
         assert editor.buffer.text == "count the files"
 
 
+async def test_up_takes_back_the_message_that_waits() -> None:
+    async with prompt() as (editor, keys):
+        editor.state.queued, editor.state.steering = ["last"], ["now"]
+        keys.send_text("\x1b[A")
+        while editor.buffer.text != "last":
+            await asyncio.sleep(0)
+        assert editor.state.queued == []
+
+
 async def test_alt_and_a_key_are_no_esc() -> None:
     async with prompt() as (editor, keys):
         asked = asyncio.ensure_future(editor.read_answer("name: "))

@@ -84,16 +84,13 @@ async def test_lines_typed_during_a_turn_are_sent_in_order(chat):
     assert chat.talk.asked == ["echo", "second", "third"]
 
 
-async def test_waiting_messages_are_shown_and_can_be_taken_back(chat):
+async def test_waiting_messages_are_shown(chat):
     await chat.running()
     submit(chat.state, "now")
     submit(chat.state, "last", later=True)
 
     shown = [line for _, line in chat.state.live(80, 10) if "Up to edit" in line]
     assert [line.split(" (")[0] for line in shown] == ["next step: now", "queued: last"]
-    assert chat.state.take_back() == "last"
-    assert chat.state.take_back() == "now"
-    assert chat.state.take_back() is None
     chat.state.interrupt()
     await chat.settled()
 
