@@ -144,12 +144,6 @@ async def test_the_question_about_a_new_file_is_as_before() -> None:
     assert readable(text) == external_file("screens/question-new-file.txt")
 
 
-async def test_the_question_of_a_subagent_is_as_before() -> None:
-    text = await asked(asker="agent 2", rules=(), narrow=())
-
-    assert readable(text) == external_file("screens/question-subagent.txt")
-
-
 @pytest.mark.parametrize("status", ["success", "interrupted", "timeout"])
 def test_the_end_of_a_turn_is_as_before(status: str) -> None:
     text = shown(TurnStarted(text="x"), ended(status, files=("/a", "/b")))

@@ -105,16 +105,10 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.description = ABOUT_IMPORT
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
-    add("--all", action="store_true", help="take all that are not here yet")
     add("--json", action="store_true", help="one JSON list, and take nothing")
     arguments = parser.parse(argv)
     cwd, faults = directory(), list[str]()
     foreign, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
-    if arguments.all:
-        present = {entry.name for entry in find_servers(paths.home(), cwd)[0]}
-        for _, _, server in foreign:  # those of the project come first
-            if server.name not in present:
-                chosen.setdefault(server.name, server)
     for name in arguments.names:
         servers = [it for agent, _, it in foreign if name in (it.name, f"{agent}:{it.name}")]
         if not servers:
@@ -124,7 +118,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
         if any(server.values != servers[0].values for server in servers):
             raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
         chosen[name] = servers[0]
-    if chosen or arguments.all:
+    if chosen:
         return _add_all(chosen.values(), "home", faults)
     rows = [
         {"agent": agent, "name": it.name, "path": str(path), "runs": target_of(it.values)}
@@ -134,7 +128,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
         value=rows,
         as_json=arguments.json,
         rows=[[*map(visible, row.values())] for row in rows],
-        lines=["`kode mcp import NAME` takes one, `--all` all that are not here."] if rows else (),
+        lines=["`kode mcp import NAME` takes one."] if rows else (),
         empty="No other agent has MCP servers configured here.",
         faults=map(visible, faults),
     )
@@ -149,8 +143,7 @@ def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] 
     for server in servers:
         lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
         lines += [f"  {note}" for note in server.notes]
-    empty = "Every server of other agents is here already."
-    return Answer(lines=map(visible, lines), empty=empty, faults=map(visible, faults))
+    return Answer(lines=map(visible, lines), faults=map(visible, faults))
 
 
 def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:

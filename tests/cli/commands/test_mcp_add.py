@@ -144,13 +144,6 @@ def test_the_chosen_are_taken_and_secrets_become_references(home, others, capsys
     assert others not in (home / ".kode" / "config.json").read_text()
 
 
-def test_all_takes_what_is_not_here_yet(home, others):
-    run("add", "u", "--", "other")
-    run("import", "--all")
-    assert added(home).keys() == {"c", "x", "u", "v", "z"}
-    assert added(home)["u"] == {"command": "other"}
-
-
 def test_a_name_that_two_configure_differently_is_asked_for(home, others):
     (home / ".cursor" / "mcp.json").write_text('{"mcpServers": {"c": {"command": "b"}}}')
     with pytest.raises(ConfigError):

@@ -410,16 +410,6 @@ async def test_a_command_about_memory_tells_of_its_change_once(chat):
     assert text.count("memory: merged elsewhere") == 1
 
 
-async def test_the_status_is_there_the_moment_a_line_is_sent(chat):
-    assert chat.state.live(80, 20) == []
-
-    submit(chat.state, "slow")
-
-    assert any("Ctrl-C stops" in line for _, line in chat.state.live(80, 20))
-    chat.state.interrupt()
-    await chat.settled()
-
-
 @pytest.mark.parametrize("typed", ["/resume", "/resume 1", "/resume {}"])
 async def test_resume_opens_a_session_by_number_or_id_prefix(chat, tmp_path, typed):
     session_id = made(tmp_path, "fix the parser", cwd=tmp_path)

@@ -4,7 +4,7 @@ import re
 from io import StringIO
 
 from kode.cli.screen.markdown import TerminalMarkdown
-from kode.cli.screen.screen import STYLES, THEMES, Screen, find_theme
+from kode.cli.screen.screen import THEMES, Screen, find_theme
 from tests.tables import for_each
 
 BACKGROUNDS = {"dark": ("1e1e1e", "000000", "002b36"), "light": ("ffffff", "fdf6e3")}
@@ -23,16 +23,6 @@ def luminance(colour: str) -> float:
 def contrast(one: str, other: str) -> float:
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
-
-
-def colours_of(looks: str) -> set[str]:
-    return {*looks.split()} - {"bold", "dim", "underline"}
-
-
-def test_only_colours_that_light_and_dark_screens_show_are_used():
-    used = set().union(*map(colours_of, STYLES.values()))
-
-    assert used == {"red", "green", "magenta", "bright_blue"}
 
 
 def rgb(looks: str) -> dict[str, str]:

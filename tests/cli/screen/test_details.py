@@ -51,14 +51,6 @@ def test_thinking_is_whole_and_streamed_thinking_is_there_once(screen):
     assert text.count("First.") == 1
 
 
-def test_no_detail_controls_the_terminal(screen):
-    evil = "\x1b[2J\x1b]0;t\x07\x9b1m"
-
-    text = rendered(screen, ThinkingDelta(text=evil), thought(), tool(subject=evil, text=evil))
-
-    assert not {"\x1b", "\x9b"} & {*text}
-
-
 def test_details_stay_bounded(screen):
     long = "y" * 3 * MAX_CHARS
     events = [ThinkingDelta(text=long), *[tool(text="t")] * 3 * MAX_ENTRIES, thought(long)]

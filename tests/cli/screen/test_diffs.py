@@ -24,19 +24,6 @@ def screen(*, width=80, color=False):
     return make_screen(width, color=color)
 
 
-def test_an_outcome_has_line_numbers_and_no_headers():
-    assert painted_diff(screen(), DIFF, 40).split("\n") == [
-        "   8   def add(a, b):",
-        "   9 -     return a - b",
-        "   9 +     return a + b",
-        "  10   # end",
-        "     ⋮",
-        "  40 - old",
-        "  40 + something",
-        "  41 + else",
-    ]
-
-
 def test_only_like_lines_have_their_differing_letters_marked():
     text = painted_diff(screen(color=True), DIFF.replace("calc.py", "calc"), 40)
 

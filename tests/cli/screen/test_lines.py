@@ -6,15 +6,12 @@ from hypothesis import strategies as st
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import (
-    bars,
     breaks,
     cell_width,
     clip,
     clip_middle,
     count,
     duration,
-    explain,
-    fold,
     money,
     one_line,
     wrap_words,
@@ -47,14 +44,6 @@ def test_numbers_are_short():
         "$0.50",
         "$12.50",
     ]
-
-
-def test_bars_show_each_kind_with_its_share_and_fit():
-    lines = bars([("tools", 50_000), ("free", 150_000)], 200_000, 60)
-
-    assert "50k 25.0%" in lines[0]
-    assert 0 < lines[0].count("█") < lines[1].count("█")
-    assert all(cell_width(line) <= 20 for line in bars([("a long name", 5)], 10, 20))
 
 
 WIDTHS = (40, 60, 80, 120)
@@ -100,17 +89,3 @@ def test_a_path_that_fits_no_line_breaks_after_a_slash():
     path = "src/kode/providers/openai/responses_in.py"
 
     assert breaks(path, 40) == [path.index("responses_in")]
-
-
-def test_the_last_column_continues_below_itself():
-    assert fold("demo  on  a tour of two minutes", 20).split("\n") == [
-        "demo  on  a tour of",
-        "          two",
-        "          minutes",
-    ]
-
-
-def test_a_meaning_without_a_name_belongs_to_the_one_before():
-    shown = explain([("instructions", "x" * 30), ("", "more of them")], 40)
-
-    assert shown.split("\n")[1:] == [f"      {'x' * 30}", "      more of them"]

@@ -121,16 +121,6 @@ async def test_words_written_behind_tab_are_never_a_yes():
     assert await ask(question()) == Answer(choice="no", message="yes")
 
 
-async def test_an_answered_question_folds_to_one_line_where_it_fits():
-    ask, person = asked("no, use trash")
-
-    await ask(question(subject="rm -rf build"))
-    person.screen.flush()
-
-    printed = person.printed.strip().split("\n")
-    assert printed == ["Denied: rm -rf build · said to the model: use trash"]
-
-
 def test_changes_of_a_finished_command_are_kept_or_discarded():
     ran = question(kind="keep", subject="echo hi > out.txt")
 

@@ -59,19 +59,6 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
             assert all(cell_width(line) <= width - 1 for line in lines)
 
 
-def test_the_unfinished_tail_is_live_and_settles():
-    state = Shown()
-    state.show(TurnStarted(text="x"), TextDelta(text="half a sen"))
-
-    assert "  half a sen" in state.live()
-    assert "half" not in state.text
-
-    state.show(TextDelta(text="tence\n\n"))
-
-    assert "half a sentence" in state.text
-    assert len(state.live()) == 1
-
-
 def test_thinking_is_folded_to_one_line():
     state = Shown()
     state.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
@@ -162,14 +149,6 @@ def test_a_diff_that_was_just_approved_is_not_shown_again():
 
     assert "+ y" not in state.show(tool("edit_file", "a", diff=diff))
     assert "+ y" in state.show(tool("edit_file", "a", diff=diff))
-
-
-def test_a_failed_tool_shows_the_end_of_what_it_said():
-    text = Shown().show(tool(is_error=True, text="\n".join(f"line {n}" for n in range(30))))
-
-    assert "✗ Running pytest -q · exit 1 · 1.5s" in text
-    assert "  … 24 more lines\n  line 24" in text
-    assert "line 29" in text
 
 
 def test_a_long_diff_is_cut_and_says_so():
