@@ -139,7 +139,7 @@ async def _run(
     mode_note = _mode_note(conversation)
     if conversation.extensions is not None and "@" in text:
         for outside in await conversation.extensions.read_mentioned(text):
-            conversation.note_outside(outside.text, outside.source)
+            conversation.note_outside(outside.text, outside.untrusted)
     parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
     attachments.clear()
@@ -238,7 +238,7 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
             )
         if prompt is None:
             return await run(text)
-        conversation.note_outside(prompt.text, prompt.source)
+        conversation.note_outside(prompt.text, prompt.untrusted)
         return await run(f"Follow the prompt I chose with {name}.")
     if isinstance(thing, Skill):
         words = reread(thing, place.home, place.project).instructions()

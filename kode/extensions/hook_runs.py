@@ -49,8 +49,6 @@ MODES: Mapping[PermissionMode, str] = {
     "full": "bypassPermissions",
 }
 
-_NAMES = {own: other for other, own in reversed([*TOOLS.items()])}
-"""A tool → the first of its other names, Claude Code's."""
 _INPUT_NAMES: Mapping[str, str] = {
     "path": "file_path",
     "old_text": "old_string",
@@ -77,17 +75,11 @@ def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) 
     return line_of(event, common, fields)
 
 
-def name_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A tool's name for hooks: `Bash`; an unknown one keeps its name."""
-    if tool == "edit_file" and (arguments.get("edits") or len(arguments.get("hunks", ())) > 1):
-        return "MultiEdit"
-    return _NAMES.get(tool, tool)
-
-
-def names_of(tool: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names by which a matcher may refer to a tool, whosever name it has here."""
-    names = (name_of(tool, arguments), _NAMES.get(tool, tool), tool, TOOLS.get(tool, tool))
-    return tuple(dict.fromkeys(names))
+def names_of(tool: str) -> tuple[str, ...]:
+    """The names by which a matcher may refer to a tool, whosever name it has here. The first,
+    Claude Code's, is what hooks get."""
+    own = TOOLS.get(tool, tool)
+    return (*(other for other, name in TOOLS.items() if name == own), own)
 
 
 def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
@@ -108,15 +100,13 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
         if given.pop("background", False):
             given["run_in_background"] = True
     elif tool in ("read_file", "write_file", "edit_file"):
-        hunks = [
-            {"old_text": "\n".join(hunk["old"]), "new_text": "\n".join(hunk["new"])}
-            for hunk in given.pop("hunks", ())
-        ]
-        edits = given.pop("edits", hunks if len(hunks) > 1 else ())
-        given = _rename_fields(given | (hunks[0] if len(hunks) == 1 else {}))
+        edits = given.pop("edits", [])
+        for hunk in given.pop("hunks", ()):
+            edits += [{f"{key}_text": "\n".join(hunk[key]) for key in ("old", "new")}]
+        given = _rename_fields(given | (edits.pop() if len(edits) == 1 else {}))
         if edits:
             given["edits"] = [_rename_fields(edit) for edit in edits]
-    return {"tool_name": name_of(tool, arguments), "tool_input": given}
+    return {"tool_name": names_of(tool)[0], "tool_input": given}
 
 
 def _rename_fields(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -357,7 +347,7 @@ class Hooks:
         """What hooks get about a call, and are chosen by."""
         name, arguments = action.tool.name, action.arguments
         fields = call_fields(name, arguments, self.conversation.place.cwd)
-        return {**fields, "tool_use_id": action.call_id}, names_of(name, arguments)
+        return {**fields, "tool_use_id": action.call_id}, names_of(name)
 
     async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
         """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
@@ -393,8 +383,7 @@ class Hooks:
             if not self._has("PermissionRequest", "Notification"):
                 return await ask(question)
             fields = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
-            names = names_of(question.tool, question.arguments)
-            answer = await self.at("PermissionRequest", fields, names)
+            answer = await self.at("PermissionRequest", fields, names_of(question.tool))
             if answer.outcome == "deny":
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.rules:

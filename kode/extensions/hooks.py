@@ -97,17 +97,16 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
         except ConfigError as error:
             problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
             continue
-        hooks += _read_events(settings.get("hooks"), path, place, around, problems)
-    return [*hooks, *hooks_of_bundles(around.bundles, around, [])], problems
+        folders = tuple(dict.fromkeys((place.folder, around.cwd, around.project)))
+        hooks += _read_events(settings.get("hooks"), path, place, folders, problems)
+    return [*hooks, *hooks_of_bundles(around.bundles, [])], problems
 
 
-def hooks_of_bundles(
-    bundles: Iterable[Bundle], around: Surroundings, problems: list[str]
-) -> Iterator[Hook]:
+def hooks_of_bundles(bundles: Iterable[Bundle], problems: list[str]) -> Iterator[Hook]:
     """The hooks of bundles; adds to `problems` a sentence for each unusable one."""
     for bundle in bundles:
         place = Place(folder=bundle.folder, scope="bundle", top=bundle.folder)
-        for hook in _read_events(bundle.hooks, bundle.folder, place, around, problems):
+        for hook in _read_events(bundle.hooks, bundle.folder, place, (), problems):
             yield replace(hook, item=replace(hook.item, name=f"{bundle.name}:{hook.item.name}"))
 
 
@@ -130,9 +129,10 @@ def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
 
 
 def _read_events(
-    events: Any, path: Path, place: Place, around: Surroundings, problems: list[str]
+    events: Any, path: Path, place: Place, folders: Sequence[Path], problems: list[str]
 ) -> Iterator[Hook]:
-    """The hooks of the `hooks` section of a settings file."""
+    """The hooks of the `hooks` section of a settings file. A project's name programs relative to
+    `folders`."""
     counts: Counter[str] = Counter()
     for event, group in _pairs(events if isinstance(events, dict) else {}):
         if event not in EVENTS:
@@ -144,7 +144,7 @@ def _read_events(
             counts[name] += 1
             numbered = name if counts[name] == 1 else f"{name}:{counts[name]}"
             try:
-                yield _read_hook(numbered, event, matcher, entry, path, place, around)
+                yield _read_hook(numbered, event, matcher, entry, path, place, folders)
             except ConfigError as error:
                 reason = str(error).rstrip(".")
                 problems.append(f"The hook {numbered} of {path} was left out: {reason}.")
@@ -165,7 +165,7 @@ def _read_hook(
     entry: dict[str, Any],
     path: Path,
     place: Place,
-    around: Surroundings,
+    folders: Sequence[Path],
 ) -> Hook:
     """Raises: ConfigError."""
     command, timeout = entry.get("command"), entry.get("timeout", DEFAULT_TIMEOUT_S)
@@ -183,7 +183,7 @@ def _read_hook(
         raise ConfigError("kode knows no `if`: use `matcher`, or have the program look at the call")
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
     is_project_s = place.scope == "project"
-    folders = (place.folder, around.cwd, around.project) if is_project_s else (place.folder,)
+    folders = folders if is_project_s else (place.folder,)
     covers = [path, *dict.fromkeys(_files_named(command, folders))]
     if is_project_s:
         programs = dict(_programs(command, folders, place.top))

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from kode import __version__
 from kode.errors import ServerError
 from kode.extensions.mcp_config import (
+    LOGIN_TIMEOUT_S,
     Content,
     Definition,
     Elicit,
@@ -104,11 +105,10 @@ async def connect(
             except Exception as error:
                 failed = error
     except Exception as error:
-        innermost = _innermost(error)
-        if isinstance(innermost, ServerError):
-            raise innermost from error
         if failed is None:
-            raise ServerError(f"its connection broke ({_describe(innermost)})") from error
+            innermost = _innermost(error)
+            broken = ServerError(f"its connection broke ({_describe(innermost)})")
+            raise innermost if isinstance(innermost, ServerError) else broken from error
     if failed is not None:
         raise failed
 
@@ -150,7 +150,7 @@ class Connection:
         self, links: contextlib.AsyncExitStack, open_transport: Callable[[], Transport]
     ) -> None:
         """Starts to talk, until `links` are closed."""
-        with self._as_server_errors():
+        async with self._request(LOGIN_TIMEOUT_S):
             self.client = Client(
                 self._read(open_transport()),
                 client_info=types.Implementation(name="kode", version=__version__),
@@ -241,33 +241,24 @@ class Connection:
 
     @asynccontextmanager
     async def _request(self, limit_s: float) -> AsyncIterator[asyncio.Timeout]:
-        """Wraps a request. An HTTP request is the only way to notice that a server is gone and must
-        be reached again."""
-        try:
-            with self._as_server_errors(limit_s):
-                async with asyncio.timeout(limit_s) as deadline:
-                    yield deadline
-        except ServerError as error:
-            cause = error.__cause__
-            if self.server.url and not self.closed.done() and _is_of_connection(cause):
-                self.closed.set_result(str(cause) or "its connection broke")
-            raise
-
-    @contextlib.contextmanager
-    def _as_server_errors(self, limit_s: float = 0.0) -> Iterator[None]:
-        """Turns whatever goes wrong into a ServerError with a sentence about it."""
+        """Wraps a request: turns whatever goes wrong into a ServerError with a sentence about it.
+        One by HTTP is the only way to notice that a server is gone and must be reached again."""
         name, closed = self.server.name, self.closed
         try:
-            yield
+            async with asyncio.timeout(limit_s) as deadline:
+                yield deadline
         except TimeoutError as error:
             raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
         except Exception as error:
-            if isinstance(error, MCPError) and not closed.done():
+            is_answer = isinstance(error, MCPError) and not closed.done()
+            fault = closed.result() if closed.done() else _describe(error)
+            if self.server.url and not closed.done() and _is_of_connection(error):
+                closed.set_result(str(error) or "its connection broke")
+            if is_answer:
                 reason = " ".join(str(error).split())[:500]
                 raise ServerError(
                     f"The MCP server {name} says: {reason}", untrusted=name
                 ) from error
-            fault = closed.result() if closed.done() else _describe(error)
             text = f"The MCP server {name} failed: {fault}"
             raise ServerError(text, untrusted=name, fault=fault) from error
 
@@ -415,11 +406,10 @@ def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> ElicitFie
     )
 
 
-def _is_of_connection(cause: BaseException | None) -> bool:
+def _is_of_connection(cause: Exception) -> bool:
     """Whether an error says that the connection, or its session, has ended."""
-    if isinstance(cause, MCPError):
-        return cause.code == types.CONNECTION_CLOSED or str(cause) == "Session terminated"
-    return not isinstance(cause, TimeoutError)
+    is_answer = isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED
+    return not is_answer or str(cause) == "Session terminated"
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -4,9 +4,9 @@ nearest of each name; lists it for a person, and asks one question about what wa
 Besides extensions, this is about instruction files written by a session that had read outside text.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -131,15 +131,13 @@ class BundleItems:
         self._home, folder = home, bundle.folder
         self.problems: list[str] = []
         """A sentence for each part that cannot be used."""
-        around = Surroundings(cwd=folder, project=folder, home=home, user_home=folder)
         self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
         skills = read_each("skills", parts((bundle,), "skills"), read_skill, self.problems)
         commands = read_each("commands", parts((bundle,), "commands"), read_command, self.problems)
         agents = read_each("agents", parts((bundle,), "agents"), read_agent, self.problems)
-        hooks = hooks_of_bundles((bundle,), around, self.problems)
-        things: tuple[Extension | Entry, ...]
-        things = (*skills, *commands, *agents, *hooks, *self._servers)
-        self.items: tuple[Item, ...] = tuple(thing.item for thing in things)
+        hooks = hooks_of_bundles((bundle,), self.problems)
+        things: list[Extension | Entry] = [*skills, *commands, *agents, *hooks, *self._servers]
+        self.items = tuple(thing.item for thing in things)
 
     def forget_servers(self) -> None:
         """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
@@ -243,37 +241,23 @@ class Reviewer:
     home: Path
     ask: Ask | None
     """None: nobody can be asked, and what is not approved stays off."""
+    trust_project: bool = False
     declined: set[str] = field(default_factory=set)
     """What the person refused."""
 
-    async def review(self, cwd: Path, *, trust_project: bool = False) -> tuple[Item, ...]:
-        """Asks about everything new or changed at once; returns what stays off.
+    async def review(self, project: Path, items: Sequence[Item]) -> tuple[Item, ...]:
+        """Asks about all that is new or changed at once; returns what stays off.
 
         Raises: StorageError, BusyError if an approval cannot be saved.
         """
-        project = paths.project_root(cwd)
-        approvals = trust.load(self.home, project, trust_project=trust_project)
-        items = await asyncio.to_thread(find_items, self.home, cwd)
-        pending = [item for item in items if trust.state(item, approvals) != "trusted"]
+        approvals = trust.load(self.home, project, trust_project=self.trust_project)
+        pending = tuple(item for item in items if trust.state(item, approvals) != "trusted")
         asked = [item for item in pending if _key(item) not in self.declined]
-        if asked and await self._ask_once(approvals, asked):
-            return tuple(item for item in pending if item not in asked)
-        return tuple(pending)
-
-    async def may(self, project: Path, *wanted: Item) -> bool:
-        """Whether servers may start once with the network (`mcp_server.download_item`). Asks about
-        all at once, until they change. Raises: as `review`."""
-        approvals = trust.load(self.home, project)
-        asked = [item for item in wanted if trust.state(item, approvals) != "trusted"]
-        return not asked or await self._ask_once(approvals, asked)
-
-    async def _ask_once(self, approvals: Approvals, items: Sequence[Item]) -> bool:
-        keys = set(map(_key, items))
-        if self.ask is None or keys <= self.declined:
-            return False
-        is_approved = await ask_approval(self.home, items, approvals, self.ask)
-        self.declined.update(() if is_approved else keys)
-        return is_approved
+        if self.ask is not None and asked:
+            if await ask_approval(self.home, asked, approvals, self.ask):
+                return tuple(item for item in pending if item not in asked)
+            self.declined.update(map(_key, asked))
+        return pending
 
 
 def _key(item: Item) -> str:
@@ -370,14 +354,10 @@ def find_instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
     def waits(source: Source) -> bool:
-        item = _make_item(source, approvals.project)
-        return trust.state(item, approvals) != "trusted"
+        return trust.state(_make_item(source, approvals.project), approvals) != "trusted"
 
-    def is_secret(path: str) -> bool:
-        return is_named_like_keys(path, is_folder=False)
-
-    repository = paths.repository_root(cwd)
-    return read_agents_files(cwd, repository, is_secret=is_secret, waits=waits)
+    is_secret = partial(is_named_like_keys, is_folder=False)
+    return read_agents_files(cwd, paths.repository_root(cwd), is_secret=is_secret, waits=waits)
 
 
 def _make_item(source: Source, project: Path) -> Item:

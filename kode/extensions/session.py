@@ -28,7 +28,7 @@ from kode.extensions.definitions import (
 )
 from kode.extensions.mcp_config import Definition, Entry, find_servers
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
-from kode.extensions.review import Reviewer, name_of
+from kode.extensions.review import Reviewer, find_items, name_of
 from kode.extensions.trust import Approvals
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
@@ -48,14 +48,6 @@ FOUND = 8  # as many as a model can compare
 
 _RESOURCE = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9._-]+):([^\s\"'`]+)")
 _PROMPT = re.compile(r"/mcp__((?:(?!__).)+)__(.+)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outside:
-    """A text from an extension, and its source."""
-
-    text: str
-    source: str
 
 
 @dataclass
@@ -80,7 +72,7 @@ class Extensions:
     _notices: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._reviewer = Reviewer(self.home, self.ask)
+        self._reviewer = Reviewer(self.home, self.ask, self.opener.trust_project)
 
     def begin(self) -> None:
         """Loads the trusted servers, and starts those whose tools are unknown: the others can wait
@@ -110,7 +102,8 @@ class Extensions:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
         this session: later ones are reached through `mcp_call`, if it is among them."""
         try:
-            waiting = await self._reviewer.review(self.cwd, trust_project=self.opener.trust_project)
+            items = await asyncio.to_thread(find_items, self.home, self.cwd)
+            waiting = await self._reviewer.review(paths.project_root(self.cwd), items)
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
@@ -158,12 +151,14 @@ class Extensions:
         allowed: list[McpServer] = []
         for root in dict.fromkeys(server.entry.root for server in servers):
             those = [server for server in servers if server.entry.root == root]
+            items = [download_item(server.entry) for server in those]
             with self._noting(those):
-                if await self._reviewer.may(root, *(download_item(it.entry) for it in those)):
-                    allowed += those
-        if off := ", ".join(server.name for server in servers if server not in allowed):
+                off = await self._reviewer.review(root, items)
+                pairs = zip(those, items, strict=True)
+                allowed += [server for server, item in pairs if item not in off]
+        if names := ", ".join(server.name for server in servers if server not in allowed):
             self._say(
-                f"Not started, because they never ran here and want the network once: {off}. "
+                f"Not started, because they never ran here and want the network once: {names}. "
                 "`kode mcp test NAME` asks whether one may."
             )
         if allowed:
@@ -192,19 +187,19 @@ class Extensions:
         """Ends all servers with everything they started."""
         await asyncio.gather(*(server.stop() for server in self.servers.values()))
 
-    async def read_mentioned(self, text: str) -> tuple[Outside, ...]:
+    async def read_mentioned(self, text: str) -> list[ToolOutput]:
         """The resources that a text names as `@server:uri`; an unreadable one gets a notice."""
-        texts = []
+        texts: list[ToolOutput] = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             uri = written.rstrip(".,;!?)")
             if name not in self.servers:
                 continue
             try:
                 content = await (await self.servers[name].connect()).read(uri)
-                texts.append(Outside(text=content.text, source=f"{source(name)}, {uri}"))
+                texts.append(ToolOutput(text=content.text, untrusted=f"{source(name)}, {uri}"))
             except KodeError as error:
                 self.emit(Notice(text=f"@{name}:{uri} is not attached. {error}"))
-        return tuple(texts)
+        return texts
 
     def commands(self) -> dict[str, str]:
         """The slash commands for servers' prompts → what each does."""
@@ -219,7 +214,7 @@ class Extensions:
         match = _PROMPT.fullmatch(command)
         return match is not None and match[1] in self.servers
 
-    async def expand(self, command: str, argument: str) -> Outside | None:
+    async def expand(self, command: str, argument: str) -> ToolOutput | None:
         """Expands a slash command with its arguments in order; None for an unknown one. Raises:
         UserError for missing arguments, and for a prompt that its server lacks; ServerError."""
         if not self.brings(command):
@@ -227,17 +222,17 @@ class Extensions:
         _, name, key = command.split("__", 2)
         server = self.servers[name]
         connection = await server.connect()
-        known = next((prompt for prompt in server.prompts if prompt.key == key), None)
-        if known is None:
-            keys = ", ".join(prompt.key for prompt in server.prompts) or "none"
-            raise UserError(f"{server.name} has no prompt {key}. It has: {keys}.")
-        names = [name.rstrip("!") for name in known.arguments]
+        known = {prompt.key: prompt.arguments for prompt in server.prompts}
+        if key not in known:
+            keys = ", ".join(known) or "none"
+            raise UserError(f"{name} has no prompt {key}. It has: {keys}.")
+        names = [each.rstrip("!") for each in known[key]]
         words = argument.split(maxsplit=max(0, len(names) - 1))
         given = dict(zip(names, words, strict=False))
-        if missing := [it for it in names if f"{it}!" in known.arguments and it not in given]:
+        if missing := [it for it in names if f"{it}!" in known[key] and it not in given]:
             raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")
-        content = await connection.prompt(known.key, given)
-        return Outside(text=content.text, source=f"{source(server.name)}, prompt {known.key}")
+        content = await connection.prompt(key, given)
+        return ToolOutput(text=content.text, untrusted=f"{source(name)}, prompt {key}")
 
     def _say(self, text: str) -> None:
         if text and text not in self._notices:

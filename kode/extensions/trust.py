@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from kode import durable, paths
 from kode.config.files import resolve_inside
@@ -26,9 +26,6 @@ from kode.permissions.approvals import read_approvals, write_approvals
 from kode.plain_text import unified_diff
 from kode.session.provenance import Record, record_of
 from kode.workplace import below
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]
 """`-outside`: that it may run without a sandbox; `-download`: see `mcp_server`."""
@@ -323,14 +320,14 @@ def _change(
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     """Raises: ValueError for damage."""
-    return _adapter().validate_python(document["items"])
+    return _validator()(document["items"])
 
 
 @cache
-def _adapter() -> "TypeAdapter[tuple[Approved, ...]]":
+def _validator() -> Callable[[Any], tuple[Approved, ...]]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(tuple[Approved, ...])
+    return TypeAdapter(tuple[Approved, ...]).validate_python
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -141,7 +141,8 @@ async def test_a_server_gets_the_variables_its_question_named(
     monkeypatch.setenv("A_SECRET", "s3cret")
     person, wanted = Person(ONCE), entry(env={"TOKEN": "hidden-value"})
     for _ in range(2):
-        assert await review.Reviewer(home, person).may(home, mcp_server.download_item(wanted))
+        item = mcp_server.download_item(wanted)
+        assert await review.Reviewer(home, person).review(home, [item]) == ()
     (question,) = person.questions
     assert registry.address in question.preview
     assert "TOKEN" in question.preview

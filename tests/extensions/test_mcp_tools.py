@@ -166,7 +166,7 @@ async def test_resources_and_prompts_are_texts_from_outside(extensions):
     one = extensions(Fake())
     await one.open(100_000)
     (found,) = await one.read_mentioned("see @s:note://a, and @other:b and a@s:c")
-    assert (found.text, found.source) == ("the text of note://a", "the MCP server s, note://a")
+    assert (found.text, found.untrusted) == ("the text of note://a", "the MCP server s, note://a")
     assert list(one.commands()) == ["/mcp__s__greet"]
     said = await one.expand("/mcp__s__greet", "Ann very warm")
     assert said.text == "greet {'name': 'Ann', 'tone': 'very warm'}"

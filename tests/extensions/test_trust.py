@@ -161,14 +161,15 @@ async def test_an_answer_is_kept_until_a_change_shown_as_diff(home, project):
     bring(project, "python one.py")
     person = Person(NO, ONCE, ONCE)
     reviewer = Reviewer(home, person)
-    assert await reviewer.review(project, trust_project=True) == ()
+    items = find_items(home, project)
+    assert await Reviewer(home, person, trust_project=True).review(project, items) == ()
     assert person.questions == []
     for _ in range(2):
-        assert [item.name for item in await reviewer.review(project)] == ["tool"]
+        assert [item.name for item in await reviewer.review(project, items)] == ["tool"]
     for _ in range(2):
-        assert await Reviewer(home, person).review(project) == ()
+        assert await Reviewer(home, person).review(project, items) == ()
     bring(project, "python two.py")
-    assert await reviewer.review(project) == ()
+    assert await reviewer.review(project, find_items(home, project)) == ()
     first, second, third = (question.preview for question in person.questions)
     assert first == second
     assert "python one.py" in first
@@ -184,7 +185,7 @@ async def test_an_item_that_changes_during_the_question_is_not_approved(home, pr
         bring(project, "python evil.py")
         return Answer(choice=choice)
 
-    await Reviewer(home, slow).review(project)
+    await Reviewer(home, slow).review(project, find_items(home, project))
 
     (tool,) = find_items(home, project)
     assert "evil" in tool.content

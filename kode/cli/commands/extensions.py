@@ -68,7 +68,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
 
     cwd, home = directory(), paths.home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]
-    names = tuple(name for topic in topics for name in names_of(topic, {}))
+    names = tuple(name for topic in topics for name in names_of(topic))
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     place = open_workplace(config, home, cwd)
     sandbox, is_required = open_sandbox(config, place), config.sandbox.enabled is True
@@ -80,7 +80,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
         if standing != "used":
             return True, [f"{name}: not run, it is {standing} (kode extensions trust)"]
         if not hook.matches(names):
-            return True, [f"{name}: not about {', '.join(names)}"]
+            return True, [f"{name}: not about {', '.join(topics)}"]
         ran = await run_hook(hook, line, place, sandbox, is_required)
         answer = answer_of(hook, ran)
         details = {

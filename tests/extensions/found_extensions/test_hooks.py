@@ -105,7 +105,7 @@ def test_a_matcher_names_tools_as_other_agents_or_as_kode(
 ) -> None:
     for matcher in (*matchers, *others):
         world.write("~/.claude/settings.json", settings("PreToolUse", "x", matcher))
-        assert the_hook(world).matches(names_of(tool, {})) is (matcher in matchers), matcher
+        assert the_hook(world).matches(names_of(tool)) is (matcher in matchers), matcher
 
 
 PATCHED = {"path": "a.py", "old_text": "a", "new_text": "b"}
@@ -180,7 +180,7 @@ def test_a_hook_on_edits_sees_each_part_of_a_patch(tmp_path: Path) -> None:
     parts = apply_patch.parts(apply_patch.check({"input": patch}))
     seen = [call_fields(tool.name, tool.check(given), tmp_path) for tool, given in parts]
     several, one, _ = (call["tool_input"] for call in seen)
-    assert [call["tool_name"] for call in seen] == ["MultiEdit", "Edit", "Edit"]
+    assert [call["tool_name"] for call in seen] == ["Edit", "Edit", "Edit"]
     assert [call["tool_input"]["file_path"][-4:] for call in seen] == ["a.py", "b.py", "c.py"]
     assert [edit["new_string"] for edit in several["edits"]] == ["two", "four"]
     assert (one["old_string"], one["new_string"]) == ("kept\none", "kept\ntwo")
