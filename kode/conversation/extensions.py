@@ -19,7 +19,6 @@ from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.extensions.review import FoundExtensions, in_use, reread
-from kode.messages import Text
 from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program
 from kode.tools.shell import shell
@@ -54,8 +53,7 @@ def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDef
 async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
-    """The agent with its extensions, and these; says what cannot be used. Raises: ToolError for a
-    changed skill that a subagent begins with."""
+    """The agent with its extensions, and these; says what cannot be used."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
     catalog = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
     if problems := [text for texts in catalog.problems.values() for text in texts]:
@@ -71,19 +69,11 @@ async def add_extensions(
 def _extend(
     conversation: "Conversation", agent: Agent, catalog: FoundExtensions
 ) -> "tuple[Agent, Hooks | None]":
-    """The agent with skills, plug-ins, hooks, and checkers of edits. Raises: ToolError."""
+    """The agent with skills, plug-ins, hooks, and checkers of edits."""
     child, place, gate = conversation.settings.child, agent.place, conversation.gate
     skills, opening, tools = in_use(catalog.skills), agent.opening, list(agent.tools)
-    if child is not None and (definition := child.definition) is not None:
-        names = definition.skills
-        if names is not None:
-            skills = tuple(skill for skill in skills if skill.item.name in names)
-        elif not definition.has("skill"):
-            skills = ()
-        # Those that it names it begins with, whatever its tools are.
-        for skill in skills if names and not conversation.session.messages else ():
-            text = reread(skill, place.home, place.project).instructions()
-            conversation.attachments.append(Text(text=text, source="instructions"))
+    if child is not None and child.definition is not None and not child.definition.has("skill"):
+        skills = ()
     sections = catalogue(skills, agent.provider.info.context_window)
     if for_model := [skill for skill in skills if skill.for_model]:
         tools.append(skill_tool(for_model, partial(reread, home=place.home, project=place.project)))

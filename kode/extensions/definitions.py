@@ -13,7 +13,7 @@ import contextlib
 import difflib
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,11 +24,14 @@ from kode.extensions.places import (
     SKIPPED,
     Document,
     Place,
+    Surroundings,
     files_below,
+    parts,
+    places,
     read_document,
     read_text,
 )
-from kode.extensions.trust import FOREIGN, Item, folder_content
+from kode.extensions.trust import FOREIGN, Item, Kind, folder_content
 from kode.messages import first_of, shorten
 from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
@@ -67,14 +70,17 @@ class Definition:
     """For what it starts; "": the current one."""
 
 
-def _fields_of_all(item: Item, place: Place, document: Document, most: int) -> dict[str, Any]:
+def _fields_of_all(
+    kind: Kind, name: str, origin: Path, place: Place, document: Document, most: int, **of_item: Any
+) -> dict[str, Any]:
     """The fields of every definition. Raises: ConfigError if it is for nothing."""
-    first_line = document.body.partition("\n")[0].lstrip("# ") if item.kind == "command" else ""
+    first_line = document.body.partition("\n")[0].lstrip("# ") if kind == "command" else ""
     description = " ".join((document.text("description") or first_line).split())
-    if not description and item.kind != "command":
-        raise ConfigError(f"{item.origin} has no description")
+    if not description and kind != "command":
+        raise ConfigError(f"{origin} has no description")
+    of_item = {"scope": place.scope, "content": document.whole, **of_item}
     return {
-        "item": item,
+        "item": Item(kind=kind, name=name, origin=origin, **of_item),
         "place": place,
         "description": shorten(description, most),
         "body": document.body,
@@ -118,17 +124,14 @@ def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     document = read_document(folder / FILE, replace(place, folder=folder))
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
     is_whole = place.scope in FOREIGN
-    item = Item(
-        kind="skill",
-        name=given or shorten(document.text("name") or folder.name, MAX_NAME_CHARS),
-        origin=folder,
-        scope=place.scope,
-        content=folder_content(folder) if is_whole else document.whole,
-        covers=(str(folder if is_whole else folder / FILE),),
-    )
+    of_item = {
+        "content": folder_content(folder) if is_whole else document.whole,
+        "covers": (str(folder if is_whole else folder / FILE),),
+    }
+    name = given or shorten(document.text("name") or folder.name, MAX_NAME_CHARS)
     names = (path.relative_to(folder).as_posix() for path in files_below(folder, ""))
     return Skill(
-        **_fields_of_all(item, place, document, MAX_DESCRIPTION_CHARS),
+        **_fields_of_all("skill", name, folder, place, document, MAX_DESCRIPTION_CHARS, **of_item),
         files=tuple(name for name in names if name != FILE),
         for_model=not document.is_set("disable-model-invocation"),
     )
@@ -225,9 +228,8 @@ def read_command(path: Path, place: Place, name: str) -> Command:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{path} has a name that cannot be typed as a command")
     document = read_document(path, place)
-    item = Item(kind="command", name=name, origin=path, scope=place.scope, content=document.whole)
     return Command(
-        **_fields_of_all(item, place, document, MAX_MENU_CHARS),
+        **_fields_of_all("command", name, path, place, document, MAX_MENU_CHARS),
         argument_hint=document.text("argument-hint"),
         allowed=_read_allowed(document),
     )
@@ -296,10 +298,6 @@ class AgentDefinition(Definition):
     """The names of its only tools; None: those of every subagent."""
     without: frozenset[str] = frozenset()
     """The names of tools that it does not get."""
-    servers: tuple[str, ...] | None = None
-    """The only MCP servers that it gets of its parent's; None: all."""
-    skills: tuple[str, ...] | None = None
-    """The only skills that it gets, from the beginning; None: all, to load."""
     effort: Effort | None = None
     """How much it thinks; None: as much as the parent."""
     mode: PermissionMode | None = None
@@ -324,14 +322,7 @@ def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
     server, _, name = tool.target({}).partition(":")
     prefix = f"mcp__{server}"
     ways = {tool.name, prefix, f"{prefix}__*", f"{prefix}__{name}", "mcp__*"}
-    if ways & agent.without or not (agent.servers is None or server in agent.servers):
-        return False
-    if agent.tools is None or ways & agent.tools:
-        return True
-    # A list of tools that has none of a server, which is named besides, is about the others.
-    return agent.servers is not None and not any(
-        f"{listed}__".startswith(f"{prefix}__") for listed in agent.tools
-    )
+    return ways.isdisjoint(agent.without) and (agent.tools is None or bool(ways & agent.tools))
 
 
 def list_agents(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -343,8 +334,7 @@ def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     document = read_document(path, place)
     name, tools = given or document.text("name") or path.stem, document.text("tools")
-    item = Item(kind="agent", name=name, origin=path, scope=place.scope, content=document.whole)
-    fields = _fields_of_all(item, place, document, MAX_AGENT_CHARS)
+    fields = _fields_of_all("agent", name, path, place, document, MAX_AGENT_CHARS)
     if not document.body:
         raise ConfigError(f"{path} has no prompt")
     efforts = [document.text(field).lower() for field in ("effort", "reasoningEffort")]
@@ -352,19 +342,39 @@ def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
         **{**fields, "model": "" if fields["model"] == "inherit" else fields["model"]},
         tools=tools_of(tools) if "tools" in document.fields and tools != "*" else None,
         without=tools_of(document.text("disallowedTools")),
-        servers=_names(document, "mcpServers"),
-        skills=_names(document, "skills"),
         effort=next((level for level in EFFORTS if level in efforts), None),
         mode=MODE_CALLED.get(document.text("permissionMode")),
     )
 
 
-def _names(document: Document, field: str) -> tuple[str, ...] | None:
-    """The names of a list, None if there is none. A server written out counts by its name alone: a
-    definition starts none."""
-    given = document.fields.get(field)
-    if given is None:
-        return None
-    texts = given if isinstance(given, list | dict) else str(given).split(",")
-    named = (name for value in texts for name in (value if isinstance(value, dict) else (value,)))
-    return tuple(dict.fromkeys(name.strip() for name in map(str, named) if name.strip()))
+# ── all of them ──────────────────────────────────────────────────────────────────────────────
+
+Lister = Callable[[Path], Iterator[tuple[str, Path]]]
+"""Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
+READERS: Mapping[str, tuple[Lister, Callable[[Path, Place, str], Any]]] = {
+    "skills": (list_skills, read_skill),
+    "commands": (list_commands, read_command),
+    "agents": (list_agents, read_agent),
+}
+
+
+def find_definitions(around: Surroundings, kind: str) -> tuple[list[Any], list[str]]:
+    """Those of a kind ("skills"), nearest first and bundles last, and a sentence for each unusable
+    one. Of a bundle's the person saw those when they approved it."""
+    problems: list[str] = []
+    list_files, folders = READERS[kind][0], places(around, kind)
+    files = ((name, path, it) for it in folders for name, path in list_files(it.folder))
+    definitions = [*read_definitions(kind, files, problems)]
+    return [*definitions, *read_definitions(kind, parts(around.bundles, kind), [])], problems
+
+
+def read_definitions(
+    kind: str, files: Iterable[tuple[str, Path, Place]], problems: list[str]
+) -> Iterator[Any]:
+    """Reads each; adds to `problems` a sentence for each unusable one."""
+    for name, path, place in files:
+        try:
+            yield READERS[kind][1](path, place, name)
+        except ConfigError as error:
+            reason = str(error).rstrip(".")
+            problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {reason}.")

@@ -54,8 +54,6 @@ MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000
 """Limit of a list that a server sends page by page; an endless one is cut here."""
 LIST_TIMEOUT_S = 30.0  # as its start
-MAX_CALL_TIMEOUTS = 20
-"""Progress extends a call's time limit up to this many times."""
 
 # It would print servers' mistakes to the terminal.
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
@@ -194,21 +192,14 @@ class Connection:
         """Calls a tool; `report` gets a line about its progress. Cancelling it notifies the
         server."""
         self.is_used = True
-        limit_s = self.server.timeout / 1000
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
-        async with self._request(limit_s) as deadline:
 
-            async def on_progress(
-                progress: float, total: float | None, message: str | None
-            ) -> None:
-                deadline.reschedule(min(latest, loop.time() + limit_s))
-                share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-                report(f"{message[:200]} ({share})" if message else share)
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+            report(f"{message[:200]} ({share})" if message else share)
 
-            result = await self.client.call_tool(
-                tool, dict(arguments), progress_callback=on_progress
-            )
+        async with self._request(self.server.timeout / 1000):
+            given = dict(arguments)
+            result = await self.client.call_tool(tool, given, progress_callback=on_progress)
         content = replace(_content(result.content), is_error=bool(result.is_error))
         if not content.text and not content.pictures and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
@@ -240,13 +231,13 @@ class Connection:
         return items
 
     @asynccontextmanager
-    async def _request(self, limit_s: float) -> AsyncIterator[asyncio.Timeout]:
+    async def _request(self, limit_s: float) -> AsyncIterator[None]:
         """Wraps a request: turns whatever goes wrong into a ServerError with a sentence about it.
         One by HTTP is the only way to notice that a server is gone and must be reached again."""
         name, closed = self.server.name, self.closed
         try:
-            async with asyncio.timeout(limit_s) as deadline:
-                yield deadline
+            async with asyncio.timeout(limit_s):
+                yield
         except TimeoutError as error:
             raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
         except Exception as error:

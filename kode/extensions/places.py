@@ -7,10 +7,10 @@ The nearest folder comes first: it takes precedence over the same name further a
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kode import installed, paths
 from kode.config.files import project_folders, resolve_inside
@@ -35,13 +35,6 @@ _FIELD = re.compile(
 """Where a field begins that agents know; in descriptions, examples have lines like `user: ...`."""
 PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
 """What texts of a bundle call its folder."""
-
-
-T = TypeVar("T")
-Below = Callable[[Path], Iterable[tuple[str, Path]]]
-"""Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
-Read = Callable[[Path, "Place", str], T]
-"""`read(path, place, name)`. Raises: ConfigError that says in a few words why it is unusable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,31 +105,6 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     except ConfigError as error:
         faults.append(str(error))
     return tuple(bundles), tuple(faults)
-
-
-def find_each(
-    around: Surroundings, kind: str, below: Below, read: Read[T]
-) -> tuple[list[T], list[str]]:
-    """What is read of `kind` ("skills"), nearest first and bundles last, and a sentence for each
-    unusable one. Of a bundle's the person saw those when they approved it."""
-    problems: list[str] = []
-    files = (
-        (name, path, place) for place in places(around, kind) for name, path in below(place.folder)
-    )
-    things = [*read_each(kind, files, read, problems)]
-    return [*things, *read_each(kind, parts(around.bundles, kind), read, [])], problems
-
-
-def read_each(
-    kind: str, files: Iterable[tuple[str, Path, Place]], read: Read[T], problems: list[str]
-) -> Iterator[T]:
-    """Reads each; adds to `problems` a sentence for each unusable one."""
-    for name, path, place in files:
-        try:
-            yield read(path, place, name)
-        except ConfigError as error:
-            reason = str(error).rstrip(".")
-            problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {reason}.")
 
 
 def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Place]]:

@@ -16,20 +16,17 @@ from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
 from kode.extensions.definitions import (
     CHARS_PER_TOKEN,
+    READERS,
     AgentDefinition,
     Command,
     Skill,
-    list_agents,
-    list_commands,
-    list_skills,
-    read_agent,
-    read_command,
-    read_skill,
+    find_definitions,
+    read_definitions,
 )
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in, find_servers
 from kode.extensions.mcp_server import forget
-from kode.extensions.places import Bundle, Surroundings, find_each, parts, read_each, surroundings
+from kode.extensions.places import Bundle, Surroundings, parts, surroundings
 from kode.extensions.trust import Approvals, Item
 from kode.messages import columns, first_of, shorten
 from kode.paths import real_path
@@ -98,9 +95,9 @@ def find_extensions(around: Surroundings, approvals: Approvals) -> FoundExtensio
         return tuple(extensions)
 
     return FoundExtensions(
-        skills=judge("skills", *find_each(around, "skills", list_skills, read_skill)),
-        commands=judge("commands", *find_each(around, "commands", list_commands, read_command)),
-        agents=judge("agents", *find_each(around, "agents", list_agents, read_agent)),
+        skills=judge("skills", *find_definitions(around, "skills")),
+        commands=judge("commands", *find_definitions(around, "commands")),
+        agents=judge("agents", *find_definitions(around, "agents")),
         hooks=judge("hooks", *find_hooks(around)),
         problems=problems,
     )
@@ -109,9 +106,9 @@ def find_extensions(around: Surroundings, approvals: Approvals) -> FoundExtensio
 def reread(thing: SkillOrCommand, home: Path, project: Path) -> SkillOrCommand:
     """Reads a skill or command again from disk. Raises: ToolError if it has changed since this
     session began: the person approved only that content."""
-    item, read = thing.item, read_skill if isinstance(thing, Skill) else read_command
+    item = thing.item
     try:
-        now: SkillOrCommand = read(item.origin, thing.place, item.name)  # type: ignore[assignment]
+        now: SkillOrCommand = READERS[f"{item.kind}s"][1](item.origin, thing.place, item.name)
     except ConfigError as error:
         raise ToolError(f"The {item.kind} {item.name} cannot be read any more: {error}.") from None
     changed = item.scope in trust.FOREIGN and now.item.content != item.content
@@ -132,11 +129,10 @@ class BundleItems:
         self.problems: list[str] = []
         """A sentence for each part that cannot be used."""
         self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
-        skills = read_each("skills", parts((bundle,), "skills"), read_skill, self.problems)
-        commands = read_each("commands", parts((bundle,), "commands"), read_command, self.problems)
-        agents = read_each("agents", parts((bundle,), "agents"), read_agent, self.problems)
-        hooks = hooks_of_bundles((bundle,), self.problems)
-        things: list[Extension | Entry] = [*skills, *commands, *agents, *hooks, *self._servers]
+        things: list[Extension | Entry] = []
+        for kind in READERS:
+            things += read_definitions(kind, parts((bundle,), kind), self.problems)
+        things += [*hooks_of_bundles((bundle,), self.problems), *self._servers]
         self.items = tuple(thing.item for thing in things)
 
     def forget_servers(self) -> None:

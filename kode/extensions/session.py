@@ -140,8 +140,6 @@ class Extensions:
     def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
         servers = list(self.servers.values())
-        if agent is not None and agent.servers is not None:
-            servers = [server for server in servers if server.name in agent.servers]
         if has_all_tools(agent):  # as the pair has
             return self._choose_offered(servers, window_tokens)
         return tuple(tool for tool in tools_of(servers) if may_use(agent, tool))
