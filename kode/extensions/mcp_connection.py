@@ -1,8 +1,9 @@
 """Connects to an MCP server with the SDK of the Model Context Protocol, which only this module and
-its part `mcp_transports` use, and returns a `Connection`.
+its part `mcp_login` use: the process in the sandbox or HTTP, and the `Connection` over it.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
-two: import it in a thread, and only to start a server.
+two: import it in a thread, and only to start a server. What a server sends is limited: an endless
+line, body or event, or a flood of lines, ends it; of its stderr only the end is kept.
 """
 
 import asyncio
@@ -11,16 +12,21 @@ import binascii
 import contextlib
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import httpx2
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
@@ -29,6 +35,7 @@ from kode import __version__
 from kode.errors import ServerError
 from kode.extensions.mcp_config import (
     LOGIN_TIMEOUT_S,
+    SOCKET,
     Content,
     Definition,
     Elicit,
@@ -37,14 +44,9 @@ from kode.extensions.mcp_config import (
     Offering,
     Server,
 )
-from kode.extensions.mcp_transports import (
-    Streams,
-    Transport,
-    make_authorization,
-    open_http,
-    open_sse,
-    run_process,
-)
+from kode.extensions.mcp_login import make_authorization
+from kode.process import increment_depth
+from kode.tools.processes import ProcessTree, open_program
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -55,6 +57,34 @@ MAX_LISTED = 1_000
 """Limit of a list that a server sends page by page; an endless one is cut here."""
 LIST_TIMEOUT_S = 30.0  # as its start
 
+MAX_LINE_BYTES = 16 * 1024 * 1024
+"""Limit of one message of a process."""
+MAX_BURST_BYTES = 32 * 1024 * 1024  # a result with pictures in base64
+MAX_BURST_LINES = 10_000
+"""Limit of what a process sends between two messages to it, asked for or not."""
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""Limit of one answer over HTTP, streamed or not."""
+GRACE_S = 0.5
+"""Time to exit by itself once its standard input is closed."""
+LAST_WORDS_S = 0.5
+"""How long the reason of an end waits for them."""
+CONNECT_TIMEOUT_S = 30.0  # as a process's start
+
+_READ_BYTES = 65_536
+"""The capacity of a pipe on Linux, see pipe(7)."""
+_MAX_ERRORS_BYTES = 2_000  # the last lines before it died
+
+INHERITED = (
+    "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+    "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
+)  # fmt: skip
+"""The variables every server gets; all others are named by its entry. The last say which
+certificates a machine trusts."""
+
+Streams = tuple[Any, Any]
+"""What the SDK reads messages from, and writes them to."""
+Transport = AbstractAsyncContextManager[Streams]
+
 # It would print servers' mistakes to the terminal.
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 
@@ -63,15 +93,15 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 async def connect(
     server: Server,
     *,
-    wrap: "Callable[[tuple[str, ...]], Attempt | None]",
+    wrapped: "Attempt | None",
     place: Workplace,
     tell: Callable[[str], None] | None = None,
     elicit: Elicit | None = None,
 ) -> AsyncIterator["Connection"]:
     """Starts or reaches a server, negotiates a version, and yields the connection.
 
-    `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
-    person the login page; without it, `elicit` does during a call.
+    `wrapped` runs its command in the sandbox; None: it runs outside. `tell` shows a person the
+    login page; without it, `elicit` does during a call.
 
     Raises: ServerError.
     """
@@ -86,18 +116,17 @@ async def connect(
         # The start of a server waits for nobody.
         return elicit is not None and connection.is_used and await elicit(form) is not None
 
-    def open_transport() -> Transport:
-        if not server.url:
-            return run_process(server, wrap(server.command), place.project, connection.closed)
+    if server.url:
         is_known = "authorization" in {name.lower() for name in server.headers}
         auth = None if is_known else make_authorization(server, place.home, show, connection.closed)
-        return (open_sse if server.type == "sse" else open_http)(server, auth)
-
+        transport = (open_sse if server.type == "sse" else open_http)(server, auth)
+    else:
+        transport = run_process(server, wrapped, place.project, connection.closed)
     try:
         # Closed in order, so that the SDK, which cancels this task when a connection breaks, also
         # undoes its cancellation.
-        async with contextlib.AsyncExitStack() as links:
-            await connection.open(links, open_transport)
+        async with AsyncExitStack() as links:
+            await connection.open(links, transport)
             try:
                 yield connection
             except Exception as error:
@@ -144,13 +173,11 @@ class Connection:
     client: Client = field(init=False)
     _items: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
-    async def open(
-        self, links: contextlib.AsyncExitStack, open_transport: Callable[[], Transport]
-    ) -> None:
+    async def open(self, links: AsyncExitStack, transport: Transport) -> None:
         """Starts to talk, until `links` are closed."""
         async with self._request(LOGIN_TIMEOUT_S):
             self.client = Client(
-                self._read(open_transport()),
+                self._read(transport),
                 client_info=types.Implementation(name="kode", version=__version__),
                 message_handler=self._handle_news,
                 elicitation_callback=self._elicit if self.elicit else None,
@@ -420,3 +447,160 @@ def _describe(error: BaseException) -> str:
         case httpx2.ConnectError():
             return "nothing answers at its `url`: check the address, and that the server runs"
     return " ".join(f"{type(innermost).__name__}: {innermost}".split()).rstrip(": ")[:300]
+
+
+# ── a process ────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def run_process(
+    server: Server, wrapped: "Attempt | None", cwd: Path, closed: "asyncio.Future[str]"
+) -> AsyncIterator[Streams]:
+    """Starts the program of a server, and ends it with everything it started. `wrapped` runs it in
+    the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself.
+
+    Raises: ServerError if there is no such program.
+    """
+    inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
+    variables = {**inherited, **server.environment, **increment_depth(os.environ)}
+    program = open_program(
+        server.command, variables, cwd, tree=ProcessTree(wrapped=wrapped), limit=MAX_LINE_BYTES
+    )
+    async with AsyncExitStack() as stack:
+        try:
+            process = await stack.enter_async_context(program)
+        except (OSError, ValueError) as error:
+            raise ServerError(f"{server.program} could not be started: {error}.") from error
+        pump = _Pump(process, closed)
+        stack.push_async_callback(pump.end)
+        yield pump.incoming, pump.outgoing
+
+
+class _Pump:
+    """Carries messages between a process and the SDK."""
+
+    def __init__(self, process: asyncio.subprocess.Process, closed: "asyncio.Future[str]") -> None:
+        self._process, self._closed, self._errors = process, closed, b""
+        self._received, self.incoming = anyio.create_memory_object_stream[Any](0)
+        self.outgoing, self._sent = anyio.create_memory_object_stream[SessionMessage](0)
+        self._burst_bytes = self._burst_lines = 0
+        self._warning = asyncio.ensure_future(self._warn())
+        self._tasks = [self._warning, *map(asyncio.ensure_future, (self._read(), self._write()))]
+
+    async def _read(self) -> None:
+        """Reads messages until the output ends or floods. Skips lines that are not messages:
+        many servers print."""
+        fault, stdout = "", self._process.stdout
+        assert stdout is not None
+        try:
+            while line := await stdout.readline():
+                self._burst_bytes += len(line)
+                self._burst_lines += 1
+                if self._burst_bytes > MAX_BURST_BYTES or self._burst_lines > MAX_BURST_LINES:
+                    size = f"{self._burst_lines:,} lines, {self._burst_bytes >> 20} MB"
+                    fault = f"it sent {size}, since kode last wrote to it"
+                    return
+                with contextlib.suppress(ValueError):
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    await self._received.send(SessionMessage(message))
+            # A child of it may hold its stderr open.
+            await asyncio.wait((self._warning,), timeout=LAST_WORDS_S)
+        except ValueError:  # of a line that is longer than the limit of the stream
+            fault = f"it sent a message of more than {MAX_LINE_BYTES >> 20} MB"
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        finally:
+            if not self._closed.done():
+                self._closed.set_result(fault or f"it ended{self._last_words()}")
+            self._received.close()
+
+    async def _write(self) -> None:
+        assert self._process.stdin is not None
+        async for session_message in self._sent:
+            line = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            self._burst_bytes = self._burst_lines = 0
+            with contextlib.suppress(OSError):  # reading detects that it is gone
+                self._process.stdin.write(line.encode() + b"\n")
+                await self._process.stdin.drain()
+
+    async def _warn(self) -> None:
+        assert self._process.stderr is not None
+        while data := await self._process.stderr.read(_READ_BYTES):
+            self._errors = (self._errors + data)[-_MAX_ERRORS_BYTES:]
+
+    def _last_words(self) -> str:
+        """The last line on stderr that names an error or a socket, else the last line."""
+        lines = self._errors.decode(errors="replace").strip().splitlines()
+        telling = [line for line in lines if "error" in line.lower() or SOCKET in line]
+        return f": {[*lines, *telling][-1].strip()[:200]}" if lines else ""
+
+    async def end(self) -> None:
+        """Lets it exit by itself for a moment."""
+        for stream in (self.incoming, self.outgoing, self._received, self._sent):
+            stream.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                # Not `wait`, which also waits for the pipes, which a child of it may hold open.
+                while self._process.returncode is None:
+                    await asyncio.sleep(0.01)
+
+
+# ── HTTP ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def open_http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
+    """The current transport: each message is a request, and its answer may be a stream."""
+    timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.timeout / 1000)
+    async with _http_client(dict(server.headers), timeout, auth) as client:
+        async with streamable_http_client(server.url, http_client=client) as streams:
+            yield streams
+
+
+def open_sse(server: Server, auth: httpx2.Auth | None) -> Transport:
+    """The older transport: one stream of events, and a request for each message."""
+    return sse_client(
+        server.url,
+        headers=dict(server.headers),
+        timeout=CONNECT_TIMEOUT_S,
+        sse_read_timeout=server.timeout / 1000,
+        httpx_client_factory=partial(_http_client, by_event=True),
+        auth=auth,
+    )
+
+
+def _http_client(
+    headers: dict[str, Any] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+    by_event: bool = False,
+) -> httpx2.AsyncClient:
+    async def limit(response: httpx2.Response) -> None:
+        response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream), by_event)
+
+    hooks = {"response": [limit]}
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """Limits a body to `MAX_BODY_BYTES`, or each event of a body without an end."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, by_event: bool) -> None:
+        self._stream, self._by_event = stream, by_event
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            ends_event = self._by_event and (b"\n\n" in chunk or b"\r\n\r\n" in chunk)
+            size = len(chunk) + (0 if ends_event else size)
+            if size > MAX_BODY_BYTES:
+                raise httpx2.ReadError(f"an answer of more than {MAX_BODY_BYTES // 2**20} MB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

@@ -118,9 +118,6 @@ class Opener:
         if pinned:
             _check(entry, trust.load(place.home, place.project))
         start = await self._start(entry, pinned=pinned)
-        program = Path(start.server.program).name
-        if is_first and start.sandbox and program in LAUNCHERS and not start.server.network:
-            raise DownloadNeededError(f"it never ran here, and {program} has to download it")
         limit_s = LOGIN_TIMEOUT_S if start.server.url and self.tell else START_TIMEOUT_S
         try:
             async with AsyncExitStack() as stack:
@@ -169,7 +166,8 @@ class Opener:
         self, entry: Entry, *, pinned: bool = False, downloads: bool = False
     ) -> "_Start":
         """Raises: ConfigError, also where it may run only outside and nobody has approved that;
-        SandboxUnknownError, StorageError."""
+        ServerError, SandboxUnknownError, StorageError."""
+        require_extra("mcp")
         server, place = resolve(entry, os.environ), self.place
         if entry.scope == "bundle" and entry not in find_servers(place.home, place.project)[0]:
             raise ConfigError("its bundle changed since you approved it: `kode extensions list`")
@@ -182,15 +180,10 @@ class Opener:
             why = why or "the sandbox is off"
         if self.sandboxed and not server.outside:
             folder = cache_folder(entry, place.home)
-            sandbox = self._make_sandbox(server, folder / "files", downloads)
-            support = await asyncio.to_thread(sandbox.support)
-            if support.kind != "none":
-                variables = {name: str(folder / "files" / it) for name, it in _FOLDERS.items()}
-                if not server.network:
-                    variables |= _QUICK | (_OFFLINE if is_filled(folder) else {})
-                update = {"environment": variables | {**server.environment}}
-                return _Start(server.model_copy(update=update), sandbox, pinned)
-            why = f"there is no sandbox here ({support.why.rstrip('.')}; `kode doctor` says more)"
+            start = await asyncio.to_thread(self._wrap, server, folder, pinned, downloads)
+            if start is not None:
+                return start
+            why = "there is no sandbox here (`kode doctor` says more)"
         approvals = trust.load(place.home, place.project)
         is_approved = trust.state(trust.outside(entry.item), approvals) == "trusted"
         if why and (self.required or not is_approved):
@@ -200,12 +193,14 @@ class Opener:
             )
         return _Start(server)
 
-    def _make_sandbox(self, server: Server, files: Path, downloads: bool) -> "Sandbox":
-        """Raises: ConfigError for what cannot be shown; StorageError."""
+    def _wrap(self, server: Server, folder: Path, pinned: bool, downloads: bool) -> "_Start | None":
+        """The server with its program in the sandbox; None where there is none. Not on the event
+        loop. Raises: ConfigError for what cannot be shown; ServerError, SandboxUnknownError,
+        StorageError."""
         from kode.sandbox.reach import Grants
-        from kode.sandbox.sandbox import Sandbox
+        from kode.sandbox.sandbox import ProgramError, Sandbox
 
-        user_home = paths.user_home()
+        user_home, files = paths.user_home(), folder / "files"
         shown = tuple(Path(real_path(paths.expand(path))) for path in server.read)
         for path in shown:
             if user_home and user_home.is_relative_to(path):
@@ -221,36 +216,40 @@ class Opener:
         sandbox = Sandbox(place=place, grants=grants, has_layers=False, denied=self.denied)
         if downloads:
             sandbox.siblings = ()
-        return sandbox
+        if sandbox.support().kind == "none":
+            return None
+        variables = {name: str(files / below) for name, below in _FOLDERS.items()}
+        if not server.network:
+            variables |= _QUICK | (_OFFLINE if is_filled(folder) else {})
+            program = Path(server.program).name
+            if program in LAUNCHERS and not is_filled(folder):
+                raise DownloadNeededError(f"it never ran here, and {program} has to download it")
+        try:
+            wrapped = sandbox.start_program(server.command, records_opens=pinned)
+        except ProgramError as error:
+            raise ServerError(f"{error}{_advise_to_show(error.hidden)}") from error
+        update = {"environment": variables | {**server.environment}}
+        return _Start(server.model_copy(update=update), sandbox, wrapped)
 
     async def _connect(self, start: "_Start") -> "AbstractAsyncContextManager[Connection]":
-        require_extra("mcp")
         module = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
         connection: AbstractAsyncContextManager[Connection] = module.connect(
-            start.server, wrap=start, place=self.place, tell=self.tell, elicit=self.elicit
+            start.server,
+            wrapped=start.wrapped,
+            place=self.place,
+            tell=self.tell,
+            elicit=self.elicit,
         )
         return connection
 
 
 @dataclass
 class _Start:
-    """A server about to start; called with its command when it does."""
+    """A server about to start."""
 
     server: Server
     sandbox: "Sandbox | None" = None
-    records_opens: bool = False
     wrapped: "Attempt | None" = None
-
-    def __call__(self, argv: tuple[str, ...]) -> "Attempt | None":
-        from kode.sandbox.sandbox import ProgramError
-
-        if self.sandbox is None:
-            return None
-        try:
-            self.wrapped = self.sandbox.start_program(argv, records_opens=self.records_opens)
-        except ProgramError as error:
-            raise ServerError(f"{error}{_advise_to_show(error.hidden)}") from error
-        return self.wrapped
 
     def find_refusals(self) -> str:
         """What the sandbox has refused it, and what would allow that, in sentences; "" for

@@ -135,9 +135,9 @@ def folder_content(folder: Path) -> str:
     try:
         for path in _files_below(folder):
             real = resolve_inside(path, folder)
-            if (now := _read_regular(str(real), MAX_BYTES + 1)) is None:
+            if (read := _read_regular(str(real), MAX_BYTES + 1)) is None:
                 raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
-            size += len(now[0])
+            data, size = read[0], size + len(read[0])
             if len(parts) == MAX_FILES or size > MAX_BYTES:
                 raise ConfigError(
                     f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too "
@@ -146,8 +146,7 @@ def folder_content(folder: Path) -> str:
             name = path.relative_to(folder).as_posix()
             mark = " executable" if path.stat().st_mode & 0o111 else ""
             link = f" -> {os.readlink(path)!r}" if path.is_symlink() else ""
-            head = f"=== {name!r}{link}{mark} ({len(now[0])} bytes)"
-            parts.append(f"{head}\n{_as_text(now[0])}\n")
+            parts.append(f"=== {name!r}{link}{mark} ({len(data)} bytes)\n{_as_text(data)}\n")
     except OSError as error:
         raise ConfigError(
             f"{error.filename} cannot be read ({error.strerror}), so it cannot be approved."
@@ -383,9 +382,8 @@ def _add_opened(
         inside = Path(path).is_relative_to(project)
         if path in files or not inside or ".git" in Path(path).relative_to(project).parts:
             continue
-        if (now := _read_load(path, project)) is not None:
-            content, changed_at = now
-            files[path] = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
+        if (load := _look_at_load(path, project)) is not None:
+            files[path] = load[0] if load[1] <= since else ""
     if len(files) > MAX_LOADED:
         raise ConfigError(
             f"It opens more than {MAX_LOADED:,} files of the project, too many to approve with "
@@ -429,18 +427,18 @@ def _hash_names(folders: Sequence[str]) -> str:
 @lru_cache(maxsize=4 * MAX_LOADED)
 def _digest_of(path: str, project: Path, version: object) -> str:
     """`version` is for the cache: files are compared before each run."""
-    now = _read_load(path, project)
-    return hashlib.sha256(now[0]).hexdigest() if now is not None else ""
+    return (_look_at_load(path, project) or ("", 0.0))[0]
 
 
-def _read_load(path: str, project: Path) -> tuple[bytes, float] | None:
-    """The content of a regular file, and when it or the link to it last changed; None if there is
-    none. Of a link out of the project only where it leads, never what is there."""
+def _look_at_load(path: str, project: Path) -> tuple[str, float] | None:
+    """The SHA-256 of a regular file, and when it or the link to it last changed; None if there is
+    none. Of a link out of the project only where it leads counts, never what is there."""
     try:
         link, real = os.lstat(path), real_path(path)
         if not Path(real).is_relative_to(project):
-            return f"-> {real}".encode("utf-8", "surrogateescape"), link.st_ctime
-        now = _read_regular(real)
-        return now and (now[0], max(link.st_ctime, now[1]))
+            read: tuple[bytes, float] | None = (os.fsencode(f"-> {real}"), 0.0)
+        else:
+            read = _read_regular(real)
     except OSError:
         return None
+    return read and (hashlib.sha256(read[0]).hexdigest(), max(link.st_ctime, read[1]))

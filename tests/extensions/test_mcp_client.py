@@ -18,7 +18,7 @@ import pytest
 
 from kode.errors import ServerError
 from kode.events import silent
-from kode.extensions import mcp_connection, mcp_transports
+from kode.extensions import mcp_connection, mcp_login
 from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_server import McpServer, Opener
 from tests.extensions.conftest import SERVERS, an_entry
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def connect(tmp_path):
     place = workplace(tmp_path, home=tmp_path)
-    return partial(mcp_connection.connect, wrap=lambda argv: None, place=place)
+    return partial(mcp_connection.connect, wrapped=None, place=place)
 
 
 @contextmanager
@@ -136,7 +136,7 @@ async def test_a_returning_server_is_reached_again(home, project, place):
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 async def test_an_answer_by_http_that_has_no_end_is_cut(connect, monkeypatch, kind):
-    monkeypatch.setattr(mcp_transports, "MAX_BODY_BYTES", 2**20)
+    monkeypatch.setattr(mcp_connection, "MAX_BODY_BYTES", 2**20)
 
     async def flood(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
@@ -190,7 +190,7 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(guarded, connect
 
     # Those of one server are never sent to another.
     tokens.write_text(tokens.read_text().replace(guarded.url, "http://elsewhere/mcp"))
-    login = mcp_transports.make_authorization(guarded, tmp_path, None, asyncio.Future())
+    login = mcp_login.make_authorization(guarded, tmp_path, None, asyncio.Future())
     assert await login.context.storage.get_tokens() is None
     assert list((tmp_path / "mcp").glob("*.damaged-*"))
 

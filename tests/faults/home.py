@@ -17,7 +17,7 @@ from kode.conversation import Settings, open_conversation
 from kode.errors import KodeError
 from kode.events import silent
 from kode.extensions import trust
-from kode.extensions.mcp_transports import OAuthToken, _Tokens
+from kode.extensions.mcp_login import OAuthToken, _Tokens
 from kode.memory.pending import Pending
 from kode.messages import user_message
 from kode.permissions import approvals

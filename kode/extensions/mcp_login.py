@@ -1,0 +1,158 @@
+"""The login at an MCP server that wants one (OAuth). Part of `mcp_connection`.
+
+The protocol is the SDK's: PKCE, issuer, resource, registration, wider scopes. Tokens are stored
+0600 under `$KODE_HOME`, one file per server.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from mcp.client.auth.oauth2 import OAuthClientProvider
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthToken,
+)
+from pydantic import AnyUrl, BaseModel
+
+from kode import durable, paths
+from kode.broken_json import object_of
+from kode.durable import seal_object, unseal_object
+from kode.errors import ServerError
+from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, Server
+
+CALLBACK = "/kode/callback"
+_FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
+_PAGE = "You are logged in. You can close this page and return to kode."
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def make_authorization(
+    server: Server,
+    home: Path,
+    show: Callable[[str], Awaitable[bool]],
+    closed: "asyncio.Future[str]",
+) -> OAuthClientProvider:
+    """The authorization of requests to a server. `show` shows the login page to a person, if one
+    can log in now, and returns whether. If nobody can, a request fails with a ServerError that says
+    how to log in; `closed` gets the same text."""
+    key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
+    # The same port at each login, because some servers accept no other.
+    port = _FIRST_PORT + int(key, 16) % _PORTS
+    tokens, pages = _Tokens(paths.mcp_tokens_file(home, key), server.url), list[str]()
+
+    async def keep_page(page: str) -> None:
+        pages.append(page)
+
+    async def log_in() -> AuthorizationCodeResult:
+        result: asyncio.Future[AuthorizationCodeResult] = asyncio.Future()
+        try:
+            listener = await asyncio.start_server(partial(_serve, result), "127.0.0.1", port)
+        except OSError as error:
+            text = f"port {port} is in use, and the login needs it: {error.strerror}"
+            raise ServerError(text) from error
+        try:
+            if await show(pages[-1]):
+                return await asyncio.wait_for(result, LOGIN_TIMEOUT_S)
+        except TimeoutError as error:
+            raise ServerError(f"nobody logged in within {LOGIN_TIMEOUT_S:g} s") from error
+        finally:
+            listener.close()
+        lost = f" ({tokens.path} was damaged and set aside)" if tokens.was_damaged else ""
+        failure = ServerError(f"it wants you to log in{lost}: `kode mcp test {server.name}`")
+        if not closed.done():
+            closed.set_result(failure.fault)
+        raise failure
+
+    callback = AnyUrl(f"http://127.0.0.1:{port}{CALLBACK}")
+    return OAuthClientProvider(
+        server_url=server.url,
+        client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[callback]),
+        storage=tokens,
+        redirect_handler=keep_page,
+        callback_handler=log_in,
+    )
+
+
+async def _serve(
+    result: "asyncio.Future[AuthorizationCodeResult]",
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    """Answers the browser on its return, and sets the result: a ServerError if the person or the
+    server refused."""
+    with contextlib.suppress(OSError, ValueError, asyncio.LimitOverrunError):
+        words = (await reader.readline()).decode("ascii", "replace").split()
+        target = urlsplit(words[1] if len(words) > 1 else "")
+        query = dict(parse_qsl(target.query))
+        is_return = target.path == CALLBACK and ("code" in query or "error" in query)
+        page = _PAGE if is_return and "code" in query else "The login failed; see kode."
+        status = "200 OK" if is_return else "404 Not Found"
+        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nConnection: close"
+        writer.write(f"{head}\r\n\r\n{page}".encode())
+        await writer.drain()
+        if is_return and not result.done() and "code" in query:
+            answer = {key: query.get(key) for key in ("code", "state", "iss")}
+            result.set_result(AuthorizationCodeResult.model_validate(answer))
+        elif is_return and not result.done():
+            reason = (query.get("error_description") or query["error"])[:200]
+            result.set_exception(ServerError(f"the login was refused: {reason}"))
+    writer.close()
+
+
+@dataclass
+class _Tokens:
+    """The SDK's `TokenStorage`, in one file. A damaged one is set aside, which requires a new
+    login."""
+
+    path: Path
+    url: str
+    was_damaged: bool = False
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self._read("tokens", OAuthToken)
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self._write("tokens", tokens)
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self._read("client", OAuthClientInformationFull)
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self._write("client", client_info)
+
+    def _read(self, part: str, kind: type[Model]) -> Model | None:
+        """Raises no error for damage."""
+        try:
+            value = self._load().get(part)
+            return None if value is None else kind.model_validate(value)
+        except ValueError:  # also pydantic's
+            durable.set_aside(self.path)
+            self.was_damaged = True
+            return None
+
+    def _write(self, part: str, value: BaseModel) -> None:
+        with durable.locked(self.path.parent):
+            plain = value.model_dump(mode="json", exclude_none=True)
+            document = {**self._load(), "url": self.url, part: plain}
+            data = json.dumps(seal_object(document), indent=2).encode()
+            durable.replace(self.path, data + b"\n")
+
+    def _load(self) -> dict[str, Any]:
+        """Raises: ValueError for damage."""
+        if not self.path.exists():
+            return {}
+        content = unseal_object(object_of(self.path.read_bytes()) or {})
+        # The name is a short hash: tokens of another server must never be sent to this one.
+        if content.get("url") != self.url:
+            raise ValueError("it is of another server")
+        return content
