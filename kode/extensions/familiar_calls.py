@@ -16,54 +16,45 @@ from kode.tools.builtin import index_tools
 __all__ = ["arguments", "find_called_tool"]
 
 
-def _table(*rows: str) -> dict[str, str]:
-    """Another agent's name → the own name, of rows `OWN: OTHER OTHER ...`; of `-: OTHER ...` the
-    own name is "", for what changes nothing here."""
-    pairs = (row.split(":") for row in rows)
-    return {other: own.strip("-") for own, others in pairs for other in others.split()}
+def _table(*rows: str) -> dict[str, list[str]]:
+    """Another agent's name → the own names it may stand for, of rows `OWN: OTHER OTHER ...`."""
+    names: dict[str, list[str]] = {}
+    for own, others in (row.split(": ") for row in rows):
+        for other in others.split():
+            names.setdefault(other, []).append(own)
+    return names
 
 
-_PATH = "path: file_path filePath filepath absolute_path target_file dir_path directory"
-_EDIT = (
+NAMES: Mapping[str, Sequence[str]] = _table(
+    "path: file_path filePath filepath absolute_path target_file dir_path directory",
+    "offset: start_line",
+    "content: contents file_text text",
     "old_text: old_string oldString old_str oldText",
     "new_text: new_string newString new_str newText",
     "replace_all: replaceAll allow_multiple expected_replacements",
-    "-: instruction",
+    "edits: changes",
+    "input: patchText patch",
+    "pattern: query regex glob",
+    "glob: include include_pattern",
+    "context: -C -A -B",
+    "ignore_case: -i",
+    "command: cmd script",
+    "timeout_s: timeout timeout_ms",
+    "background: run_in_background is_background",
+    "id: bash_id shell_id task_id",
+    "wait_s: timeout",
+    "items: todos plan",
+    "text: content step description",  # of what is to do
 )
-
-ARGUMENTS: Mapping[str, Mapping[str, str]] = {
-    "read_file": _table(_PATH, "offset: start_line", "-: end_line pages"),
-    "write_file": _table(_PATH, "content: contents file_text text"),
-    "edit_file": _table(_PATH, *_EDIT, "edits: changes"),
-    "apply_patch": _table("input: patchText patch"),
-    "search_files": _table(
-        _PATH,
-        "pattern: query regex",
-        "glob: include include_pattern",
-        "context: -C -A -B",
-        "ignore_case: -i",
-        "-: -n type multiline output_mode head_limit limit offset case_sensitive",
-    ),
-    "list_files": _table(_PATH, "pattern: glob", "-: ignore depth limit offset case_sensitive"),
-    "shell": _table(
-        "command: cmd script",
-        "timeout_s: timeout timeout_ms",
-        "background: run_in_background is_background",
-        "-: justification login tty yield_time_ms restart with_escalated_permissions",
-        "-: sandbox_permissions max_output_tokens",
-    ),
-    "job": _table("id: bash_id shell_id task_id", "wait_s: timeout", "-: block filter"),
-    "todo": _table("items: todos plan", "-: explanation"),
-    "fetch_url": _table("-: prompt format timeout"),
-    "delegate_tasks": {},
-}
-"""Tool → another agent's name of an argument → its own; "" for one that changes nothing here."""
-
-ITEMS: Mapping[tuple[str, str], Mapping[str, str]] = {
-    ("edit_file", "edits"): _table(*_EDIT),
-    ("todo", "items"): _table("text: content step description", "-: activeForm id priority"),
-}
-"""The same for the objects in a list."""
+"""Another agent's name of an argument → kode's: the first that the tool, or the object in a list of
+its, has."""
+WITHOUT_EFFECT = frozenset(
+    "end_line pages instruction -n type multiline output_mode head_limit limit offset depth ignore "
+    "case_sensitive justification login tty yield_time_ms restart with_escalated_permissions "
+    "sandbox_permissions max_output_tokens block filter explanation activeForm id priority prompt "
+    "format timeout".split()
+)
+"""Arguments that change nothing here, where the tool has none of that name."""
 
 MAX_TIMEOUT_S = 600  # as `tools.shell.MAX_TIMEOUT_S`
 
@@ -94,22 +85,20 @@ def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
 def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments by the tool's own names and types, as far as they are known. Whatever is not
     stays for the tool to refuse."""
-    if tool.name not in ARGUMENTS:
+    if tool.name not in {*TOOLS.values(), "apply_patch"}:
         return dict(given)
     schema = tool.parameters()
     properties = schema.get("properties", {})
-    own = _rename_arguments(given, ARGUMENTS[tool.name], properties)
+    if tool.name == "delegate_tasks" and "tasks" not in given and "prompt" in given:
+        return _of_task(given, properties)
+    own = _rename_arguments(given, properties)
     for name, value in own.items():
         kind = properties.get(name, {}).get("type")
         if kind in ("array", "object") and isinstance(value, str):
             value = _parse_value(value, kind)
-        items = ITEMS.get((tool.name, name))
-        if items and isinstance(value, list):
-            names = properties[name].get("items", {}).get("properties", {})
-            value = [
-                _rename_arguments(element, items, names) if isinstance(element, dict) else element
-                for element in value
-            ]
+        fields = properties.get(name, {}).get("items", {}).get("properties", {})
+        if fields and isinstance(value, list):
+            value = [_rename_arguments(it, fields) if isinstance(it, dict) else it for it in value]
         own[name] = value
     required = schema.get("required", ())
     own = {name: value for name, value in own.items() if value is not None or name in required}
@@ -117,18 +106,15 @@ def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
         return _of_shell(own)
     if tool.name == "job" and "shell_id" in given:  # only Claude Code's KillShell has it
         own["stop"] = True
-    if tool.name == "delegate_tasks" and "tasks" not in own and "prompt" in own:
-        return _of_task(own, properties)
     return own
 
 
-def _rename_arguments(
-    given: Mapping[str, Any], names: Mapping[str, str], own: Mapping[str, Any]
-) -> dict[str, Any]:
+def _rename_arguments(given: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """`own` has the tool's properties. A name given under both keeps the tool's own."""
     renamed: dict[str, Any] = {}
     for name, value in given.items():
-        target = name if name in own else names.get(name, name)
+        meant = (name, *NAMES.get(name, ()), *(("",) if name in WITHOUT_EFFECT else ()))
+        target = next((it for it in meant if it in own or not it), name)
         if target and (target == name or target not in given):
             renamed[target] = VALUES[name](value) if name in VALUES else value
     return renamed
@@ -148,13 +134,12 @@ def _of_shell(own: dict[str, Any]) -> dict[str, Any]:
     return {**own, "command": command} if command is not None else own
 
 
-def _of_task(own: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _of_task(given: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """One task for a subagent, as Claude Code's `Task` has it."""
-    knows = "agent" in properties["tasks"]["items"]["properties"]
-    agent = own.get("subagent_type")
-    named = {"agent": agent} if knows and agent not in (None, "general-purpose") else {}
-    task = {"goal": own["prompt"], **named}
-    about = {"description": own["description"]} if "description" in own else {}
+    task, agent = {"goal": given["prompt"]}, given.get("subagent_type")
+    if "agent" in properties["tasks"]["items"]["properties"] and agent != "general-purpose":
+        task |= {"agent": agent} if agent else {}
+    about = {"description": given["description"]} if "description" in given else {}
     return {**about, "tasks": [task]}
 
 

@@ -16,7 +16,6 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -569,7 +568,7 @@ def open_sse(server: Server, auth: httpx2.Auth | None) -> Transport:
         headers=dict(server.headers),
         timeout=CONNECT_TIMEOUT_S,
         sse_read_timeout=server.timeout / 1000,
-        httpx_client_factory=partial(_http_client, by_event=True),
+        httpx_client_factory=_http_client,
         auth=auth,
     )
 
@@ -578,9 +577,9 @@ def _http_client(
     headers: dict[str, Any] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
-    by_event: bool = False,
 ) -> httpx2.AsyncClient:
     async def limit(response: httpx2.Response) -> None:
+        by_event = "event-stream" in response.headers.get("content-type", "")
         response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream), by_event)
 
     hooks = {"response": [limit]}
@@ -588,7 +587,7 @@ def _http_client(
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """Limits a body to `MAX_BODY_BYTES`, or each event of a body without an end."""
+    """Limits a body to `MAX_BODY_BYTES`, or each of its events."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, by_event: bool) -> None:
         self._stream, self._by_event = stream, by_event
