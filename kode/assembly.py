@@ -267,8 +267,6 @@ def make_extensions(settings: "Settings", agent: Agent) -> Extensions:
     """The extensions of a conversation, not yet started. Raises: ConfigError for bad rules."""
     config, place = settings.config, agent.place
     return Extensions(
-        home=place.home,
-        cwd=place.cwd,
         emit=settings.emit,
         ask=settings.ask,
         opener=Opener(

@@ -207,7 +207,7 @@ async def _start(conversation: "Conversation") -> None:
         offered.append(delegate_tool(conversation.delegation, in_use(catalog.agents)))
     beginning = session.beginning if session.messages else None
     declared = {tool["name"] for tool in beginning.tools} if beginning else new
-    is_judged = hooks is not None and hooks.judge_calls
+    is_judged = hooks is not None and hooks.has("PreToolUse")
     tools, withheld = list[Tool](), list[Tool]()
     for tool in (*offered, *agent.memory.tools()):
         may_run = tool.name in declared or is_judged or agent.gate.could_run(tool)

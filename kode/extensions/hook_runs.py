@@ -87,11 +87,8 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
     arguments keep kode's."""
     from pydantic_core import to_jsonable_python  # arguments are checked by then
 
-    given = {
-        key: to_jsonable_python(value, exclude_none=True)
-        for key, value in arguments.items()
-        if value is not None
-    }
+    plain = to_jsonable_python(dict(arguments), exclude_none=True)
+    given = {key: value for key, value in plain.items() if value is not None}
     if "path" in given and tool in TOOLS.values():
         given["path"] = os.path.normpath(cwd / paths.expand(str(given["path"])))
     if tool == "shell":
@@ -322,14 +319,9 @@ class Hooks:
             self.conversation.settings.emit(Notice(text=joined.message))
         return joined
 
-    @property
-    def judge_calls(self) -> bool:
-        """Whether there are hooks that may allow or refuse a call."""
-        return self._has("PreToolUse")
-
     async def before_call(self, action: Action) -> CallDecision | None:
         """See `tool.Interceptor`."""
-        if not self._has("PreToolUse"):
+        if not self.has("PreToolUse"):
             return None
         fields, names = self._about(action)
         answer = await self.at("PreToolUse", fields, names)
@@ -353,7 +345,7 @@ class Hooks:
         """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
         StorageError."""
         before = self._context.pop(action.call_id, "")
-        if not before and not self._has("PostToolUse", "PostToolUseFailure"):
+        if not before and not self.has("PostToolUse", "PostToolUseFailure"):
             return await run()
         given, names = self._about(action)
 
@@ -380,7 +372,7 @@ class Hooks:
         have allowed it."""
 
         async def hooked(question: Question) -> Answer:
-            if not self._has("PermissionRequest", "Notification"):
+            if not self.has("PermissionRequest", "Notification"):
                 return await ask(question)
             fields = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
             answer = await self.at("PermissionRequest", fields, names_of(question.tool))
@@ -414,7 +406,7 @@ class Hooks:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
 
-    def _has(self, *events: Event) -> bool:
+    def has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)
 
     async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:

@@ -67,8 +67,7 @@ def make_authorization(
             raise ServerError(f"nobody logged in within {LOGIN_TIMEOUT_S:g} s") from error
         finally:
             listener.close()
-        lost = f" ({tokens.path} was damaged and set aside)" if tokens.was_damaged else ""
-        failure = ServerError(f"it wants you to log in{lost}: `kode mcp test {server.name}`")
+        failure = ServerError(f"it wants you to log in: `kode mcp test {server.name}`")
         if not closed.done():
             closed.set_result(failure.fault)
         raise failure
@@ -116,7 +115,6 @@ class _Tokens:
 
     path: Path
     url: str
-    was_damaged: bool = False
 
     async def get_tokens(self) -> OAuthToken | None:
         return self._read("tokens", OAuthToken)
@@ -137,7 +135,6 @@ class _Tokens:
             return None if value is None else kind.model_validate(value)
         except ValueError:  # also pydantic's
             durable.set_aside(self.path)
-            self.was_damaged = True
             return None
 
     def _write(self, part: str, value: BaseModel) -> None:

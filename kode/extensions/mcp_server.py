@@ -61,16 +61,13 @@ LAUNCHERS = ("npx", "uvx", "bunx", "pnpx")
 _FOLDERS = {
     "npm_config_cache": "npm",
     "npm_config_store_dir": "pnpm",
-    "YARN_CACHE_FOLDER": "yarn",
     "BUN_INSTALL_CACHE_DIR": "bun",
     "BUN_TMPDIR": "bunx",
-    "DENO_DIR": "deno",
-    "UV_CACHE_DIR": "uv",
     "UV_TOOL_DIR": "uv-tools",
     "PIPX_HOME": "pipx",
-    "PIP_CACHE_DIR": "pip",
 }
-"""Variable → folder in the cache. `XDG_CACHE_HOME`, which the sandbox sets, is the cache itself."""
+"""Variable → folder in the cache, for what does not follow `XDG_CACHE_HOME`: the sandbox sets that
+to the cache."""
 _QUICK = {
     "npm_config_update_notifier": "false",
     "npm_config_fetch_retries": "0",

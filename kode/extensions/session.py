@@ -12,7 +12,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from kode import images, paths
@@ -55,8 +54,6 @@ class Extensions:
     """The extensions of one conversation. `begin` starts trusted ones, `open` asks about the rest
     and returns the tools, `close` ends everything."""
 
-    home: Path
-    cwd: Path
     emit: Emit
     ask: Ask | None
     opener: Opener
@@ -72,22 +69,22 @@ class Extensions:
     _notices: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._reviewer = Reviewer(self.home, self.ask, self.opener.trust_project)
+        self._reviewer = Reviewer(self.opener.place.home, self.ask, self.opener.trust_project)
 
     def begin(self) -> None:
         """Loads the trusted servers, and starts those whose tools are unknown: the others can wait
         until they are needed."""
-        whole = self.opener.trust_project
-        approvals = trust.load(self.home, paths.project_root(self.cwd), trust_project=whole)
-        entries, faults = find_servers(self.home, self.cwd)
+        place, whole = self.opener.place, self.opener.trust_project
+        approvals = trust.load(place.home, place.project, trust_project=whole)
+        entries, faults = find_servers(place.home, place.cwd)
         for fault in (approvals.problem, *faults):
             self._say(fault)
         for entry in (*self.given, *entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
             is_pinned = entry.scope != "client" and not (whole and entry.scope == "project")
-            pins = trust.load(self.home, entry.root) if is_pinned else Approvals()
-            server = McpServer(entry, self.home, self.opener, self.emit, is_pinned)
+            pins = trust.load(place.home, entry.root) if is_pinned else Approvals()
+            server = McpServer(entry, place.home, self.opener, self.emit, is_pinned)
             server.definitions = pinned_definitions(entry, pins)
             self.servers[entry.name] = server
             if not server.definitions:
@@ -101,9 +98,10 @@ class Extensions:
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
         this session: later ones are reached through `mcp_call`, if it is among them."""
+        place = self.opener.place
         try:
-            items = await asyncio.to_thread(find_items, self.home, self.cwd)
-            waiting = await self._reviewer.review(paths.project_root(self.cwd), items)
+            items = await asyncio.to_thread(find_items, place.home, place.cwd)
+            waiting = await self._reviewer.review(place.project, items)
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
@@ -125,9 +123,10 @@ class Extensions:
         await _wait_for(new, FIRST_START_WAITS_S)
         await self._download([server for server in new if server.needs_download])
         self.reachable = (*tools_of(servers), *pair_of(servers))
-        return self._choose_offered(servers, window_tokens)
+        return self._choose_offered(window_tokens)
 
-    def _choose_offered(self, servers: Sequence[McpServer], window_tokens: int) -> tuple[Tool, ...]:
+    def _choose_offered(self, window_tokens: int) -> tuple[Tool, ...]:
+        servers = list(self.servers.values())
         tools = tools_of(servers)
         texts = (f"{it.name}{it.description}{json.dumps(it.parameters())}" for it in tools)
         tokens = sum(map(len, texts)) // CHARS_PER_TOKEN
@@ -139,10 +138,10 @@ class Extensions:
 
     def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
-        servers = list(self.servers.values())
         if has_all_tools(agent):  # as the pair has
-            return self._choose_offered(servers, window_tokens)
-        return tuple(tool for tool in tools_of(servers) if may_use(agent, tool))
+            return self._choose_offered(window_tokens)
+        tools = tools_of([*self.servers.values()])
+        return tuple(tool for tool in tools if may_use(agent, tool))
 
     async def _download(self, servers: Sequence[McpServer]) -> None:
         """Asks once about all that need a start with the network, and starts them together."""

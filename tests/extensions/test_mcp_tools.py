@@ -66,7 +66,7 @@ def test_names_are_what_every_provider_takes_and_each_its_own(names):
 
 
 @pytest.fixture
-async def extensions(home, project):
+async def extensions(home, project, place):
     """Opens a session with the server s, or with those named. The first value is a connection or
     makes one of an entry."""
     opened = []
@@ -80,9 +80,9 @@ async def extensions(home, project):
         (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
         if not trusted:
             trust.approve(home, project, review.find_items(home, project))
-        open_entry.trust_project = trusted
+        open_entry.trust_project, open_entry.place = trusted, place
         open_entry.needs_start = lambda entry: False
-        one = Extensions(home=home, cwd=project, emit=emit, ask=None, opener=open_entry)
+        one = Extensions(emit=emit, ask=None, opener=open_entry)
         opened.append(one)
         return one
 
@@ -92,7 +92,7 @@ async def extensions(home, project):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-async def test_first_starts_are_asked_about_at_once(home, project, asked):
+async def test_first_starts_are_asked_about_at_once(place, project, asked):
     downloaded, notices = [], []
 
     @asynccontextmanager
@@ -104,13 +104,13 @@ async def test_first_starts_are_asked_about_at_once(home, project, asked):
     async def download(entry):
         downloaded.append(entry.name)
 
-    open_entry.trust_project, open_entry.download = True, download
+    open_entry.place, open_entry.trust_project, open_entry.download = place, True, download
     open_entry.needs_start = lambda entry: entry.name not in downloaded
     servers = {name: {"command": "npx"} for name in ("a", "b")}
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
     person = Person(ONCE)
     ask = person if asked else None
-    one = Extensions(home=home, cwd=project, emit=notices.append, ask=ask, opener=open_entry)
+    one = Extensions(emit=notices.append, ask=ask, opener=open_entry)
     tools = await one.open(100_000)
     await one.close()
     (notice,) = notices
