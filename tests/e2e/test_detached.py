@@ -129,8 +129,13 @@ def test_a_killed_session_is_listed_and_resumed(
 
     assert sessions.listed()[id]["state"] == "killed"
     assert f"`kode attach {id}` resumes it." in sessions.place.run("ps").out
-    resumed = sessions.place.run("continue", "go on", "--id", id, "--no-memory")
-    assert resumed.out == "All is done.\n"
+    with sessions.attach(id) as terminal:
+        terminal.until("do it")
+        terminal.type("go on", "enter")
+        terminal.until("All is done.")
+        terminal.type("\x1c")
+        terminal.until("Detached")
+    assert (sessions.over(id)["status"], sessions.over(id)["turns"]) == ("success", 1)
     assert messages(server).count("do it") == 2
     until(lambda: not working_in(sessions.place.project))
 

@@ -21,16 +21,15 @@ from kode.plugin import (
     GitError,
     Parser,
     SessionError,
-    Transcript,
     kode_home,
     money,
     print_either,
-    session_file,
     shorten,
 )
 from kode.plugins import worktrees
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.places import Background
+from kode.plugins.detached.start import launch
 
 SHOWN_S = 24 * 3600.0
 """How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
@@ -88,8 +87,6 @@ def stop(argv: Sequence[str]) -> int:
     home = kode_home()
     session = places.find(home, parser.parse(argv).id)
     if session.life == "alive":
-        if not (session.folder / holder.SOCKET).exists():
-            raise SessionError(places.ELSEWHERE.format(session.id))
         # A holder that does not answer is gone, and its prompt is ending.
         with contextlib.suppress(SessionError, OSError):
             with places.connect(session.folder) as connection:
@@ -277,7 +274,7 @@ def attach(argv: Sequence[str]) -> int:
             "`kode attach` needs a terminal. Without one: `kode ps --json`, `kode answer ID yes`."
         )
     if session.life != "alive":
-        return _resume(session)
+        launch(session.folder, places.take(session.folder), session.spec)
     is_detached = False
     with (
         places.connect(session.folder) as connection,
@@ -310,22 +307,6 @@ def end_line(session: Background) -> str:
     cost = f" · {money(state.cost_usd)}" if state.cost_usd is not None else ""
     reason = f": {shorten(state.error, 1000)}" if state.error else ""
     return f"{id} ended: {state.status}{cost}{reason}"
-
-
-def _resume(session: Background) -> int:
-    """One that is not running, in this terminal; with its task if no turn has begun."""
-    from kode.plugins.detached.inside import Reporter, options_of
-
-    path = session_file(kode_home(), session.session_id)
-    options = options_of(session.spec)
-    reporter = Reporter(folder=session.folder, options=options, state=session.state)
-    with places.hold(session.folder):
-        if not path.exists():
-            return reporter.run()
-        options.arguments.session_id = None
-        if any(turn.number for turn in Transcript.read(path).turns):
-            options.task = ""
-        return reporter.run(session_id=session.session_id)
 
 
 def _relay(connection: socket.socket, session: Background) -> bool:

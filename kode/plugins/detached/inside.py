@@ -24,12 +24,15 @@ from kode.plugin import (
     Question,
     RunOptions,
     StorageError,
+    Transcript,
     TurnEnded,
+    kode_home,
     open_prompt,
+    session_file,
     shorten,
 )
 from kode.plugins.detached import REPORTERS, holder, places
-from kode.plugins.detached.places import SWITCHES, Doing, Spec, State
+from kode.plugins.detached.places import SWITCHES, Spec, State
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
@@ -44,24 +47,36 @@ RESULT_CHARS = 2000
 """How much of an answer the state keeps; the session has all of it."""
 
 
-@dataclass
-class Reporter:
-    """Says in `state.json` what a session does, for as long as its prompt is open."""
+@dataclass(kw_only=True)
+class Companion:
+    """What a prompt that nobody watches has beside it."""
 
     folder: Path
     options: RunOptions
     state: State
+    tty: str
+    """Where the person started it, to notify them."""
+    frames: socket.socket
+    """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
     opened: PluginSession | None = None
-    between_turns: Doing = "idle"
+    watching: int = 0
+    questions: int = 0
+    """How many there were."""
+    waiting: "dict[int, tuple[Question, asyncio.Future[Answer]]]" = field(default_factory=dict)
+    """Questions without an answer by number, the one that is shown first."""
+    ended: TurnEnded | None = None
+    """How the last task ended."""
+    tasks: "tuple[asyncio.Task[None], ...]" = ()
 
-    def begin(self, opened: PluginSession) -> "Reporter":
+    def begin(self, opened: PluginSession) -> "Companion":
         """Called in the event loop of the prompt, once the session is open."""
+        self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
         self.opened = opened
         if question := self.state.question:  # it waited for the answer when it was killed
             what = shorten(f"{question['title']}: {question['subject']}", 1000)
             opened.notice(f"It was killed before you had answered; this did not run: {what}")
             opened.tell_model(f"[kode ended before the person had answered. Not run: {what}]")
-        self.report(doing=self.between_turns, question=None)
+        self.report(doing="works", question=None)
         return self
 
     def __call__(self, event: Event) -> None:
@@ -72,7 +87,7 @@ class Reporter:
             cost = None if before is None or event.cost_usd is None else before + event.cost_usd
             self.report(
                 **places.outcome_of(event),
-                doing=self.between_turns,
+                doing="works",
                 turns=self.state.turns + 1,
                 result=event.result[:RESULT_CHARS],
                 cost_usd=cost,
@@ -107,28 +122,6 @@ class Reporter:
             outcome = places.outcome_of(ended) if ended else {"status": "interrupted"}
             outcome = {"status": "error", "error": error} if error else outcome
             self.report(doing="ended", question=None, **outcome)
-
-
-@dataclass
-class Companion(Reporter):
-    """The reporter of a prompt that nobody watches."""
-
-    spec: Spec = field(kw_only=True)
-    between_turns: Doing = "works"
-    frames: socket.socket = field(kw_only=True)
-    """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
-    watching: int = 0
-    questions: int = 0
-    """How many there were."""
-    waiting: "dict[int, tuple[Question, asyncio.Future[Answer]]]" = field(default_factory=dict)
-    """Questions without an answer by number, the one that is shown first."""
-    ended: TurnEnded | None = None
-    """How the last task ended."""
-    tasks: "tuple[asyncio.Task[None], ...]" = ()
-
-    def begin(self, opened: PluginSession) -> Reporter:
-        self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
-        return super().begin(opened)
 
     async def aclose(self) -> None:
         self._conclude()
@@ -212,8 +205,8 @@ class Companion(Reporter):
     def _notify(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""
         notifies = self.opened is not None and self.opened.config.repl.notify
-        if notifies and self.spec.tty and not self.watching and self.options.prompt:
-            self.options.prompt.screen.notify(self.spec.tty)
+        if notifies and self.tty and not self.watching and self.options.prompt:
+            self.options.prompt.screen.notify(self.tty)
 
 
 def options_of(spec: Spec) -> RunOptions:
@@ -228,19 +221,25 @@ def options_of(spec: Spec) -> RunOptions:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the prompt: FOLDER, and the numbers of the socket with frames, the lock and the pipe
-    with the spec. Returns the exit status. Raises: KodeError."""
+    """Runs the prompt, again with a session that exists: FOLDER, and the numbers of the socket with
+    frames, the lock and the pipe with the spec. Returns the exit status. Raises: KodeError."""
     folder, numbers = Path(argv[0]), [int(number) for number in argv[1:4]]
     for number in numbers:
         os.set_inheritable(number, False)
     frames, _, source = numbers
     with open(source, "rb") as file:
         spec = Spec.model_validate_json(file.read())  # with credentials, unlike the one on disk
+    background, options = places.find(kode_home(), spec.id), options_of(spec)
+    session, resumed = session_file(kode_home(), background.session_id), {}
+    if session.exists():
+        options.arguments.session_id, resumed = None, {"session_id": background.session_id}
+        if any(turn.number for turn in Transcript.read(session).turns):
+            options.task = ""
     companion = Companion(
         folder=folder,
-        options=options_of(spec),
-        state=State(since=time.time()),
-        spec=Spec.model_validate_json((folder / places.SPEC).read_bytes()),
+        options=options,
+        state=background.state,
+        tty=spec.tty,
         frames=socket.socket(fileno=frames),
     )
-    return companion.run(answerer=companion.ask)
+    return companion.run(answerer=companion.ask, **resumed)

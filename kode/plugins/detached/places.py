@@ -37,7 +37,6 @@ from kode.plugins.detached.holder import LOCK, SOCKET
 from kode.plugins.worktrees import Worktree
 
 SPEC, STATE = "spec.json", "state.json"
-ELSEWHERE = "The session {} was resumed in another terminal. Go on, or end it, there."
 LOOKS = 1_000  # others look whether a session lives, for a moment each
 
 SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
@@ -217,18 +216,15 @@ def _can_lock(lock: int, kind: int) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def hold(folder: Path) -> Iterator[None]:
-    """Resumes a session in this process, which lives for others meanwhile. Raises: SessionError if
-    another process does; StorageError."""
+def take(folder: Path) -> int:
+    """The lock of a session that is not alive, for whoever resumes it. Raises: SessionError if it
+    is alive by now; StorageError."""
     with storage_errors(folder / LOCK, "open"):
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if not any(_can_lock(lock, fcntl.LOCK_EX) for _ in range(LOOKS)):
-            raise SessionError(ELSEWHERE.format(folder.name))
-        yield
-    finally:
+    if not any(_can_lock(lock, fcntl.LOCK_EX) for _ in range(LOOKS)):
         os.close(lock)
+        raise SessionError(f"{folder.name} was just resumed: `kode attach {folder.name}` joins it.")
+    return lock
 
 
 def wait_for_end(folder: Path, limit_s: float) -> bool:
@@ -251,8 +247,6 @@ def connect(folder: Path) -> Iterator[socket.socket]:
             os.chdir(folder)  # the name of a socket has at most 108 bytes
             connection.connect(SOCKET)
             connection.sendall(holder.frame(holder.HELLO, Path(LOCK).read_bytes()))
-        except FileNotFoundError:
-            raise SessionError(ELSEWHERE.format(folder.name)) from None
         except OSError as error:
             raise SessionError(
                 f"The session {folder.name} does not answer ({error.strerror or error}). It may "

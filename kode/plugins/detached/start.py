@@ -84,14 +84,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         if tree is not None:
             options.check(cwd)  # a file that is not committed is not there
-        _start(folder, cwd, lock, spec)
+        launch(folder, lock, spec)
     except UserError:
         places.remove(folder)
         if tree is not None:
             remove_branch(tree, tree.base)
         raise
-    finally:
-        os.close(lock)
     short = id.rpartition("-")[2] if not arguments.session_id else id
     lines = [f"started {id} · kode attach {short} · kode ps", *filter(None, [note])]
     value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
@@ -121,9 +119,10 @@ def _tty() -> str:
     return ""
 
 
-def _start(folder: Path, cwd: Path, lock: int, spec: Spec) -> None:
-    """Starts the holder, waits until it has started the prompt, and writes the spec to its standard
-    input, which the prompt reads. Raises: UserError, after which nothing runs."""
+def launch(folder: Path, lock: int, spec: Spec) -> None:
+    """Starts the holder of a session, waits until it has started the prompt, and writes the spec to
+    its standard input, which the prompt reads. The lock is theirs then. Raises: UserError, after
+    which nothing runs."""
     size = shutil.get_terminal_size(SIZE) if spec.tty else SIZE
     environ = dict(os.environ)
     if environ.get("TERM", "dumb") in ("", "dumb") and not spec.tty:
@@ -137,7 +136,7 @@ def _start(folder: Path, cwd: Path, lock: int, spec: Spec) -> None:
             tempfile.TemporaryFile() as errors,
             subprocess.Popen(
                 command,
-                cwd=cwd,
+                cwd=spec.cwd,
                 env=environ,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -158,4 +157,6 @@ def _start(folder: Path, cwd: Path, lock: int, spec: Spec) -> None:
             output = shorten(errors.read(2000).decode("utf-8", "replace"), 1000)
     except OSError as error:
         output = str(error)
+    finally:
+        os.close(lock)
     raise UserError(f"The session could not be started: {output or 'its holder ended'}.")
