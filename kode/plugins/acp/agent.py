@@ -50,7 +50,6 @@ class KodeAgent:
     flags: Mapping[str, Any]
     """The flags of the command line, by dotted config key."""
     trust_project: bool = False
-    keep_sessions: bool = True
     sessions: dict[str, Live] = field(default_factory=dict)
     opening: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     """Locked while a session is loaded or resumed, by the id that the client gave."""
@@ -225,7 +224,6 @@ class KodeAgent:
         assert self._client is not None
         settings = ConversationSettings(
             loaded,
-            keep_session=self.keep_sessions,
             trust_project=self.trust_project,
             client_servers=servers_of(mcp_servers or ()),
         )

@@ -377,7 +377,7 @@ class Live:
         opened_before = self.conversation.catalog is not None
         ended = await self.conversation.turn(text, attachments=attachments)
         window = self.conversation.agent.provider.info.context_window
-        self.outbox.put(*self.updates.usage(self.conversation.context_tokens, window))
+        self.outbox.put(self.updates.usage(self.conversation.context_tokens, window))
         if not opened_before:  # servers have started meanwhile, and approvals count
             self.send_commands()
         return ended

@@ -30,7 +30,6 @@ def main(argv: Sequence[str]) -> int:
     input or output is a file."""
     parser = Parser("kode acp", "Serve an editor by the Agent Client Protocol on stdin and stdout.")
     read_settings = add_setting_flags(parser)
-    parser.add_argument("--no-session", action="store_true", help="do not save sessions")
     setup = "set up a key in this terminal, then exit"
     parser.add_argument("--setup", action="store_true", help=setup)
     arguments = parser.parse(argv)
@@ -46,8 +45,7 @@ def main(argv: Sequence[str]) -> int:
         print("kode acp: waiting for an editor to talk on stdin (docs/editors.md)", file=sys.stderr)
     _import_protocol()
     flags, trusts = read_settings(arguments), arguments.trust_project
-    keeps = not arguments.no_session
-    return asyncio.run(serve(flags=flags, trust_project=trusts, keep_sessions=keeps))
+    return asyncio.run(serve(flags=flags, trust_project=trusts))
 
 
 def _import_protocol() -> None:

@@ -1,7 +1,6 @@
 """What a client shows of a session: updates, made of its events and of its record on disk. A tool
 call has a kind, a title and a place, and its edits as old and new text."""
 
-import base64
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +12,6 @@ from typing import Any
 from acp import schema
 from acp.helpers import (
     SessionUpdate,
-    image_block,
     plan_entry,
     start_tool_call,
     text_block,
@@ -25,7 +23,6 @@ from acp.helpers import (
     update_tool_call,
     update_user_message,
 )
-from acp.schema import ImageContentBlock, TextContentBlock
 
 from kode.plugin import (
     Event,
@@ -169,7 +166,6 @@ class Updates:
     _output: dict[str, str] = field(default_factory=dict)
     _agents: dict[int, str] = field(default_factory=dict)
     _message_id: str = ""
-    _usage: schema.UsageUpdate | None = None
     _turn_usd: float = 0.0
     """Cost of the running turn: the session counts it at its end."""
 
@@ -189,7 +185,7 @@ class Updates:
                 self.last_stop = event.message.stop
                 self._turn_usd += event.cost_usd or 0.0
                 starts = [self.start(p) for p in event.message.parts if p.type == "tool_call"]
-                return [*starts, *self.usage(event.context_tokens, event.context_window)]
+                return [*starts, self.usage(event.context_tokens, event.context_window)]
             case "tool_started":
                 call = self._begin(event.call_id, event.name, event.subject)
                 return [*call, update_tool_call(event.call_id, status="in_progress")]
@@ -226,15 +222,11 @@ class Updates:
         shown = self.calls[call.id] = show_call(*self.preview(call), self.cwd)
         return shown.start
 
-    def usage(self, used: int, size: int) -> list[Update]:
-        """How full the model's window is, and the session's cost so far; nothing if unchanged."""
+    def usage(self, used: int, size: int) -> Update:
+        """How full the model's window is, and the session's cost so far."""
         known = self.cost_usd()
         cost = None if known is None else schema.Cost(amount=known + self._turn_usd, currency="USD")
-        usage = schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
-        if usage == self._usage:
-            return []
-        self._usage = usage
-        return [usage]
+        return schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
 
     def _begin(self, call_id: str, name: str, subject: str) -> list[Update]:
         """A call made by the person's command belongs to no reply."""
@@ -326,12 +318,12 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
             match part:
                 case Text(source="" | "steering") if message.role == "user":
                     first_words = first_words or part.text
-                    yield _of_person(text_block(part.text), message.id)
+                    yield _of_person(part.text, message.id)
                 case Text(source="" | "steering"):
                     yield make_message(part.text, message.id)
                 case Text(source="attachment" | "outside"):
                     for name in _ATTACHED.findall(part.text)[:1]:
-                        yield _of_person(text_block(f"[attached: {name}]\n"), message.id)
+                        yield _of_person(f"[attached: {name}]\n", message.id)
                 case Thinking(text=text) if text:
                     yield make_thought(text, message.id)
                 case _ if part.type == "call":
@@ -348,7 +340,7 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
                     if shown.name == "todo" and not answer.is_error:
                         last_plan = todo_update(shown)
                 case Image() if message.role == "user":
-                    yield _of_person(_picture(part), message.id)
+                    yield _of_person(f"[image: {part.name}]\n", message.id)
     plans = (item for item in transcript.items if item.entry.type == "plan" and not item.is_rewound)
     if last_plan is None and any(plans):
         last_plan = plan_update(updates.plan_steps())
@@ -359,13 +351,6 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
         yield info_update(transcript.entries[-1].at, first_words)
 
 
-def _of_person(content: TextContentBlock | ImageContentBlock, message_id: str) -> Update:
-    return update_user_message(content).model_copy(update={"message_id": message_id or None})
-
-
-def _picture(image: Image) -> TextContentBlock | ImageContentBlock:
-    try:
-        data = Path(image.kept_in).read_bytes()
-    except OSError:
-        return text_block(f"[image: {image.name}]\n")
-    return image_block(base64.b64encode(data).decode(), image.media_type)
+def _of_person(text: str, message_id: str) -> Update:
+    said = update_user_message(text_block(text))
+    return said.model_copy(update={"message_id": message_id or None})

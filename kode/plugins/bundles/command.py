@@ -60,7 +60,8 @@ def summarize(
             yield f"{'MCP server' if kind == 'mcp' else kind}s ({len(of_kind)}): {ability}{network}"
         for item in of_kind:
             yield f"  {kind} {item.name}{f': {item.can}' if item.can else ''}"
-            yield from _indent(item.content if kind in ("mcp", "hook") else "")
+            shown = item.content if kind in ("mcp", "hook") else ""
+            yield from (f"    {line}" for line in printable(shown).splitlines())
     unused = [*(f"{what}: {why}" for what, why in parts.unused.items()), *problems]
     yield from ["Not used:", *(f"  {line}" for line in unused)] if unused else ()
 
@@ -87,10 +88,6 @@ def list_changes(before: Tree, after: Tree) -> Iterator[str]:
 def printable(text: str) -> str:
     """A text without credentials and control characters."""
     return visible(redact_secrets(text))
-
-
-def _indent(text: str) -> Iterator[str]:
-    yield from (f"    {line}" for line in printable(text).splitlines())
 
 
 def _lines(file: File | None) -> list[str]:

@@ -3,7 +3,6 @@ bundle's name, and `bundle.json`, which is written last. A folder without it, or
 from the digest in it, is never used."""
 
 import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -132,14 +131,9 @@ def write_copy(home: Path, approved: ApprovedBundle, tree: Tree) -> Bundle:
             remove_tree(folder)
         for part in sorted({(folder / path).parent for path in tree.files} | {folder}):
             make_folder(part)
-
-        def write(path: str) -> None:
-            file = tree.files[path]
+        for path, file in tree.files.items():
             mode = 0o700 if file.executable else 0o600
             replace_file(folder / path, file.data, mode=mode, follow=False)
-
-        with ThreadPoolExecutor() as pool:  # syncs that wait beside each other take less time
-            list(pool.map(write, tree.files))
     if not is_intact(home, approved):
         raise StorageError(
             f"The copy of {approved.name} differs from what you saw, as on a disk that ignores "

@@ -37,9 +37,6 @@ from kode.plugins.detached.places import SWITCHES, Spec, State
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
 
-LONG_MS = 30_000
-"""A person looks away from longer tasks."""
-
 QUESTION_FIELDS = ("tool", "title", "subject", "preview", "reason", "dangers")
 """What others need of a question."""
 
@@ -194,13 +191,11 @@ class Companion:
                 return
 
     def _conclude(self) -> None:
-        """Takes in how the last task ended, and notifies of a long one."""
+        """Takes in how the last task ended."""
         ended = self.options.prompt and self.options.prompt.screen.ended
         if ended and ended is not self.ended:
             self.ended = ended
             self.report(**places.outcome_of(ended))
-            if ended.duration_ms >= LONG_MS:
-                self._notify()
 
     def _notify(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""

@@ -3,7 +3,6 @@ shell."""
 
 import json
 import os
-import re
 import secrets
 import select
 import shutil
@@ -22,7 +21,6 @@ from kode.plugin import (
     UserError,
     kode_home,
     print_either,
-    session_file,
     shorten,
     working_directory,
 )
@@ -41,8 +39,6 @@ READY_S = 30.0
 SIZE = os.terminal_size((100, 30))
 """Of the session's terminal, where it is started without one."""
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
 
 def main(argv: Sequence[str]) -> int:
     """Starts a session and returns at once. Raises: UserError."""
@@ -56,11 +52,8 @@ def main(argv: Sequence[str]) -> int:
     cwd = working_directory(arguments)
     options.check(cwd)
     options.read_task()
-    id = arguments.session_id or f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    if not _ID.fullmatch(id):
-        raise ConfigError(f"--session-id {id}: use letters, digits, dots and hyphens.")
-    if session_file(home, id).exists() or (places.all_folder(home) / id).exists():
-        raise ConfigError(f"There is a session {id} already. Give another --session-id.")
+    short = secrets.token_hex(3)
+    id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{short}"
     tree, note = None, ""
     if arguments.worktree:
         project = repository_of(cwd)
@@ -90,7 +83,6 @@ def main(argv: Sequence[str]) -> int:
         if tree is not None:
             remove_branch(tree, tree.base)
         raise
-    short = id.rpartition("-")[2] if not arguments.session_id else id
     lines = [f"started {id} · kode attach {short} · kode ps", *filter(None, [note])]
     value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
     print_either(value, lines, as_json=arguments.output_format == "json")
@@ -98,10 +90,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _refuse_flags_of_run(arguments: Any) -> None:
-    if arguments.no_session:
+    if arguments.no_session or arguments.session_id:
         raise ConfigError(
-            "--no-session is for `kode run`: what happens while nobody watches is kept. `kode "
-            "session delete ID` deletes it afterwards."
+            "--no-session and --session-id are for `kode run`: what happens while nobody watches "
+            "is kept, and --output-format json prints its id."
         )
     if "stream-json" in (arguments.input_format, arguments.output_format):
         raise ConfigError(

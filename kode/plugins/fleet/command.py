@@ -111,28 +111,20 @@ def summary_of(queue: Queue) -> Values:
     }
 
 
-def json_printer(queue: Queue) -> "Show":
-    """Prints a line of JSON whenever a task is started, released or finished."""
+def printer_of(queue: Queue, *, as_json: bool) -> "Show":
+    """Prints a line whenever a task is released or finished; as JSON, when one is started, too."""
 
     def show(state: TaskState, record: Record) -> None:
-        print_either({"type": record.type, **row_of(queue, state)}, as_json=True)
-
-    return show
-
-
-def line_printer(queue: Queue) -> "Show":
-    """Prints a line whenever a task is released or finished."""
-
-    def show(state: TaskState, record: Record) -> None:
-        if record.type == "started":
-            return
-        states = queue.state.tasks.values()
-        ended = str(sum(other.finished is not None for other in states))
-        row, total = row_of(queue, state), str(len(states))
-        text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
-        id, _, *cells, _ = cells_of(row)
-        cells = [f"{ended:>{len(total)}}/{total}", id, *cells, shorten(text, 80)]
-        print_either(lines=["  ".join(filter(None, cells))])
+        row = row_of(queue, state)
+        if as_json:
+            print_either({"type": record.type, **row}, as_json=True)
+        elif record.type != "started":
+            states, total = queue.state.tasks.values(), str(len(queue.state.tasks))
+            ended = str(sum(other.finished is not None for other in states))
+            text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
+            id, _, *cells, _ = cells_of(row)
+            cells = [f"{ended:>{len(total)}}/{total}", id, *cells, shorten(text, 80)]
+            print_either(lines=["  ".join(filter(None, cells))])
 
     return show
 
@@ -172,7 +164,7 @@ def conclusion(queue: Queue) -> str:
         )
     if (summary["waiting"] or summary["running"]) and not queue.state.cancelled:
         return f"{text} Continue with: kode fleet resume {id}"
-    if choose(queue, (), include_failed=True):
+    if any(state.finished and state.finished.files for state in queue.state.tasks.values()):
         text += f" The changes: kode fleet collect {id}"
     return text
 
@@ -258,15 +250,14 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     add("names", nargs="*", metavar="TASK", help="only these; default: all that succeeded")
     add("--as", dest="way", choices=("patch", "branch"), default="patch", help="patch (on stdout)")
-    add("--all", action="store_true", help="include tasks that failed")
     arguments = parser.parse(argv)
     queue = _open(arguments)
-    tasks = choose(queue, arguments.names, include_failed=arguments.all)
+    tasks = choose(queue, arguments.names)
     if not tasks:
         raise UserError(
             "There is nothing to collect: no selected task has changes. "
-            f"`kode fleet status {queue.fleet.id}` shows each task"
-            + ("." if arguments.all else ", and `--all` includes those that failed.")
+            f"`kode fleet status {queue.fleet.id}` shows each task; one that failed is collected "
+            "by its name."
         )
     if arguments.way == "patch":
         sys.stdout.flush()
@@ -290,34 +281,31 @@ def _drive(queue: Queue, arguments: argparse.Namespace) -> int:
     if not as_json:
         line = f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}"
         print_either(lines=[line])
-    show = json_printer(queue) if as_json else line_printer(queue)
+    show = printer_of(queue, as_json=as_json)
     if arguments.executor == "ray":
         from kode.plugins.fleet.ray import work_on_ray
 
-        code = _until_stopped(work_on_ray(queue, show))
+        working = work_on_ray(queue, show)
     else:
         from kode.plugins.fleet.worker import work
 
-        code = _until_stopped(work(queue, show, jobs=queue.fleet.jobs))
+        working = work(queue, show, jobs=queue.fleet.jobs)
+    code = asyncio.run(_until_stopped(working))
     queue.refresh()
     summary = summary_of(queue)
     print_either({"type": "fleet", **summary}, [conclusion(queue)], as_json=as_json)
     return code or (0 if summary["good"] == summary["tasks"] else 1)
 
 
-def _until_stopped(work: Coroutine[Any, Any, None]) -> int:
-    """Runs a coroutine until it returns, or until a signal cancels it. Returns the exit code."""
-
-    async def run() -> int:
-        task = asyncio.create_task(work)
-        with cancelled_by_signals(task):
-            try:
-                await task
-            except asyncio.CancelledError:
-                return 128 + signal.SIGINT
-        return 0
-
-    return asyncio.run(run())
+async def _until_stopped(working: Coroutine[Any, Any, None]) -> int:
+    """Waits for a coroutine, or until a signal cancels it. Returns the exit code."""
+    task = asyncio.ensure_future(working)
+    with cancelled_by_signals(task):
+        try:
+            await task
+        except asyncio.CancelledError:
+            return 128 + signal.SIGINT
+    return 0
 
 
 def _text_of(name: str) -> tuple[str, str]:

@@ -45,7 +45,8 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
         while True:
             left = 0 if queue.explain_stop() else len(list(queue.state.open_tasks()))
             while len(workers) < min(queue.fleet.jobs, left):
-                ref = _submit(queue)
+                worker = ray.remote(run_worker).options(num_cpus=1, max_retries=0)
+                ref = worker.remote(queue.fleet.id, str(kode_home()))
                 workers[asyncio.wrap_future(ref.future())] = ref
             if not workers:
                 return
@@ -75,11 +76,6 @@ def run_worker(queue_id: str, home: str) -> str:
     except KodeError as error:
         return f"{socket.gethostname()}: {error}"
     return ""
-
-
-def _submit(queue: Queue) -> Any:
-    worker = ray.remote(run_worker).options(num_cpus=1, max_retries=0)
-    return worker.remote(queue.fleet.id, str(kode_home()))
 
 
 def _show_new(queue: Queue, show: Show) -> set[str]:

@@ -36,7 +36,6 @@ class Row(BaseModel):
     task: str = Field(min_length=1)
     id: str | None = None
     cwd: str | None = None
-    repo: str | None = None
     model: str | None = None
     mode: PermissionMode | None = None
     budget_usd: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -101,13 +100,11 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
     label = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
         raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
-    if row.cwd is not None and row.repo is not None:
-        raise ConfigError(f"{label}: `cwd` and `repo` mean the same. Drop one of the two.")
     if len(row.task.encode()) > MAX_TASK_BYTES:
         raise ConfigError(
             f"{label} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
         )
-    source, isolate, base = row.repo or row.cwd or "", row.isolate, ""
+    source, isolate, base = row.cwd or "", row.isolate, ""
     if _ADDRESS.match(source):
         isolate = isolate or "clone"
         if isolate != "clone":

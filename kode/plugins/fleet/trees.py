@@ -194,9 +194,9 @@ class Collected:
     """Why the task was skipped, as a sentence."""
 
 
-def choose(queue: Queue, names: Sequence[str], *, include_failed: bool) -> list[TaskState]:
-    """The tasks to collect, of those with changes: the named ones, else those that succeeded and
-    with `include_failed` also those that failed. Raises: UserError for an unknown name."""
+def choose(queue: Queue, names: Sequence[str]) -> list[TaskState]:
+    """The tasks to collect, of those with changes: the named ones, else those that succeeded.
+    Raises: UserError for an unknown name."""
     tasks = queue.state.tasks
     unknown = [name for name in names if name not in tasks]
     if unknown:
@@ -208,7 +208,7 @@ def choose(queue: Queue, names: Sequence[str], *, include_failed: bool) -> list[
         state
         for state in tasks.values()
         if state.finished is not None and state.finished.files
-        if state.task.id in names or (not names and (include_failed or state.finished.is_good))
+        if state.task.id in names or (not names and state.finished.is_good)
     ]
 
 

@@ -217,7 +217,9 @@ async def work(queue: Queue, show: Show, *, jobs: int) -> None:
     trees = Trees(folder=Path(real_path(folder.parent)) / folder.name, queue=queue.folder)
     running: dict[asyncio.Task[None], _TaskRun] = {}
     try:
-        await _in_thread(_remove_leftover_trees, queue, trees)
+        for state in queue.state.tasks.values():
+            if state.finished is not None and not state.finished.tree:
+                await _in_thread(trees.remove, state.task)  # its worker was killed before it could
         while True:
             while len(running) < jobs and (lease := queue.lease()):
                 run = _TaskRun(queue, trees, lease, show)
@@ -242,13 +244,6 @@ async def work(queue: Queue, show: Show, *, jobs: int) -> None:
         await asyncio.gather(*running, return_exceptions=True)
         queue.close()
         remove_tree(trees.folder, only_empty=True)  # unless a tree was kept, or is in use
-
-
-def _remove_leftover_trees(queue: Queue, trees: Trees) -> None:
-    """Removes the worktrees of finished tasks whose worker was killed before it could."""
-    for state in queue.state.tasks.values():
-        if state.finished is not None and not state.finished.tree:
-            trees.remove(state.task)
 
 
 @dataclass

@@ -286,8 +286,6 @@ _RUN = 'exec /bin/bash -o pipefail -c "$0" 2>&1'
 """A pipeline fails where any part of it does: `pytest | tail` would always pass. Errors and output
 come in the order in which they are written, or warnings would stand for the end of the output."""
 
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+(?:[.,:]\d+)*")
-
 
 @dataclass(frozen=True, kw_only=True)
 class CheckRun:
@@ -298,8 +296,6 @@ class CheckRun:
     fault: str
     """Why there is no exit status, a phrase that completes "it ..."."""
     output: str
-    failure: str
-    """Digest of the exit status, and of the output without numbers."""
     tree: str
     """Digest of the files of the project that it opened, as they are on disk."""
 
@@ -329,19 +325,9 @@ async def run_check(
         exit_status=ran.exit_code,
         fault=ran.fault,
         output=output,
-        failure=digest_failure(ran.exit_code, ran.fault + output),
-        tree=_digest(repr(tree)),
+        tree=hashlib.sha256(repr(tree).encode("utf-8", "replace")).hexdigest()[:16],
     )
     return check, replace(opens, project=inside, scripts=scripts)
-
-
-def digest_failure(exit_status: int | None, output: str) -> str:
-    """Equal for failures that differ in numbers alone: times, addresses, lines, process ids."""
-    return _digest(f"{exit_status}\n{_NUMBERS.sub('0', output)}")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _names(opens: Iterable[str], project: Path) -> tuple[str, ...]:

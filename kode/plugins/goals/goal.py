@@ -158,9 +158,6 @@ def _between(begin: str, end: str) -> float:
 ALIKE = 3
 """So many failures in a row of which the later ones brought nothing new end a goal."""
 
-ALIKE_WHATEVER = 8
-"""So many equal failures in a row end it whatever was changed."""
-
 RESUME = "Continue with the goal."
 """The message of a goal that continues after kode was stopped."""
 UNFINISHED = "The goal is not reached yet: `/goal resume` or `kode continue` resumes it."
@@ -265,10 +262,7 @@ def summary(goal: Goal) -> str:
 def is_stalled(attempts: Sequence[Attempt]) -> bool:
     """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
     with the exit status of an earlier one, and with the files, as the check opens them, that this
-    had, or with none changed since; or the last `ALIKE_WHATEVER` failed in the same way."""
-    failures = [attempt.failure for attempt in attempts[-ALIKE_WHATEVER:]]
-    if len(failures) == ALIKE_WHATEVER and len(set(failures)) == 1:
-        return True
+    had, or with none changed since."""
     return len(attempts) >= ALIKE and all(
         any(_is_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
         for at in range(len(attempts) - ALIKE + 1, len(attempts))
@@ -295,15 +289,12 @@ class GoalRequest:
     text: str
     verify: str
     protect: list[str] = field(default_factory=list)
-    task: str = ""
-    """What else they ask with it."""
 
     @property
     def line(self) -> str:
         """What follows `/goal` for it, as `read_request` reads it."""
         protect = (word for pattern in self.protect for word in ("--protect", pattern))
-        line = shlex.join((self.text, "--verify", self.verify, *protect))
-        return _paragraphs(line, self.task)
+        return shlex.join((self.text, "--verify", self.verify, *protect))
 
 
 def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
@@ -314,7 +305,8 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     if goal_text := flags.get("goal"):
         if not verify:
             raise ConfigError("--goal needs a check: give --verify CMD with it.")
-        request = GoalRequest(text=goal_text, verify=verify, protect=protect, task=text or "")
+        asked = _paragraphs(goal_text, text or "")
+        request = GoalRequest(text=asked, verify=verify, protect=protect)
         return f"{NAME} {request.line}"
     if verify or protect:
         raise ConfigError("--verify and --protect belong to a goal: give --goal TEXT with them.")
@@ -362,8 +354,7 @@ async def goal(opened: PluginSession, argument: str) -> str | Prompt:
             "before_usd": opened.session.spent.cost_usd,
         }
     )
-    message = _paragraphs(request.task, goal_text(goals_of(opened.records())[-1]))
-    return Prompt(text=message, typed=_paragraphs(request.text, request.task))
+    return Prompt(text=goal_text(goals_of(opened.records())[-1]), typed=request.text)
 
 
 def limits_of(opened: PluginSession) -> dict[Limit, float]:
@@ -382,19 +373,20 @@ def _end(opened: PluginSession, why: str) -> None:
 def read_request(line: str) -> GoalRequest:
     """What a person typed: TEXT, `--verify CMD` up to the next flag or empty line, `--protect
     PATTERN`; quotes are needed only around what has a flag in it. What follows an empty line is
-    another message, which had not been sent. Raises: UserError."""
+    another message, which had not been sent: it belongs to TEXT. Raises: UserError."""
     for quoted, _, rest in ((line, "", ""), line.partition("\n\n")):
         try:
             text, *flags = shlex.split(quoted)
         except ValueError:
             continue
         if flags[::2] == ["--verify", *["--protect"] * (len(flags) // 2 - 1)]:
-            return GoalRequest(text=text, verify=flags[1], protect=flags[3::2], task=rest.strip())
+            text = _paragraphs(text, rest)
+            return GoalRequest(text=text, verify=flags[1], protect=flags[3::2])
     text, *parts = _FLAG.split(line)
     request = GoalRequest(text=text.strip(), verify="")
     for flag, value in zip(parts[::2], parts[1::2], strict=True):
         value, _, rest = value.partition("\n\n")
-        request = replace(request, task=_paragraphs(request.task, rest))
+        request = replace(request, text=_paragraphs(request.text, rest))
         if flag == "verify":
             request = replace(request, verify=_unquote(value))
         else:

@@ -40,7 +40,7 @@ from kode.plugins.goals.goal import (
 Run = Callable[..., Awaitable[TurnEnded]]
 """Runs a turn with this text, within the limits that keywords name."""
 
-MAX_ATTEMPTS = 50
+MAX_ATTEMPTS = 20
 """A goal ends after so many, whatever they brought."""
 
 

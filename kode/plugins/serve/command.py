@@ -41,8 +41,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--memory-only", action="store_true", help="serve only memory, no sessions")
     arguments = parser.parse(argv)
     require_extra("mcp")
-    if sys.stdin is None:
-        raise UserError("Standard input is closed: `kode mcp serve` is started by a client.")
+    if sys.stdin is None or not can_wait(0):
+        raise UserError("`kode mcp serve` is started by a client, which talks over pipes.")
     cwd, *named = (working_directory(argparse.Namespace(cwd=r)) for r in (None, *arguments.root))
     roots = roots_of(named, cwd)
     from kode.plugins.serve.sessions import Bounds, ServedSessions
@@ -89,8 +89,7 @@ async def _serve_stdio(server: "MCPServer") -> None:
 
     lowlevel = server._lowlevel_server  # `run_stdio_async` does not accept a custom stdin
     # The SDK reads in a thread, which no signal interrupts.
-    reader = await take_stdin(MAX_LINE_BYTES) if can_wait(0) else None
-    lines = cast(Any, None if reader is None else _lines_of(reader))
+    lines = cast(Any, _lines_of(await take_stdin(MAX_LINE_BYTES)))
     async with stdio_server(stdin=lines) as (read, write):
         await lowlevel.run(read, write, lowlevel.create_initialization_options())
 

@@ -164,7 +164,8 @@ class _Pages:
         return self._page("message.html", status, title=title, text=text)
 
     def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
-        return HTMLResponse(page(template, views=VIEWS, **values), status)
+        text = _environment().get_template(template).render(views=VIEWS, **values)
+        return HTMLResponse(text, status)
 
 
 def _number(request: Request) -> int:
@@ -184,7 +185,8 @@ def _part(request: Request, *, has_more: bool) -> Mapping[str, object]:
 
 
 def _style(request: Request) -> Response:
-    return Response(stylesheet(), media_type="text/css")
+    text = resources.files(OWN).joinpath("style.css").read_text("utf-8")
+    return Response(text, media_type="text/css")
 
 
 PERIODS = (7, 30, 90, 365)
@@ -233,15 +235,6 @@ def show_value(value: Any) -> Any:
         .encode("utf-8", "replace")
         .decode()
     )
-
-
-def page(template: str, /, **values: Any) -> str:
-    """A page with links to others of the server, and to its stylesheet."""
-    return _environment().get_template(template).render(**values)
-
-
-def stylesheet() -> str:
-    return resources.files(OWN).joinpath("style.css").read_text("utf-8")
 
 
 @functools.cache

@@ -41,9 +41,9 @@ def test_branches_start_where_their_tasks_started(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
-    done = collect(queue, choose(queue, [], include_failed=False))
+    done = collect(queue, choose(queue, []))
     assert [git(repository, "show", f"{one.ref}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
-    (again, _) = collect(queue, choose(queue, [], include_failed=False))
+    (again, _) = collect(queue, choose(queue, []))
     assert "There is already a branch" in again.reason
     assert git(repository, "log", "-1", "--format=%s", done[0].ref).strip() == "Do first."
     assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b", done[0].ref)
@@ -53,15 +53,15 @@ def test_a_patch_that_does_not_fit_names_its_conflicts(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST)
     patch = queue.task_folder("first") / PATCH
     patch.write_text(patch.read_text().replace("-one", "-eins"))
-    (result,) = collect(queue, choose(queue, [], include_failed=False))
+    (result,) = collect(queue, choose(queue, []))
     assert (result.ref, "does not apply" in result.reason) == ("", True)
 
 
 def test_only_the_named_tasks_are_collected(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
-    assert [one.task.id for one in choose(queue, ["last"], include_failed=False)] == ["last"]
+    assert [one.task.id for one in choose(queue, ["last"])] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):
-        choose(queue, ["gone"], include_failed=False)
+        choose(queue, ["gone"])
 
 
 PATCHES = [
@@ -87,7 +87,7 @@ def test_a_hostile_patch_changes_tree_files_only_and_runs_nothing(case, reposito
     known = (".git/objects", ".git/refs", ".git/logs", ".git/index", ".git/ORIG_HEAD")
     inside, around = contents(repository / ".git", "objects"), contents(tmp_path, "repository")
 
-    collect(queue, choose(queue, [], include_failed=False))
+    collect(queue, choose(queue, []))
 
     assert contents(tmp_path, "repository") == around
     now = contents(repository / ".git", "objects")

@@ -28,7 +28,7 @@ def test_a_task_starts_at_the_checked_out_commit(repository):
 
 def test_a_plain_folder_is_copied_and_an_address_cloned(tmp_path):
     (tmp_path / "plain").mkdir()
-    rows = [{"cwd": "plain"}, {"repo": "https://host/two.git"}]
+    rows = [{"cwd": "plain"}, {"cwd": "https://host/two.git"}]
     made = tasks([{"task": "Fix it", **row} for row in rows], tmp_path)
     assert [(one.isolate, one.base) for one in made] == [("copy", ""), ("clone", "")]
 
@@ -56,14 +56,13 @@ def test_a_line_overrides_the_defaults(tmp_path):
         ("fix the tests", "line 1 is not JSON"),
         ('{"task": "x", "id": "../up"}', "an id has letters"),
         ('{"task": "x", "cwd": "nowhere"}', "is not a folder"),
-        ('{"task": "x", "cwd": ".", "repo": "."}', "mean the same"),
         ('{"task": "x", "mode": "wild"}', "`mode`: Input should be 'ask'"),
         pytest.param(
             '{"task": "x", "isolate": "worktree"}',
             "is not a repository with a commit",
             marks=needs("git"),
         ),
-        ('{"task": "x", "repo": "https://h/r", "isolate": "copy"}', "can only be cloned"),
+        ('{"task": "x", "cwd": "https://h/r", "isolate": "copy"}', "can only be cloned"),
         ('{"task": "x", "id": "A"}\n{"task": "y", "id": "a"}', "Two tasks have the id 'a'"),
         ("\n", "tasks.jsonl has no tasks"),
     ],

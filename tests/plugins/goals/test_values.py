@@ -6,8 +6,8 @@ import pytest
 
 from kode.errors import UserError
 from kode.plugin import run_git
-from kode.plugins.goals.check import Guard, digest_failure, find_differing, make_guard
-from kode.plugins.goals.goal import ALIKE_WHATEVER, GoalRequest, is_stalled, read_request
+from kode.plugins.goals.check import Guard, find_differing, make_guard
+from kode.plugins.goals.goal import GoalRequest, is_stalled, read_request
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
 from tests.tables import for_each
@@ -88,37 +88,28 @@ def test_files_that_git_ignores_count_by_their_names(project):
     assert find_differing(guard, place) == ["pytest.ini", "conftest.py"]
 
 
-def attempt(tree, failure):
+def attempt(tree):
     """One whose tree ends in `=` changed no file; one in `~` neither, and its check did not end."""
     status = None if tree.endswith("~") else 1
     files = [] if tree.endswith(("=", "~")) else ["calc.py"]
-    return SimpleNamespace(tree=tree, failure=failure, exit_status=status, files=files)
+    return SimpleNamespace(tree=tree, exit_status=status, files=files)
 
 
 @for_each(
-    ("kinds", "stalled"),
+    ("trees", "stalled"),
     [
-        ([("a", "x"), ("a", "x")], False),
-        ([("a", "x"), ("a", "x"), ("a", "x")], True),
-        ([("a", "x"), ("b", "x"), ("c", "x")], False),
-        ([("a", "x"), ("b", "x"), ("a", "x"), ("b", "x")], True),
-        ([("a", "x"), ("b", "y"), ("a", "x"), ("c", "z")], False),
-        ([("a", "x"), ("b=", "y"), ("c=", "z")], True),
-        ([("a", "x"), ("b~", "y"), ("c=", "x"), ("d~", "y")], True),
-        ([("a", "x"), ("b~", "y"), ("c", "x"), ("d~", "y")], False),
-        ([(str(n), "x") for n in range(ALIKE_WHATEVER)], True),
-        ([(str(n), str(n)) for n in range(ALIKE_WHATEVER)], False),
+        (["a", "a"], False),
+        (["a", "a", "a"], True),
+        (["a", "b", "c"], False),
+        (["a", "b", "a", "b"], True),
+        (["a", "b", "a", "c"], False),
+        (["a", "b=", "c="], True),
+        (["a", "b~", "c=", "d~"], True),
+        (["a", "b~", "c", "d~"], False),
     ],
 )
-def test_a_goal_stalls_by_values(kinds, stalled):
-    assert is_stalled([attempt(*kind) for kind in kinds]) is stalled
-
-
-def test_numbers_do_not_tell_failures_apart():
-    assert digest_failure(1, "1 failed in 0.31s at 0x7fa") == digest_failure(
-        1, "2 failed in 1s at 0x1b"
-    )
-    assert digest_failure(1, "test_a failed") != digest_failure(1, "test_b failed")
+def test_a_goal_stalls_by_values(trees, stalled):
+    assert is_stalled([*map(attempt, trees)]) is stalled
 
 
 TYPED = {
@@ -129,7 +120,7 @@ TYPED = {
         text="don't break", verify="make test", protect=["x/**"]
     ),
     "add adds --verify \"grep -q 'a b' c\"\n\nand the docs": GoalRequest(
-        text="add adds", verify="grep -q 'a b' c", task="and the docs"
+        text="add adds\n\nand the docs", verify="grep -q 'a b' c"
     ),
     "'say --protect' --verify 'make x'": GoalRequest(text="say --protect", verify="make x"),
 }
