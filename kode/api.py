@@ -427,10 +427,7 @@ def _make_ask(gate: Gate, emit: Emit) -> Ask:
 
 
 def _folder(cwd: str | os.PathLike[str]) -> Path:
-    try:
-        folder = paths.expand(cwd).resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        raise ConfigError(f"{os.fspath(cwd)} does not exist. Name a folder that does.") from error
+    folder = Path(paths.real_path(paths.expand(cwd)))
     if not folder.is_dir():
-        raise ConfigError(f"{os.fspath(cwd)} is not a folder. Name one.")
+        raise ConfigError(f"{os.fspath(cwd)} is no folder. Name one that exists.")
     return folder

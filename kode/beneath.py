@@ -117,20 +117,20 @@ def status(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
-    """Puts a copy of a regular file of one folder into another, atomically, in place of what is
-    named `to`. Raises: OSError, for a pipe or a device too: nobody waits for it."""
+def _copy(source: int, name: str, folder: int, to: str) -> None:
+    """Puts a copy of a regular file in place of what is named `to`, atomically. Raises: OSError,
+    for a pipe or a device too: nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, reads, dir_fd=source), "rb") as file, stage(folder, to) as temporary:
-        source_status = os.fstat(file.fileno())
-        if not stat.S_ISREG(source_status.st_mode):
+        entry = os.fstat(file.fileno())
+        if not stat.S_ISREG(entry.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
         writes = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open(os.open(temporary, writes, 0o600, dir_fd=folder), "wb") as copy:
             shutil.copyfileobj(file, copy)
             copy.flush()
-            os.fchmod(copy.fileno(), mode)
-            os.utime(copy.fileno(), ns=(source_status.st_atime_ns, source_status.st_mtime_ns))
+            os.fchmod(copy.fileno(), stat.S_IMODE(entry.st_mode))
+            os.utime(copy.fileno(), ns=(entry.st_atime_ns, entry.st_mtime_ns))
 
 
 def link_in(target: str, folder: int, to: str) -> None:
@@ -157,7 +157,7 @@ def move_in(source: int, name: str, folder: int, to: str) -> None:
     if stat.S_ISLNK(entry.st_mode):
         link_in(os.readlink(name, dir_fd=source), folder, to)
     else:
-        copy_in(source, name, folder, to, stat.S_IMODE(entry.st_mode))
+        _copy(source, name, folder, to)
     os.unlink(name, dir_fd=source)
 
 

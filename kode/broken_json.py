@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 STRING = r'"(?:[^"\\]|\\.)*"'
-_TOKEN = re.compile(rf'(?s){STRING}|["{{}}\[\]]')
 _CUT = re.compile(r"\s*(?=\Z|```|~~~|<)")
 _AFTER_STRING = r"\s*(?:[,:}\]]|\Z|```|~~~|<)"
 _LOOSE_VALUE = re.compile(
@@ -97,31 +96,3 @@ def _escape(match: re.Match[str]) -> str:
     if escaped == "'":
         return escaped
     return match[0] if escaped[0] in 'u"\\/bfnrt' and escaped != "u" else f"\\\\{escaped}"
-
-
-def is_closed(text: str) -> bool:
-    """Whether every bracket and string of the first object is closed."""
-    depth = 0
-    for token in _TOKEN.finditer(text, max(0, text.find("{"))):
-        if token[0] in "{[":
-            depth += 1
-        elif token[0] in "}]":
-            depth -= 1
-            if depth == 0:
-                return True
-        elif len(token[0]) == 1:
-            return False  # an unterminated string
-    return False
-
-
-def repair(text: str, opening: str) -> Any:
-    """Repairs by guessing what the first `opening` bracket begins; None without one."""
-    start = text.find(opening)
-    if start < 0:
-        return None
-    import json_repair
-
-    try:
-        return json_repair.loads(text[start:])
-    except (ValueError, RecursionError, TypeError):
-        return None

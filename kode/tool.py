@@ -15,7 +15,7 @@ import functools
 import inspect
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -542,12 +542,13 @@ def parse_arguments(call: ToolCall, *, free_text: bool = False) -> dict[str, Any
         return {}
     if free_text and not call.arguments.lstrip().startswith("{"):
         return {"input": call.arguments}
+    import jiter  # not for `--help`
+
     try:
-        arguments = json.loads(call.arguments, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        why = "they are nested too deeply" if isinstance(error, RecursionError) else error
+        arguments = jiter.from_json(call.arguments.encode(), allow_inf_nan=False)
+    except ValueError as error:
         raise ToolError(
-            f"{call.name} was not run: its arguments are not valid JSON ({why}). "
+            f"{call.name} was not run: its arguments are not valid JSON ({error}). "
             f"They began: {call.arguments[:200]!r}. Send one JSON object."
         ) from None
     if not isinstance(arguments, dict):
@@ -556,7 +557,3 @@ def parse_arguments(call: ToolCall, *, free_text: bool = False) -> dict[str, Any
             f"not {type(arguments).__name__}."
         )
     return arguments
-
-
-def _no_constant(name: str) -> Iterator[None]:
-    raise ValueError(f"{name} is not a JSON value")

@@ -3,6 +3,7 @@ what models wrap in prose, break or cut off.
 """
 
 import asyncio
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -120,9 +121,13 @@ def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], boo
         if isinstance(value, dict) and any(name in value for name in fields):
             return value, True
     text = _LAST_FENCE.sub("", answer)
-    value = broken_json.repair(text, "{")
-    is_meant = isinstance(value, dict) and any(name in value for name in fields)
-    return (value, broken_json.is_closed(text)) if is_meant else ({}, False)
+    with contextlib.suppress(ValueError, RecursionError, TypeError):
+        import json_repair
+
+        value = json_repair.loads(text[text.index("{") :])
+        if isinstance(value, dict) and any(name in value for name in fields):
+            return value, text.rstrip().endswith("}")
+    return {}, False
 
 
 def read_numbers(answer: str, count: int) -> list[int] | None:

@@ -336,7 +336,7 @@ async def test_a_session_is_resumed_by_its_id(server: ScriptedServer, opened: Op
     ("options", "why"),
     [
         ({"permission_mode": "yolo"}, r"kode\.open: `permissions.mode`"),
-        ({"folder": "nowhere"}, "does not exist"),
+        ({"folder": "nowhere"}, "is no folder"),
         ({"resume": "never"}, "no session"),
         ({"memory": "elephant"}, r"memory\.system"),
     ],

@@ -26,7 +26,7 @@ from tests.engine.conftest import ECHO, MakeBench, calls, says
         ("echo", '{"tekst": "a"}', "no parameter `tekst`"),
         ("echo", "{}", "`text` is required"),
         ("echo", '{"text": 5}', "should be a valid string"),
-        ("echo", "[" * 100_000, "nested too deeply"),
+        ("echo", "[" * 100_000, "recursion limit"),
         ("crash", "{}", "ZeroDivisionError"),
     ],
 )
