@@ -103,21 +103,6 @@ async def _compact(conversation: Conversation, argument: str) -> str:
     return f"Compacted: {reduced.tokens_before:,} → {reduced.tokens_after:,} tokens."
 
 
-async def _plan(conversation: Conversation, argument: str) -> str:
-    """Without a word: switches to mode plan, and shows the plan if there is one."""
-    if argument not in ("", "show", "drop"):
-        raise UserError("/plan takes show, go, drop or nothing.")
-    if not argument:
-        conversation.set_permission_mode("plan")
-    if argument == "drop":
-        conversation.plan.write("")
-        return "Plan dropped. The model learns of it with your next message."
-    mode = "" if argument else "Mode: plan. Nothing changes until you approve a plan.\n\n"
-    return (
-        f"{mode}{conversation.plan.text.strip() or 'There is no plan yet: say what you want done.'}"
-    )
-
-
 async def _memory(conversation: Conversation, argument: str) -> str:
     try:
         words = shlex.split(argument)
@@ -131,7 +116,6 @@ COMMANDS: Mapping[str, tuple[Run, str, str]] = {
     "undo": (lambda conversation, _: conversation.undo(), "undo the last turn's files", ""),
     "redo": (lambda conversation, _: conversation.redo(), "redo the last undo", ""),
     "compact": (_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
-    "plan": (_plan, "plan first: nothing changes until you approve", "[show | go | drop]"),
     "memory": (_memory, "show and change what kode remembers", "[COMMAND]"),
 }
 """Those of the prompt that make sense in a client: what each runs, does, and takes."""

@@ -34,7 +34,6 @@ from kode.plugin import (
     Event,
     Image,
     KodeError,
-    PermissionMode,
     Question,
     SessionError,
     Text,
@@ -342,10 +341,8 @@ class Live:
     async def _run(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Raises: RequestError for a failed turn, with what to do next."""
         prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
-        conversation, text = self.conversation, prompt.text
-        if text.split() == ["/plan", "go"]:
-            text = await self._approve_plan("ask")
-        elif command := choices.command_in(text):
+        conversation = self.conversation
+        if command := choices.command_in(prompt.text):
             run, argument = command
             self.outbox.put(to_update.make_message(await run(conversation, argument)))
             return schema.PromptResponse(stop_reason="end_turn")
@@ -353,14 +350,16 @@ class Live:
             await asyncio.to_thread(conversation.keep_picture, name, data)
             for name, data in prompt.pictures
         ]
-        ended = await self._turn(text, (*pictures, *prompt.attachments))
+        ended = await self._turn(prompt.text, (*pictures, *prompt.attachments))
         while conversation.fresh_plan and ended.is_finished:
             await self.outbox.wait_until_sent()
             plan = conversation.plan.text
             mode = await choices.ask_about_plan(self.client, self.id, plan)
             if mode is None:
                 break
-            ended = await self._turn(await self._approve_plan(mode))
+            text = await conversation.approve_plan(mode)
+            self.send_choices()
+            ended = await self._turn(text)
         reason = self._stop_reason(ended)
         if ended.error and reason != "cancelled":
             self.outbox.put(to_update.make_message(f"\n\n{ended.error}", str(uuid.uuid4())))
@@ -381,13 +380,6 @@ class Live:
         if not opened_before:  # servers have started meanwhile, and approvals count
             self.send_commands()
         return ended
-
-    async def _approve_plan(self, mode: PermissionMode) -> str:
-        """Switches to `mode`; returns the text that starts the work. Raises: UserError without a
-        plan."""
-        text = await self.conversation.approve_plan(mode)
-        self.send_choices()
-        return text
 
     def _stop_reason(self, ended: TurnEnded) -> schema.StopReason:
         """Raises: RequestError for a failed turn."""

@@ -104,28 +104,15 @@ YES = "do not ask for confirmation"
 
 def list_bundles(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions list`. Raises: ConfigError."""
-    parser = Parser("kode extensions list", "List what is installed.")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    as_json, home, rows = parser.parse(argv).json, kode_home(), []
+    Parser("kode extensions list", "List what is installed.").parse(argv)
+    home, lines = kode_home(), ["Installed:"]
     for approved in copies.read_records(home).values():
-        parts = approved.parts
-        row: dict[str, object] = {
-            "name": approved.name,
-            "version": parts.version,
-            "state": "on" if copies.is_intact(home, approved) else "changed",
-            "source": str(approved.source),
-            "commit": approved.commit,
-            "digest": approved.digest,
-            "unused": dict(parts.unused),
-        }
-        for kind in ("skills", "commands", "agents", "hooks", "servers"):
-            row[kind] = sorted(getattr(parts, kind))
-        rows.append(row)
-    lines = ["Installed:" if rows else "Nothing is installed."]
-    lines += [f"  {r['name']} {r['version']}  {r['state']}  {r['source']}" for r in rows]
+        state = "on" if copies.is_intact(home, approved) else "changed"
+        lines.append(f"  {approved.name} {approved.parts.version}  {state}  {approved.source}")
+    lines = lines if lines[1:] else ["Nothing is installed."]
     lines += ["To add more:", *(f"  {way}" for way in WAYS)]
     lines += ["What files bring: `kode extensions --help`."]
-    print_either({"installed": rows}, map(printable, lines), as_json=as_json)
+    _say(lines)
     return 0
 
 

@@ -65,7 +65,7 @@ class Trees:
 
     folder: Path
     queue: Path
-    """The queue's folder, with locks and a folder per task. The paths of both contain no link."""
+    """The queue's folder, with one for each task. The paths of both contain no link."""
 
     def make(self, task: Task) -> Tree:
         """Creates a worktree, after removing what an interrupted start left of it.
