@@ -121,8 +121,7 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
     first = row.apis[0]
     if first != "responses" or base_url is None:
         return first
-    host = host_of(base_url)
-    if row.name == "azure" or host == host_of(row.own_url) or host.endswith(AZURE):
+    if row.name == "azure" or getattr(_vendor_at(base_url), "name", "") in ("azure", row.name):
         return first
     if info.apis and "chat" not in info.apis:
         return info.apis[0]

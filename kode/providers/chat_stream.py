@@ -259,25 +259,18 @@ class CallSorter:
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
         call_id = call_id if isinstance(call_id, str) else ""
         call = self.last if index is None else self.at_index.get(index)
-        if call is None or self._begins_another(call, call_id, name, arguments, touched):
+        is_other = call is None or bool(call_id and call.id and call_id != call.id)
+        if call is not None and name and not is_other:
+            # A name with the beginning of an object, after a complete object.
+            begins = not isinstance(arguments, str) or arguments.lstrip().startswith("{")
+            is_next = arguments is not None and begins and is_whole_object(call.text)
+            is_other = is_next or any(call is other for other in touched)
+        if call is None or is_other:
             call = self.draft.part("call", self.draft.calls)
             if index is not None:
                 self.at_index[index] = call
         call.id = call.id or call_id
         return call
-
-    def _begins_another(
-        self, call: DraftPart, call_id: str, name: str, arguments: Any, touched: list[DraftPart]
-    ) -> bool:
-        if call_id and call.id and call_id != call.id:
-            return True
-        if not name:
-            return False
-        if any(call is other for other in touched):
-            return True
-        # A name with the beginning of an object, after a complete object.
-        begins = not isinstance(arguments, str) or arguments.lstrip().startswith("{")
-        return arguments is not None and begins and is_whole_object(call.text)
 
 
 def _without_known(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,12 +140,9 @@ class HttpProvider:
                     self._refine_info({"context_window": overflow.window})
                 raise
             except RefusedError as refused:
-                omitted, repair = target.omitted, None
-                if not draft.parts:
-                    repair = repair_request(refused, prepared, target)
+                repair = None if draft.parts else repair_request(refused, prepared, target)
                 if repair is None and isinstance(refused, ThinkingRefused):
-                    omitted = replace(omitted, parts=omitted.parts | {"bound_thinking"})
-                    self.target = replace(target, omitted=omitted)
+                    self.target = target.omit(parts=target.omitted.parts | {"bound_thinking"})
                 if repair is None:
                     raise
                 self.target = replace(target, omitted=repair[0])
@@ -164,7 +161,7 @@ class HttpProvider:
     def _encode(self, prepared: Request) -> bytes:
         target = self.target
         images = target.omitted.images | crowd_out(prepared.messages)
-        target = replace(target, omitted=replace(target.omitted, images=images))
+        target = target.omit(images=images)
         if self._encoded is None or self._encoded[0] != target:
             encode = self._format.message_encoder(target)
             self._encoded = target, EncodedMessages(encode, joins_users=self.api == "chat")

@@ -22,11 +22,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from kode.errors import RefusedError, ThinkingRefused
 from kode.images import LARGE_SIDE, bytes_of
-from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
+from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.draft import is_whole_object, list_of, mapping_of
 from kode.providers.errors import read_table
@@ -64,20 +64,10 @@ class UnfitSchemaError(ValueError):
     """A schema that no request can carry; the text says why."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SchemaForm:
-    """What a vendor takes of a schema. None of them takes alternatives at the top."""
-
-    is_openapi: bool = False
-    """Whether a type is one word, beside which `nullable` allows null, and alternatives stand
-    alone."""
-    property_names: str = ".*"
-    """A pattern for the names of arguments."""
-
-
-ANY_FORM = SchemaForm()
-ANTHROPIC_FORM = SchemaForm(property_names=r"[a-zA-Z0-9_.-]{1,64}")
-GOOGLE_FORM = SchemaForm(is_openapi=True)
+SchemaForm = Literal["any", "anthropic", "google"]
+"""What a vendor takes of a schema. None of them takes alternatives at the top. Anthropic takes some
+names of arguments. To Google a type is one word, beside which `nullable` allows null, and
+alternatives stand alone."""
 
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _TYPE_OF = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
@@ -127,6 +117,10 @@ class Target:
         """Whether one of these parts was refused."""
         return not self.omitted.parts.isdisjoint(parts)
 
+    def omit(self, **omissions: Any) -> "Target":
+        """The same with other fields of `Omissions`."""
+        return replace(self, omitted=replace(self.omitted, **omissions))
+
     def effort(self, request: Request) -> Effort | None:
         """How much to think, as the nearest level that this model has, the lower of two; None sends
         nothing."""
@@ -167,8 +161,9 @@ def fit_tools(
 ) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
     """The tools with schemas that the vendor takes, in order, and a sentence for each that has
     none."""
-    is_google = target.api == "chat" and target.row.dialect.switch == "google"
-    form = {"messages": ANTHROPIC_FORM}.get(target.api, GOOGLE_FORM if is_google else ANY_FORM)
+    form: SchemaForm = "anthropic" if target.api == "messages" else "any"
+    if target.api == "chat" and target.row.dialect.switch == "google":
+        form = "google"
     fitted, notes = [], []
     for tool in tools:
         if tool.name in target.omitted.tools:
@@ -254,30 +249,18 @@ def split_context_message(messages: Sequence[Message]) -> list[Message]:
     """The messages, with the memory that was recorded for a small model, and other context beside
     it, as an exchange before the person's words; see `Request.small`."""
     split: list[Message] = []
-    ahead: tuple[Part, ...] = ()
+    context: list[Text] = []
     for message in messages:
-        if message.role == "user" and (ahead or any(map(_is_for_small, message.parts))):
-            parts = (*ahead, *message.parts)
-            begins = next((n for n, part in enumerate(parts) if not _is_context(part)), len(parts))
-            ahead, words = parts[:begins], parts[begins:]
-            if not words:
-                continue
-            if any(map(_is_for_small, ahead)):
-                split += [Message(role="user", parts=ahead), CONTEXT_REPLY]
-                message = replace(message, parts=words)
-        elif ahead:
-            split.append(Message(role="user", parts=ahead))
-        ahead = ()
-        split.append(message)
-    return [*split, Message(role="user", parts=ahead)] if ahead else split
-
-
-def _is_context(part: Part) -> bool:
-    return isinstance(part, Text) and part.source in ("opening", "memory")
-
-
-def _is_for_small(part: Part) -> bool:
-    return isinstance(part, Text) and part.source == "memory" and part.section_name != ""
+        parts = message.parts if message.role == "user" else ()
+        context += (p for p in parts if isinstance(p, Text) and p.source in ("opening", "memory"))
+        if not any(part.source == "memory" and part.section_name for part in context):
+            split.append(message)
+            context = []
+        elif words := tuple(part for part in message.parts if part not in context):
+            split += [Message(role="user", parts=tuple(context)), CONTEXT_REPLY]
+            split.append(replace(message, parts=words))
+            context = []
+    return [*split, Message(role="user", parts=tuple(context))] if context else split
 
 
 class EncodedMessages:
@@ -301,8 +284,11 @@ class EncodedMessages:
 
         def encode(row: tuple[Message, ...]) -> Any:
             key = tuple(map(id, row))
-            entries[key] = self._wires.get(key) or (row, self._encode(_join(row)))
-            return entries[key][1]
+            if (entry := self._wires.get(key)) is None:
+                parts = tuple(part for message in row for part in message.parts)
+                entry = row, self._encode(replace(row[0], parts=parts) if row[1:] else row[0])
+            entries[key] = entry
+            return entry[1]
 
         row: tuple[Message, ...] = ()
         for message in messages:
@@ -316,12 +302,6 @@ class EncodedMessages:
         if len(messages) >= FEW:
             self._wires = entries
         return wires
-
-
-def _join(row: tuple[Message, ...]) -> Message:
-    if len(row) == 1:
-        return row[0]
-    return Message(role="user", parts=tuple(part for message in row for part in message.parts))
 
 
 def encode_json(value: Any) -> bytes:
@@ -363,13 +343,13 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
         raise UnfitSchemaError("its arguments are no object")
     flat = _flatten(_Expansion(schema).expand(schema))
     for name in list(flat["properties"]):
-        if not re.fullmatch(form.property_names, name, re.DOTALL):
+        if form == "anthropic" and not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
             if name in flat["required"]:
                 raise UnfitSchemaError(f"this vendor takes no argument named {name[:80]!r}")
             del flat["properties"][name]
     if not flat["required"]:
         del flat["required"]
-    return {"properties": {}, **_in_openapi(flat)} if form.is_openapi else flat
+    return {"properties": {}, **_in_openapi(flat)} if form == "google" else flat
 
 
 class _Expansion:

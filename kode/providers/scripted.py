@@ -122,7 +122,10 @@ class Scripted:
         reply = self._choose(request)
         await asyncio.sleep(reply.delay_s)
         if reply.error is not None:
-            raise self._error(reply.error)
+            endpoint, error = Endpoint(base_url="the script", model=self.model), reply.error
+            after = error.retry_after_s
+            pause = {} if after is None else {"retry-after": str(after)}
+            raise from_status(error.status, error.text, pause, endpoint)
         draft = Draft(f"{self.name}/{self.model}", emit)
         for add, text in ((draft.add_thinking, reply.thinking), (draft.add_text, reply.text)):
             size = max(1, -(-len(text) // PIECES))
@@ -148,9 +151,11 @@ class Scripted:
 
     def _choose(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
-        words = _text(last) if last is not None and last.role == "user" else None
-        for reply in self._replies:
-            if words is not None and reply.match is not None and reply.match.search(words):
+        texts = [p for p in last.parts if isinstance(p, Text)] if last is not None else []
+        # A script may match everything except the workplace, which differs from run to run.
+        words = "\n".join(part.text for part in texts if part.source != "opening")
+        for reply in self._replies if last is not None and last.role == "user" else ():
+            if reply.match is not None and reply.match.search(words):
                 return reply
         for part in last.parts if last is not None else ():
             if isinstance(part, ToolResult) and part.call_id in self._following:
@@ -162,11 +167,6 @@ class Scripted:
                 "Add a reply to the script, or end the session here."
             )
         return following
-
-    def _error(self, error: ScriptedError) -> Exception:
-        endpoint = Endpoint(base_url="the script", model=self.model)
-        pause = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
-        return from_status(error.status, error.text, pause, endpoint)
 
 
 def _estimate_usage(request: Request, reply: ScriptedReply) -> dict[Counted, int]:
@@ -209,9 +209,3 @@ def load_script(path: Path) -> list[ScriptedReply]:
             f"{path}, {places[int(number)][0]}: `{keys}` cannot be "
             f"{json.dumps(fault['input'])[:80]}: {fault['msg'].removeprefix('Value error, ')}."
         ) from None
-
-
-def _text(message: Message) -> str:
-    """What a script may match: everything except the workplace, which differs from run to run."""
-    texts = (part for part in message.parts if isinstance(part, Text) and part.source != "opening")
-    return "\n".join(part.text for part in texts)

@@ -11,9 +11,6 @@ from kode.events import Notice
 from kode.messages import text_of, user_message
 from kode.provider import Request, ToolSpec
 from kode.providers.request import (
-    ANTHROPIC_FORM,
-    ANY_FORM,
-    GOOGLE_FORM,
     SchemaForm,
     UnfitSchemaError,
     fit_schema,
@@ -63,9 +60,9 @@ def schemas_in(schema: Schema) -> list[Schema]:
 @settings(max_examples=share(150))
 @given(
     raw=st.dictionaries(KEYWORDS, ANYTHING, max_size=6),
-    form=st.sampled_from((ANY_FORM, ANTHROPIC_FORM, GOOGLE_FORM)),
+    form=st.sampled_from(("any", "anthropic", "google")),
 )
-@example(raw={"nullable": True}, form=ANY_FORM)
+@example(raw={"nullable": True}, form="any")
 def test_every_schema_becomes_one_that_its_vendor_takes(raw: Schema, form: SchemaForm) -> None:
     try:
         fitted = fit_schema(raw, form)
@@ -79,7 +76,7 @@ def test_every_schema_becomes_one_that_its_vendor_takes(raw: Schema, form: Schem
     # A reference that leads nowhere would raise.
     list(Draft202012Validator(fitted).iter_errors({"a": 1, "b": [{}]}))
     assert fit_schema(fitted, form) == fitted
-    for schema in schemas_in(fitted) if form is GOOGLE_FORM else ():
+    for schema in schemas_in(fitted) if form == "google" else ():
         assert schema.keys() <= OPENAPI
         assert isinstance(schema.get("type"), str) != ("anyOf" in schema)
         assert "anyOf" not in schema or schema.keys() == {"anyOf"}
@@ -117,39 +114,39 @@ def of(**schema: Any) -> Schema:
 @for_each(
     ("form", "raw", "properties"),
     [
-        *((form, SOUND, SOUND["properties"]) for form in (ANY_FORM, ANTHROPIC_FORM)),
+        *((form, SOUND, SOUND["properties"]) for form in ("any", "anthropic")),
         # Older words and faults.
-        (ANY_FORM, {"$schema": "http://json-schema.org/draft-04/schema#", "id": "x"}, {}),
-        (ANY_FORM, {"properties": {"a": "string", "b": True}}, {"a": {"type": "string"}, "b": {}}),
-        (ANY_FORM, of(type="ARRAY"), {"a": {"type": "array", "items": {}}}),
-        (ANY_FORM, of(minimum=1, exclusiveMinimum=True), {"a": {"minimum": 1}}),
-        (ANY_FORM, of(minLength=1, description="An A."),
+        ("any", {"$schema": "http://json-schema.org/draft-04/schema#", "id": "x"}, {}),
+        ("any", {"properties": {"a": "string", "b": True}}, {"a": {"type": "string"}, "b": {}}),
+        ("any", of(type="ARRAY"), {"a": {"type": "array", "items": {}}}),
+        ("any", of(minimum=1, exclusiveMinimum=True), {"a": {"minimum": 1}}),
+        ("any", of(minLength=1, description="An A."),
          {"a": {"description": "An A. minLength: 1"}}),
-        (ANY_FORM, of(type="array", items=[{"type": "string"}]),
+        ("any", of(type="array", items=[{"type": "string"}]),
          {"a": {"type": "array", "items": {"type": "string"}}}),
-        (ANY_FORM, {**of(**{"$ref": "#/$defs/node"}), "$defs": {"node": NODE}},
+        ("any", {**of(**{"$ref": "#/$defs/node"}), "$defs": {"node": NODE}},
          {"a": {"type": "object", "properties": {"next": {}}}}),
-        (ANY_FORM, of(type="string", nullable=True), {"a": {"type": ["string", "null"]}}),
-        (ANY_FORM, {"required": ["a"]}, {"a": {}}),
-        (ANY_FORM, of(**{"$ref": "https://a.example/s.json", "maximum": 1}), {"a": {"maximum": 1}}),
-        (ANY_FORM, {"$ref": "#/definitions/x", "definitions": {"x": of(type="null")}},
+        ("any", of(type="string", nullable=True), {"a": {"type": ["string", "null"]}}),
+        ("any", {"required": ["a"]}, {"a": {}}),
+        ("any", of(**{"$ref": "https://a.example/s.json", "maximum": 1}), {"a": {"maximum": 1}}),
+        ("any", {"$ref": "#/definitions/x", "definitions": {"x": of(type="null")}},
          {"a": {"type": "null"}}),
         # Alternatives at the top become properties.
-        (ANTHROPIC_FORM, ALTERNATIVES, {
+        ("anthropic", ALTERNATIVES, {
             "q": {"type": "string"}, "id": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
             "name": {}, "all": {}}),
         # Google is told in a description what it lacks.
-        (GOOGLE_FORM, of(type=["integer", "null"], default=0, description="An A."),
+        ("google", of(type=["integer", "null"], default=0, description="An A."),
          {"a": {"type": "integer", "nullable": True, "description": "An A. default: 0"}}),
-        (GOOGLE_FORM, of(anyOf=[{"type": "string"}, {"type": "null"}], description="B"),
+        ("google", of(anyOf=[{"type": "string"}, {"type": "null"}], description="B"),
          {"a": {"type": "string", "nullable": True, "description": "B"}}),
-        (GOOGLE_FORM, of(oneOf=[{"type": "string"}, {"const": 1}], description="C."),
+        ("google", of(oneOf=[{"type": "string"}, {"const": 1}], description="C."),
          {"a": {"anyOf": [{"type": "string", "description": "C."},
                           {"type": "integer", "description": "C. enum: [1]"}]}}),
-        (GOOGLE_FORM, {**of(**{"$ref": "#/$defs/node"}), "$defs": {"node": NODE}},
+        ("google", {**of(**{"$ref": "#/$defs/node"}), "$defs": {"node": NODE}},
          {"a": {"type": "object", "properties": {"next": {"type": "string"}}}}),
-        (GOOGLE_FORM, of(enum=[1, 2]), {"a": {"type": "integer", "description": "enum: [1, 2]"}}),
-        (GOOGLE_FORM, of(const="x"), {"a": {"type": "string", "enum": ["x"]}}),
+        ("google", of(enum=[1, 2]), {"a": {"type": "integer", "description": "enum: [1, 2]"}}),
+        ("google", of(const="x"), {"a": {"type": "string", "enum": ["x"]}}),
     ],
 )  # fmt: skip
 def test_a_schema_keeps_its_meaning(form: SchemaForm, raw: Schema, properties: Schema) -> None:
@@ -171,7 +168,7 @@ def test_references_that_stand_for_more_and_more_end() -> None:
         for name, after in itertools.pairwise(names)
     }
 
-    fitted = fit_schema({"$ref": "#/$defs/d0", "$defs": defs}, GOOGLE_FORM)
+    fitted = fit_schema({"$ref": "#/$defs/d0", "$defs": defs}, "google")
 
     assert len(schemas_in(fitted)) < 10_000
 
