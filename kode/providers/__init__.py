@@ -102,13 +102,11 @@ def open_provider(
     given = {key: value for key, value in settings.items() if value not in (None, "")}
     made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **{**limits, **given})
     api = api or api_of(row, base_url, model, info)
-    if api in FORMATS:
-        provider: Provider = pkgutil.resolve_name(FORMATS[api])(made)
-        return provider
-    added = installed.find_additions("formats")
-    if api not in added:
+    added = {} if api in FORMATS else installed.find_additions("formats")
+    if api not in (*FORMATS, *added):
         raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
-    provider = installed.load(*added[api])(made)
+    code = installed.load(*added[api]) if added else pkgutil.resolve_name(FORMATS[api])
+    provider: Provider = code(made)
     return provider
 
 

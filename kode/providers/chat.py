@@ -86,7 +86,7 @@ def encode_request(
     dialect, form = target.row.dialect, form_of(target)
     pieces = list(messages) if dialect.takes_plain_results else bridge_results(messages)
     if form.marks:
-        pieces = mark_messages(pieces, MARKS)
+        pieces = mark_messages(pieces)
     if request.system:
         content: Any = request.system
         if form.marks:
@@ -123,20 +123,13 @@ def _head(request: Request, target: Target, *, has_tools: bool) -> Object:
     return head
 
 
-def _effort(request: Request, target: Target) -> Effort | None:
-    """How much to think. A level that a person set is sent to a model of which no levels are known,
-    too, and "none" to each: the server decides."""
-    is_default = request.effort is None and not target.row.dialect.thinks_by_default
-    if is_default or target.omits("thinking"):
-        return None
-    if request.effort == "none" or not target.info.efforts:
-        return request.effort
-    return target.effort(request)
-
-
 def _thinking_parameters(request: Request, target: Target) -> Object:
-    """The parameters that ask for a level of thinking, by the switch of the host."""
-    dialect, info, level = target.row.dialect, target.info, _effort(request, target)
+    """The parameters that ask for a level of thinking, by the switch of the host. A level that a
+    person set is sent to a model of which no levels are known, too, and "none" to each: the server
+    decides."""
+    dialect, info, level = target.row.dialect, target.info, request.effort
+    if info.efforts and level != "none":
+        level = target.effort(request) if level or dialect.thinks_by_default else None
     if dialect.switch == "google":
         # Gemini shows what it thinks if it is asked to, where the level is asked for, too.
         if _is_older(target, dialect) or level == "none" or not info.efforts:
@@ -347,16 +340,13 @@ def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
     return bridged
 
 
-def mark_messages(pieces: Sequence[bytes], most: int) -> list[bytes]:
+def mark_messages(pieces: Sequence[bytes]) -> list[bytes]:
     """The messages with marks on the last that are the user's or a tool's: on the end of this
     request, and on the end of the one before, which the server still has."""
-    marked = list(pieces)
+    asked = [at for at, piece in enumerate(pieces) if piece.startswith((_USER, _TOOL))]
+    ends = [at for at in asked if pieces[at].endswith(b'"}]}')][-MARKS:]
     mark = b',"cache_control":%b}]}' % encode_json(MARK)
-    for index in range(len(marked) - 1, -1, -1):
-        if most and marked[index].startswith((_USER, _TOOL)) and marked[index].endswith(b'"}]}'):
-            marked[index] = marked[index][: -len(b"}]}")] + mark
-            most -= 1
-    return marked
+    return [piece[:-3] + mark if at in ends else piece for at, piece in enumerate(pieces)]
 
 
 def _event_reader(

@@ -156,8 +156,7 @@ class Draft:
         """Sets tokens by the names of `Usage`; later figures replace earlier ones, field by
         field."""
         for name, value in counts.items():
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if is_number and math.isfinite(value) and value >= 0:
+            if is_number(value) and value >= 0:
                 self.usage[name] = int(value)
 
     def count(self, piece: str) -> None:
@@ -288,6 +287,11 @@ class Draft:
 def mapping_of(value: Any) -> Mapping[str, Any]:
     """The value; an empty object for anything else."""
     return value if isinstance(value, Mapping) else {}
+
+
+def is_number(value: Any) -> bool:
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)
 
 
 def list_of(value: Any) -> list[Any]:

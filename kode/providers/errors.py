@@ -68,10 +68,6 @@ class Endpoint:
         return re.sub(r"//[^/@]*@", "//", self.base_url.partition("?")[0])
 
 
-UNBOUND = ("signatures", "thoughts")
-"""What a server wants back with the replies in a conversation."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class RefusalRule:
     """How servers word one thing."""
@@ -289,7 +285,8 @@ def from_status(
     if means in parts and (part := parts[means]).what:
         change = part.change.format(name=endpoint.name)
         text = f"{model} at {url} does not take {part.what}{ending} {change}."
-        return refuse(text, kind=ThinkingRefused if means in UNBOUND else RefusedError)
+        is_of_replies = means in ("signatures", "thoughts")
+        return refuse(text, kind=ThinkingRefused if is_of_replies else RefusedError)
     if means == "no_route":
         text = f"{url} has no server for this request to {model}{ending}"
         return refuse(

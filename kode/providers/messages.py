@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
+from kode.errors import RefusedError
 from kode.messages import (
     Image,
     Message,
@@ -52,7 +53,7 @@ from kode.providers.draft import (
     pick,
 )
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import EventReader, Format, HttpProvider, transform_schema
+from kode.providers.provider import EventReader, Format, HttpProvider, sdk_of
 from kode.providers.request import (
     Target,
     encode_json,
@@ -143,7 +144,11 @@ def _head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
         head["thinking"] = thinking
     output: dict[str, Any] = {} if effort is None else {"effort": effort}
     if request.answer_schema is not None:
-        schema = transform_schema(dict(request.answer_schema))
+        try:  # what the API lacks becomes part of a description
+            schema = sdk_of("messages").transform_schema(dict(request.answer_schema))
+        except (ValueError, TypeError, AssertionError) as error:
+            text = f"The Messages API cannot hold an answer to it: {error}."
+            raise RefusedError(text) from None
         output["format"] = {"type": "json_schema", "schema": schema}
         if request.tools:
             head["tool_choice"] = {"type": "none"}
@@ -372,15 +377,12 @@ def may_think(turns: Sequence[Blocks]) -> bool:
 
 def wire_turns(turns: Sequence[Blocks], marks: Mapping[int, bytes]) -> list[bytes]:
     """The turns as bytes, with marks at the ends of some."""
-    wires = []
-    for index, turn in enumerate(turns):
-        blocks = [block.wire for block in turn.blocks]
-        fit = [place for place, block in enumerate(turn.blocks) if block.holds_mark]
-        if index in marks and fit:
-            blocks[fit[-1]] = blocks[fit[-1]][:-1] + marks[index]
-            wires.append(_turn(turn.role, blocks))
-        else:
-            wires.append(turn.turn)
+    wires = [turn.turn for turn in turns]
+    for index, mark in marks.items():
+        blocks = [block.wire for block in turns[index].blocks]
+        if fit := [place for place, block in enumerate(turns[index].blocks) if block.holds_mark]:
+            blocks[fit[-1]] = blocks[fit[-1]][:-1] + mark
+            wires[index] = _turn(turns[index].role, blocks)
     return wires
 
 

@@ -141,9 +141,8 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
 
 @functools.cache
 def _read(name: str) -> Mapping[str, Any]:
-    data: Mapping[str, Any] = json.loads(
-        resources.files("kode.providers").joinpath(name).read_bytes()
-    )
+    file = resources.files("kode.providers").joinpath(name)
+    data: Mapping[str, Any] = json.loads(file.read_bytes())
     return data
 
 

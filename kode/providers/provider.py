@@ -306,14 +306,3 @@ def _open_cloud(
             f"The client for {row.shown} could not be opened: {error} It reads the key and "
             f"{', '.join(row.reads)}."
         ).about(endpoint.setting("api_key")) from None
-
-
-def transform_schema(schema: dict[str, Any]) -> Any:
-    """A schema for an answer as the Messages API supports it; other constraints become part of a
-    description. Raises: RefusedError for an unsupported schema."""
-    import anthropic
-
-    try:
-        return anthropic.transform_schema(schema)
-    except (ValueError, TypeError, AssertionError) as error:
-        raise RefusedError(f"The Messages API cannot hold an answer to it: {error}.") from None

@@ -17,7 +17,6 @@ provider's cache needs, and a request only costs the joining.
 import base64
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from kode.errors import RefusedError, ThinkingRefused
 from kode.images import LARGE_SIDE, bytes_of
 from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
-from kode.providers.draft import is_whole_object, list_of, mapping_of
+from kode.providers.draft import is_number, is_whole_object, list_of, mapping_of
 from kode.providers.errors import read_table
 from kode.registry import ProviderRow
 
@@ -379,7 +378,7 @@ class _Expansion:
                     plain[name] = inner(value)
                 case "enum" if list_of(value):
                     plain[name] = value
-                case "minimum" | "maximum" if _is_number(value):
+                case "minimum" | "maximum" if is_number(value):
                     plain[name] = value
                 case "default":
                     plain[name] = value
@@ -521,8 +520,3 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
     words = [str(word).lower() for word in (kind if isinstance(kind, list) else [kind])]
     words += ["null"] if schema.get("nullable") is True and kind else []
     return list(dict.fromkeys(word for word in words if word in _TYPES))
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)

@@ -168,7 +168,7 @@ def reply_items(message: Message, target: Target, custom: set[str]) -> list[Mapp
     custom.difference_update(call.id for call in calls_of(message))
     if message.origin != target.origin or not is_intact(message, target):
         return plain_items(message)
-    custom.update(call.id for call in calls_of(message) if _type_of(call) == CUSTOM_CALL)
+    custom.update(call.id for call in calls_of(message) if pick(call.own, "type") == CUSTOM_CALL)
     items = [own for part in message.parts if (own := getattr(part, "own", None))]
     while items and items[-1].get("type") == "reasoning":
         items.pop()
@@ -187,15 +187,11 @@ def is_intact(message: Message, target: Target) -> bool:
             # A summary alone stands for thinking that the server would have had to keep.
             is_fit = bool(own.get("encrypted_content") or own.get("content"))
         elif own and isinstance(part, ToolCall):
-            is_whole = _type_of(part) == CUSTOM_CALL or is_whole_object(part.arguments)
+            is_whole = pick(part.own, "type") == CUSTOM_CALL or is_whole_object(part.arguments)
             is_fit = sendable_id(part.id, strict=False) == part.id and is_whole
         if not is_fit:
             return False
     return True
-
-
-def _type_of(call: ToolCall) -> Any:
-    return call.own.get("type") if call.own else None
 
 
 def plain_items(message: Message) -> list[Mapping[str, Any]]:

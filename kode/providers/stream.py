@@ -195,7 +195,11 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, Non
         if len(body) > MAX_EVENT_BYTES:
             raise too_large(endpoint)
     if body:
-        yield _whole(bytes(body), endpoint)
+        value = json.loads(body.decode("utf-8-sig", "replace"))
+        value = value[0] if isinstance(value, list) and value else value
+        if not isinstance(value, dict):
+            raise from_status(None, value, {}, endpoint)
+        yield Event("whole", value)
         return
     for event in decoder.end():
         yield event
@@ -276,12 +280,3 @@ def too_large(endpoint: Endpoint) -> RefusedError:
         f"{endpoint.shown_url} sent more than a reply can be and was cut off. "
         "Ask for less at a time; if it keeps happening, check the server."
     )
-
-
-def _whole(body: bytes, endpoint: Endpoint) -> Event:
-    value = json.loads(body.decode("utf-8-sig", "replace"))
-    if isinstance(value, list) and value:
-        value = value[0]
-    if isinstance(value, dict):
-        return Event("whole", value)
-    raise from_status(None, value, {}, endpoint)
