@@ -16,7 +16,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from kode.errors import ConfigError, ToolError
 from kode.extensions.places import (
@@ -208,13 +208,11 @@ class Command(Definition):
     """Rules that the calls of its turn must match; None: no such limit. They allow nothing."""
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A part of a command's text."""
+class Piece(NamedTuple):
+    """A part of a command's text, which `runs` if it stands for the output of a command line."""
 
     text: str
     runs: bool = False
-    """Whether it is a command line, to be replaced by its output."""
 
 
 def list_commands(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -186,7 +186,7 @@ def _read_hook(
     folders = folders if is_project_s else (place.folder,)
     covers = [path, *dict.fromkeys(_files_named(command, folders))]
     if is_project_s:
-        programs = dict(_programs(command, folders, place.top))
+        programs = _programs(command, folders, place.top)
         content += "".join(f"\n{text}" for text in programs.values())
         covers += [program for program in programs if program not in covers]
     else:
@@ -220,21 +220,18 @@ def _describe_ability(event: str) -> str:
     )
 
 
-def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[tuple[Path, str]]:
+def _programs(command: str, folders: Sequence[Path], top: Path) -> dict[Path, str]:
     """The project files that a command line names, each with its text; for one in an agents' folder
     the folder, because scripts there load each other. Raises: ConfigError."""
-    pinned: set[Path] = set()
-    for path in _files_named(command, folders):
-        if top not in path.parents or path in pinned:
-            continue
-        pinned.add(path)
-        if _AGENT_FOLDERS & set(path.relative_to(top).parts[:-1]):
-            if path.parent not in pinned:
-                pinned.add(path.parent)
-                yield path.parent, folder_content(path.parent)
-        else:
-            place = Place(folder=top, scope="project", top=top)
-            yield path, f"=== {path.relative_to(top)}\n{read_text(path, place)}\n"
+    programs: dict[Path, str] = {}
+    place = Place(folder=top, scope="project", top=top)
+    for path in (path for path in _files_named(command, folders) if top in path.parents):
+        name = path.relative_to(top)
+        if _AGENT_FOLDERS.isdisjoint(name.parts[:-1]) and path not in programs:
+            programs[path] = f"=== {name}\n{read_text(path, place)}\n"
+        elif path not in programs and path.parent not in programs:
+            programs[path.parent] = folder_content(path.parent)
+    return programs
 
 
 def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 import httpx2
@@ -141,11 +141,6 @@ async def connect(
 
 _KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
 """A listing → what each of its items needs."""
-_CHANGES = (
-    types.ToolListChangedNotification,
-    types.PromptListChangedNotification,
-    types.ResourceListChangedNotification,
-)
 
 
 @dataclass
@@ -185,31 +180,22 @@ class Connection:
         listening = asyncio.ensure_future(self._listen())
         links.callback(listening.cancel)
 
-    @property
-    def instructions(self) -> str:
-        return self.client.instructions or ""
-
     async def tools(self) -> Mapping[str, Definition]:
         """Its tools by name. Of two with one name the first counts: the second would hide it."""
         self.left_out.clear()
         definitions: dict[str, Definition] = {}
-        for tool in await self._list("tools", self.client.list_tools):
+        for tool in await self._list("tools"):
             definitions.setdefault(tool["name"], Definition(tool))
         return definitions
 
-    async def resources(self) -> tuple[Offering, ...]:
-        resources = await self._list("resources", self.client.list_resources)
-        return tuple(Offering(key=r["uri"], description=_text(r, "description")) for r in resources)
-
-    async def prompts(self) -> tuple[Offering, ...]:
-        prompts = await self._list("prompts", self.client.list_prompts)
+    async def offerings(self, kind: Literal["prompts", "resources"]) -> tuple[Offering, ...]:
         return tuple(
             Offering(
-                key=prompt["name"],
-                description=_text(prompt, "description"),
-                arguments=tuple(_arguments(prompt)),
+                key=item[_KINDS[kind]],
+                description=_text(item, "description"),
+                arguments=tuple(_arguments(item)),
             )
-            for prompt in prompts
+            for item in await self._list(kind)
         )
 
     async def call(
@@ -244,8 +230,9 @@ class Connection:
             result = await self.client.get_prompt(name, dict(arguments))
         return _content(message.content for message in result.messages)
 
-    async def _list(self, kind: str, page_of: Any) -> list[dict[str, Any]]:
+    async def _list(self, kind: str) -> list[dict[str, Any]]:
         items = self._items[kind] = []
+        page_of = getattr(self.client, f"list_{kind}")
         if getattr(self.client.server_capabilities, kind) is None:
             return items
         cursor: str | None = None
@@ -323,7 +310,8 @@ class Connection:
             yield {"name": name, "uri": "kode:listed", "inputSchema": {"type": "object"}}
 
     async def _handle_news(self, message: IncomingMessage) -> None:
-        if isinstance(message, _CHANGES):
+        changes = types.ToolListChangedNotification | types.PromptListChangedNotification
+        if isinstance(message, changes):
             self.news.set()
         await asyncio.sleep(0)
 
@@ -331,9 +319,8 @@ class Connection:
         """Servers of the newer era announce changes only to listeners; older ones do not support
         that, which is fine."""
         with contextlib.suppress(Exception):
-            async with self.client.listen(
-                tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
-            ) as changes:
+            listening = self.client.listen(tools_list_changed=True, prompts_list_changed=True)
+            async with listening as changes:
                 async for _ in changes:
                     self.news.set()
 

@@ -457,7 +457,7 @@ class McpServer:
 
     async def _look_at(self, connection: "Connection") -> None:
         tools = await connection.tools()
-        self.prompts = await connection.prompts()
+        self.prompts = await connection.offerings("prompts")
         for what in (it for it in connection.left_out if it not in self.left_out):
             self.emit(Notice(text=f"The MCP server {self.name} is used without its {what}."))
         self.left_out = tuple(connection.left_out)

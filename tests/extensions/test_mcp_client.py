@@ -88,12 +88,12 @@ async def test_a_server_of_the_sdk_with_all_it_offers(transport, connect):
         picture = await connection.call("picture", {}, lines.append)
         assert picture.pictures[0][1].startswith(b"\x89PNG")
 
-        assert [one.key for one in await connection.resources()] == ["note://today"]
+        assert [one.key for one in await connection.offerings("resources")] == ["note://today"]
         assert (await connection.read("note://today")).text == "a note from outside"
         with pytest.raises(ServerError, match="plain"):
             await connection.read("note://never")
 
-        assert [one.arguments for one in await connection.prompts()] == [("name!",)]
+        assert [one.arguments for one in await connection.offerings("prompts")] == [("name!",)]
         assert (await connection.prompt("greet", {"name": "Ann"})).text == "Say hello to Ann."
 
 

@@ -37,11 +37,8 @@ class Fake:
         given = {"description": self.description, "inputSchema": SCHEMA}
         return {name: Definition({"name": name, **given}) for name in self.names}
 
-    async def prompts(self):
-        return (Offering(key="greet", arguments=("name!", "tone")),)
-
-    async def resources(self):
-        return ()
+    async def offerings(self, kind):
+        return (Offering(key="greet", arguments=("name!", "tone")),) if kind == "prompts" else ()
 
     async def call(self, tool, arguments, report):
         self.called.append((tool, dict(arguments)))

@@ -451,14 +451,14 @@ async def _test(entry: McpServerEntry, *, unasked: bool) -> Answered:
         held = mcp_server.held_back(entry, tools, approvals)
         # From now on a session offers them without waiting for the server.
         mcp_server.keep_pins(paths.home(), entry, tools, approvals)
-        lines = [f"{entry.name} answers.", *filter(None, [connection.instructions])]
+        lines = [f"{entry.name} answers.", *filter(None, [connection.client.instructions])]
         for name, tool in tools.items():
             mark = " (changed since it was approved: off)" if name in held else ""
             about = tool.description.partition("\n")[0]
             lines.append(f"  tool      {name}{mark}: {about}")
-        for resource in await connection.resources():
+        for resource in await connection.offerings("resources"):
             lines.append(f"  resource  @{entry.name}:{resource.key}: {resource.description}")
-        for prompt in await connection.prompts():
+        for prompt in await connection.offerings("prompts"):
             words = " ".join((*prompt.arguments, prompt.description))
             lines.append(f"  prompt    /mcp__{entry.name}__{prompt.key} {words}")
         lines += [f"  left out  {what}" for what in connection.left_out]
