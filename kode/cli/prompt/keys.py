@@ -15,8 +15,6 @@ from prompt_toolkit.keys import Keys
 from kode.cli.prompt.attach import clipboard_picture
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.submit import move_to_background, press, show_details
-from kode.errors import UserError
-from kode.images import check
 
 NEW_LINE = Keys.ControlF24
 """A key that no keyboard has stands for Shift+Enter. A line feed is Enter: a terminal makes one of
@@ -131,19 +129,15 @@ def _paste(editor: Editor, data: str) -> None:
 
 
 async def _paste_picture(editor: Editor) -> None:
-    """Inserts the placeholder of the image in the clipboard, unless it is too large or the model is
-    known to be blind."""
+    """Inserts the placeholder of the image in the clipboard, unless the model is known to be
+    blind."""
     state = editor.state
     provider = state.opened.agent.provider if state.opened is not None else None
     picture, why_not = await asyncio.to_thread(clipboard_picture)
     if provider is not None and provider.info.sees_images is False:
         why_not = f"{provider.model} cannot see images. /model NAME switches to one that can."
     elif picture is not None:
-        try:
-            check(picture)
-            return editor.buffer.insert_text(state.pastes.add_picture(picture))
-        except UserError as error:
-            why_not = str(error)
+        return editor.buffer.insert_text(state.pastes.add_picture(picture))
     state.hint(why_not)
 
 

@@ -43,13 +43,12 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending, Spent
     from kode.undo.undo import FileDiff
 
-PLAN_WORDS = ("show", "edit", "go", "drop")
+PLAN_WORDS = ("go", "edit")
 
 
 async def plan(state: PromptState, argument: str) -> None:
-    """Without a word: switches to mode plan, and shows the plan if any. `show`, `edit`, `go` and
-    `drop` act on the existing plan; other words are a task to plan. Raises: UserError without a
-    plan."""
+    """Without a word: switches to mode plan, and shows the plan if any. `go` and `edit` act on the
+    existing plan; other words are a task to plan. Raises: UserError without a plan."""
     conversation, screen = state.conversation, state.screen
     plan = conversation.plan
     if argument not in PLAN_WORDS:
@@ -64,9 +63,6 @@ async def plan(state: PromptState, argument: str) -> None:
         await edit_plan(state)
     elif argument == "go":
         await go_ahead(state, "ask")
-    elif argument == "drop":
-        await asyncio.to_thread(plan.write, "")
-        screen.print("Plan dropped. The model learns of it with your next message.", "dim")
     elif text.strip():
         state.renderer.show_answer(text)
         screen.print(str(plan.path), "dim")

@@ -115,10 +115,6 @@ def print_line(text: str, stream: TextIO | None = None) -> None:
     try:
         stream.write(text + "\n")
         stream.flush()
-    except UnicodeEncodeError:
-        encoding = stream.encoding or "ascii"
-        stream.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-        stream.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 

@@ -60,24 +60,17 @@ async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
 
 
 async def _ask(screen: Screen, field: ElicitField) -> Any:
-    """The value of one field; None if nothing was typed and there is no default."""
-    title, default = one_line(visible(field.title)), field.default
-    if field.kind in ("boolean", "choice"):
-        options = field.options if field.kind == "choice" else ("yes", "no")
-        keys = "123456789" if len(options) < 10 else [""] * len(options)
-        choices = [Choice(it, visible(it), key) for it, key in zip(options, keys, strict=False)]
-        word = default if field.kind == "choice" else "yes" if default else "no"
-        at = options.index(word) if word in options else 0
-        choice = await _choose(screen, title, choices, at)
-        if choice is None or field.kind == "choice":
-            return default if choice is None else choice
-        return choice == "yes"
-    options_text = f" (of: {', '.join(map(visible, field.options))})" if field.options else ""
-    default_text = f" [{visible(str(default))}]" if default is not None else ""
+    """The value of one field; its default if nothing was typed."""
+    label, default = one_line(visible(field.title)), field.default
+    options = ("yes", "no") if field.kind == "boolean" else field.options
+    if options:
+        label += f" (of: {', '.join(map(visible, options))})"
+    if default is not None:
+        shown = ("no", "yes")[default] if isinstance(default, bool) else str(default)
+        label += f" [{visible(shown)}]"
     while True:
-        line = await screen.read_answer(f"{title}{options_text}{default_text}: ")
-        text = clean(line or "").strip()
-        value = default if not text else _value(field, text)
+        text = clean(await screen.read_answer(f"{label}: ") or "").strip()
+        value = _value(field, text) if text else default
         if value is not None or not text:
             return value
         screen.print(f"That is not a valid {field.kind}. Leave it empty to skip it.", "warning")
@@ -94,9 +87,14 @@ async def _choose(
 
 def _value(field: ElicitField, text: str) -> Any:
     """The typed text in the field's type; None if it does not fit."""
-    if field.kind == "choices":
+    if field.kind == "boolean":
+        return {"yes": True, "y": True, "no": False, "n": False}.get(text.lower())
+    if field.kind in ("choice", "choices"):
         chosen = [part.strip() for part in text.split(",") if part.strip()]
-        return chosen if all(option in field.options for option in chosen) else None
+        fits = all(option in field.options for option in chosen)
+        if field.kind == "choices":
+            return chosen if fits else None
+        return text if text in field.options else None
     convert = {"integer": int, "number": float}.get(field.kind, str)
     try:
         return convert(text)
