@@ -40,11 +40,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
-    add(
-        "--ask",
-        action="store_true",
-        help="`run`: ask at this terminal before what needs permission",
-    )
+    add("--ask", action="store_true", help="`run`: ask before what needs permission")
     add("--quiet", action="store_true", help="no progress on stderr")
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
@@ -129,9 +125,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
     get = vars(arguments).get
     provider = get("provider")
     if get("script") and provider not in (None, SCRIPTED):
-        raise ConfigError(
-            f"--script needs the provider scripted, not {provider}. Drop one of the two."
-        )
+        raise ConfigError(f"--script needs the provider scripted, not {provider}. Drop one.")
     alike = (
         "model base_url effort script max_steps max_budget_usd shared_budget system append_system "
         "fallback_model settings"
@@ -154,10 +148,7 @@ def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def working_directory(arguments: argparse.Namespace) -> Path:
-    """The directory of `--cwd`, else the current one.
-
-    Raises: ConfigError if it does not exist.
-    """
+    """The directory of `--cwd`, else the current one. Raises: ConfigError if there is none."""
     return directory(arguments.cwd)
 
 

@@ -28,11 +28,7 @@ COMMANDS = {
         ("memory", "", "show, search, change and undo what kode remembers"),
         ("cost", "session:show_cost", "show tokens and cost, and why a cache was lost"),
         ("mcp", "", "list, add, approve and test MCP servers"),
-        (
-            "permissions",
-            "config:run_permissions",
-            "list, remove and restore rules and lasting answers",
-        ),
+        ("permissions", "config:run_permissions", "list, remove, restore rules and answers"),
         ("extensions", "", "list and approve skills, hooks ..., add bundles"),
         ("plugin", "", "list plug-ins, and turn them on and off"),
         ("config", "", "show, set and check settings"),

@@ -262,9 +262,7 @@ def sandbox(case: Case) -> Finding:
     outcomes = {
         "layered": ok("bubblewrap, with a copy of the project to write in"),
         "plain": ok(f"bubblewrap, without a copy of the project to write in ({support.why})"),
-        "seatbelt": optional(
-            f"Seatbelt: {cannot_write}", "`kode doctor --sandbox` proves what it holds"
-        ),
+        "seatbelt": optional(f"Seatbelt: {cannot_write}", "`kode doctor --sandbox` proves it"),
         "landlock": optional(
             f"Landlock and seccomp only: {cannot_write}, and see names of other processes", further
         ),

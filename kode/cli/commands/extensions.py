@@ -185,9 +185,7 @@ async def approve_shown(
     names = visible(", ".join(map(review.name_of, items)))
     if not unasked and items:
         if sys.stdin is None or not sys.stdin.isatty():
-            raise ConfigError(
-                f"There is no terminal to ask in about {names}: --yes approves without asking."
-            )
+            raise ConfigError(f"No terminal to ask in about {names}: --yes approves it.")
         return await review.ask_approval(home, items, approvals, make_ask(), lines)
     for item in items:
         say(public(review.describe(item, approvals, lines=lines)))

@@ -78,12 +78,9 @@ def _parser() -> Parser:
     else:
         parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
     parser.add_argument("-p", "--print", action="store_true", help="same as `kode run TASK`")
-    parser.add_argument(
-        *("-c", "--continue"), action="store_true", dest="newest", help="same as `kode continue`"
-    )
-    parser.add_argument(
-        *("-r", "--resume"), nargs="?", const=PICK, metavar="ID", help="that session, or pick one"
-    )
+    add = parser.add_argument
+    add("-c", "--continue", action="store_true", dest="newest", help="as `kode continue`")
+    add("-r", "--resume", nargs="?", const=PICK, metavar="ID", help="that session, or pick one")
     parser.add_argument("--session-id", metavar="ID", help="with -p: the id of the new session")
     add_conversation_flags(parser)
     return parser

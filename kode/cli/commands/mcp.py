@@ -112,9 +112,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     for name in arguments.names:
         servers = [it for agent, _, it in foreign if name in (it.name, f"{agent}:{it.name}")]
         if not servers:
-            raise ConfigError(
-                f"No other agent has an MCP server {name}: `kode mcp import` lists all."
-            )
+            raise ConfigError(f"No other agent has a server {name}: `kode mcp import` lists all.")
         if any(server.values != servers[0].values for server in servers):
             raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
         chosen[name] = servers[0]

@@ -38,9 +38,7 @@ def main(argv: Sequence[str]) -> int:
     first = Parser("kode memory", "", add_help=False)
     parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
     for each in (first, parser):
-        each.add_argument(
-            "--memory", metavar="SYSTEM", help="use this system, not the configured one"
-        )
+        each.add_argument("--memory", metavar="SYSTEM", help="use this system instead")
         each.add_argument("--cwd", metavar="DIR", help="use this project's memory")
     flags, rest = first.parse_known_args(list(argv))
     if (of_plugin := installed.command("memory", *rest[:1])) is not None:

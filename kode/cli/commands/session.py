@@ -37,9 +37,8 @@ def export(parser: Parser, argv: Sequence[str]) -> int:
     """Prints a session as one document; on stderr, what is personal in it, if the format says so.
     Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.find_additions("exports")
-    parser.add_argument(
-        "id", metavar="ID", nargs="?", help="a session id, or any unique prefix (the newest here)"
-    )
+    about = "a session id, or any unique prefix (the newest here)"
+    parser.add_argument("id", metavar="ID", nargs="?", help=about)
     parser.add_argument("--format", choices=list({**FORMATS, **of_plugins}), default="json")
     arguments = parser.parse(argv)
     name, home = arguments.format, paths.home()
@@ -111,9 +110,7 @@ SHOWN = 20
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> Answer:
-    parser.add_argument(
-        "--all", action="store_true", help=f"all sessions, not only the last {SHOWN}"
-    )
+    parser.add_argument("--all", action="store_true", help=f"not only the last {SHOWN}")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN + 1
@@ -127,12 +124,9 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
 
 
 def _search(parser: Parser, argv: Sequence[str]) -> Answer:
-    parser.add_argument(
-        "words", nargs="+", metavar="WORD", help="words that must all occur; quote a phrase"
-    )
-    parser.add_argument(
-        "--all", action="store_true", help=f"every match, not only the first {SHOWN}"
-    )
+    about = "words that must all occur; quote a phrase"
+    parser.add_argument("words", nargs="+", metavar="WORD", help=about)
+    parser.add_argument("--all", action="store_true", help=f"not only the first {SHOWN}")
     parser.add_argument("--json", action="store_true", help="one JSON list of every match")
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN
@@ -277,9 +271,7 @@ HEADS = ("uncached", "cached", "written", "output", "cost")
 def show_cost(argv: Sequence[str]) -> Answer:
     """Runs `kode cost` with these arguments: a table with one row per request, each break's reason
     below its row. Raises: SessionError, StorageError, ConfigError."""
-    parser = Parser(
-        "kode cost", "Show the tokens and cost of requests. Without arguments: of the last session."
-    )
+    parser = Parser("kode cost", "Show the cost of each request, by default of the last session.")
     add = parser.add_argument
     add("id", nargs="?", metavar="ID", help="a session id, or any unique prefix")
     add("--why", action="store_true", help="where a cache was lost, why, and what that cost")

@@ -108,9 +108,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line of `kode subagent`. Raises: ConfigError."""
-    parser = Parser(
-        "kode subagent", "Run one focused task in its own process; JSON lines on stdout."
-    )
+    parser = Parser("kode subagent", "Run one focused task in its own process, as JSON lines.")
     add = parser.add_argument
     add("--goal", metavar="G", help="the task")
     add("--context", metavar="C", help="with --goal: what the subagent needs to know")
@@ -129,9 +127,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if (arguments.goal is None) == (arguments.task is None):
         raise ConfigError("kode subagent: give --goal or --task, exactly one of them.")
     if arguments.context is not None and arguments.goal is None:
-        raise ConfigError(
-            "kode subagent: --context needs --goal; with --task, put it into the task file."
-        )
+        raise ConfigError("kode subagent: --context needs --goal; a task file has its own.")
     return arguments
 
 

@@ -157,9 +157,7 @@ def _read_stdin() -> str:
     try:
         data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
     except KeyboardInterrupt:
-        raise Interrupted(
-            "Interrupted while reading standard input. Nothing was started."
-        ) from None
+        raise Interrupted("Interrupted while reading standard input.") from None
     if len(data) > MAX_STDIN_BYTES or b"\0" in data:
         raise ConfigError(
             "Standard input must be text, at most 10 MB. Attach a file or an image with --ctx FILE."
@@ -168,10 +166,7 @@ def _read_stdin() -> str:
 
 
 def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
-    """The form that `--json-schema` requires: it names a file, or is the schema itself.
-
-    Raises: ConfigError.
-    """
+    """The form of `--json-schema`: a file, or the schema itself. Raises: ConfigError."""
     source = arguments.json_schema
     if source is None:
         return None

@@ -46,12 +46,7 @@ def list_files(root: Path) -> list[str]:
         walked = itertools.islice(walk(real), MAX_WALKED)
         names = [os.path.relpath(path, real) for path in walked]
         names.sort(key=lambda path: (path.count("/"), path))
-    # Compiled Python is common in folders without a `.gitignore`, and nobody names it.
-    return [
-        name
-        for name in names[:MAX_FILES]
-        if name and name.isprintable() and not name.endswith(".pyc")
-    ]
+    return [name for name in names[:MAX_FILES] if name and name.isprintable()]
 
 
 FRESH_S = 10.0

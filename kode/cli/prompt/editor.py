@@ -249,9 +249,7 @@ class Editor:
             control = layout.FormattedTextControl(text)  # type: ignore[arg-type]
             return layout.Window(control, wrap_lines=False, dont_extend_height=True)
 
-        search = SearchToolbar(
-            backward_search_prompt="history: ", forward_search_prompt="history, newer: "
-        )
+        search = SearchToolbar(backward_search_prompt="history: ", forward_search_prompt="newer: ")
         line = layout.Window(
             layout.BufferControl(
                 self.buffer, search_buffer_control=search.control, preview_search=True
