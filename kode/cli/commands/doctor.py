@@ -185,13 +185,7 @@ def terminal(case: Case) -> Finding:
         )
     size = shutil.get_terminal_size()
     colours = "off (NO_COLOR)" if os.environ.get("NO_COLOR") else "on"
-    detail = f"{term}, {size.columns} columns, colours {colours}"
-    if "utf" not in (sys.stdout.encoding or "").lower():
-        return optional(
-            f"{detail}, {sys.stdout.encoding}: characters it lacks show as ?",
-            "use a UTF-8 locale, for example LC_ALL=C.UTF-8",
-        )
-    return ok(detail)
+    return ok(f"{term}, {size.columns} columns, colours {colours}")
 
 
 def config(case: Case) -> Finding:

@@ -386,14 +386,14 @@ def open_screen(
     is."""
     out = stream or sys.stdout
     is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "")
-    terminal = _is_terminal(out) and not is_dumb and not plain
+    terminal = out.isatty() and not is_dumb and not plain
     return Screen(
         stream=out,
         rich_terminal=terminal,
         color=terminal and not (no_color or os.environ.get("NO_COLOR")),
         columns=lambda: _size(out).columns,
         rows=lambda: _size(out).lines,
-        plain=plain or (is_dumb and _is_terminal(out)),
+        plain=plain or (is_dumb and out.isatty()),
         theme=find_theme(os.environ),
     )
 
@@ -425,13 +425,6 @@ def fill_bands(text: str, width: int) -> str:
         free = width - cell_width(STYLING.sub("", row)) if FILL in row else 0
         rows.append(row.replace(FILL, " " * max(free, 0)))
     return "\n".join(rows)
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    try:
-        return stream.isatty()
-    except ValueError:
-        return False
 
 
 def _size(stream: TextIO) -> os.terminal_size:
