@@ -101,7 +101,7 @@ def press(state: PromptState, command: str) -> None:
 
 def show_details(state: PromptState) -> None:
     """Shows the last calls in full, and the thinking."""
-    if text := state.renderer.details.render(state.screen):
+    if text := state.renderer.render_details():
         state.screen.print_painted(text)
     else:
         state.hint("The model has not called a tool yet.")

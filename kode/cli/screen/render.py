@@ -55,34 +55,6 @@ _WORDS = [word for word, _ in NOTICES.values() if word]
 Kind = Literal["start", "person", "text", "tool", "line"]
 
 
-@dataclass
-class Details:
-    """The last calls and thoughts of a session, bounded."""
-
-    entries: deque[ToolFinished | str] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
-    """A text is a thought."""
-    _thinking: str = ""
-
-    def take(self, event: events.Event) -> None:
-        """Stores what is worth opening later."""
-        match event:
-            case events.ThinkingDelta():
-                self._thinking = (self._thinking + event.text)[-MAX_CHARS:]
-            case events.Replied():
-                parts = event.message.parts
-                thoughts = [part.text for part in parts if isinstance(part, Thinking)]
-                thought = self._thinking or "\n".join(thoughts)[-MAX_CHARS:]
-                self.entries.extend([thought] if thought.strip() else [])
-                self._thinking = ""
-            case ToolFinished():
-                self.entries.append(event)
-
-    def render(self, screen: Screen) -> str:
-        """The entries as painted text, newest last."""
-        entries = [*self.entries, *([self._thinking] if self._thinking.strip() else ())]
-        return "\n\n".join(_entry(screen, entry) for entry in entries)
-
-
 def _entry(screen: Screen, entry: ToolFinished | str) -> str:
     width = screen.width
     if isinstance(entry, str):
@@ -110,8 +82,8 @@ class Renderer:
 
     screen: Screen
     clock: Callable[[], float] = time.monotonic
-    details: Details = field(default_factory=Details)
-    """What Ctrl-O shows."""
+    details: deque[ToolFinished | str] = field(default_factory=lambda: deque(maxlen=MAX_ENTRIES))
+    """What Ctrl-O shows: the last calls and thoughts."""
     progress: Progress = field(default_factory=Progress)
     """What is happening now."""
     unfolded: bool = False
@@ -139,7 +111,6 @@ class Renderer:
     def emit(self, event: events.Event) -> None:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
         try:
-            self.details.take(event)
             self._show(event)
             self.progress.take(event, self.clock())
             self.screen.redraw()
@@ -178,6 +149,10 @@ class Renderer:
             rendered = self.screen.rendered(TerminalMarkdown(clean(text)))
             self._tail = (text, self.screen.width), rendered.split("\n")
         return self._tail[1]
+
+    def render_details(self) -> str:
+        """The last calls and thoughts in full, painted, newest last."""
+        return "\n\n".join(_entry(self.screen, entry) for entry in self.details)
 
     def show_answer(self, text: str) -> None:
         """Shows an answer of an earlier process as it looked then."""
@@ -225,6 +200,7 @@ class Renderer:
             case events.Replied():
                 self._replied(event)
             case ToolFinished():
+                self.details.append(event)
                 self._finished(event)
             case events.TurnEnded():
                 self._ended(event)
@@ -325,6 +301,9 @@ class Renderer:
 
     def _replied(self, event: events.Replied) -> None:
         self._settle_thinking()
+        thoughts = (part.text for part in event.message.parts if isinstance(part, Thinking))
+        if thought := "\n".join(thoughts).strip():
+            self.details.append(thought[-MAX_CHARS:])
         if not self._streamed:
             for part in event.message.parts:
                 if isinstance(part, Thinking) and not self._thought:

@@ -2,8 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.cli.screen.render import MAX_CHARS, MAX_ENTRIES, Details
-from kode.events import ThinkingDelta
+from kode.cli.screen.render import MAX_CHARS, MAX_ENTRIES, Renderer
 from kode.messages import Thinking
 from tests.cli.some_events import replied, tool
 from tests.cli.terminals import make_screen
@@ -21,10 +20,10 @@ def thought(text=""):
 
 
 def rendered(screen, *events):
-    details = Details()
+    renderer = Renderer(screen)
     for event in events:
-        details.take(event)
-    return details.render(screen)
+        renderer.emit(event)
+    return renderer.render_details()
 
 
 def test_a_call_shows_its_whole_command_and_output(screen):
@@ -42,18 +41,13 @@ def test_an_edit_shows_its_diff(screen):
     assert "1 - x\n  1 + y" in rendered(screen, tool("edit_file", diff=diff))
 
 
-def test_thinking_is_whole_and_streamed_thinking_is_there_once(screen):
-    deltas = ThinkingDelta(text="First.\n"), ThinkingDelta(text="Second.")
-
-    text = rendered(screen, *deltas, thought("First. S"))
-
-    assert "First.\nSecond." in text
-    assert text.count("First.") == 1
+def test_thinking_is_whole(screen):
+    assert "First.\nSecond." in rendered(screen, thought("First.\nSecond."))
 
 
 def test_details_stay_bounded(screen):
     long = "y" * 3 * MAX_CHARS
-    events = [ThinkingDelta(text=long), *[tool(text="t")] * 3 * MAX_ENTRIES, thought(long)]
+    events = [*[tool(text="t")] * 3 * MAX_ENTRIES, thought(long)]
 
     text = rendered(screen, *events)
 

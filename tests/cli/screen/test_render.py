@@ -245,7 +245,7 @@ def test_no_event_controls_the_terminal_or_hides_anything(renderer_class):
         state.now += 5.0
         state.show(event)
         state.stream.write("\n".join(state.live()))
-    state.stream.write(state.renderer.details.render(state.screen))
+    state.stream.write(state.renderer.render_details())
 
     assert "a" in state.text
     assert {c for c in state.text if not c.isprintable()} == {"\n"}
