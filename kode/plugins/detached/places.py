@@ -134,8 +134,8 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, secrets.token_hex(16).encode())
-    replace_file(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
+    replace_file(folder / SPEC, spec.model_dump_json(indent=1).encode())
     return folder, lock
 
 
@@ -279,8 +279,6 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
     state = State(since=spec.at)
     try:
         state = State.model_validate_json((folder / STATE).read_bytes())
-    except FileNotFoundError:
-        pass
     except OSError as error:
         faults.append(f"{folder / STATE} cannot be read ({error.strerror}).")
     except ValidationError:

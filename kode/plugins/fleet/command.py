@@ -171,18 +171,13 @@ def conclusion(queue: Queue) -> str:
 
 def _run(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
-    parser.epilog = "flags after `--` go to every `kode run`, e.g. -- --allow 'shell(pytest:*)'\n"
+    parser.epilog = "flags after `--` go to every `kode run`, e.g. -- --model M --timeout 600\n"
     add("tasks", metavar="TASKS", help="a file with one JSON object per line; - is stdin")
     budget = "spending limit of all tasks together"
-    add("--budget-usd", dest="total_usd", metavar="X", type="amount", help=budget)
-    each = "spending limit of each task"
-    add("--task-budget-usd", dest="budget_usd", metavar="X", type="amount", help=each)
-    limit = "time limit of each task"
-    add("--timeout", dest="timeout_s", metavar="S", type="seconds", help=limit)
+    add("--budget-usd", metavar="X", type="amount", help=budget)
     add("--isolate", choices=("worktree", "clone", "copy", "none"), help="where tasks work")
     check = "command whose exit status says if a result is good"
     add("--verify", metavar="CMD", help=check)
-    add("--model", metavar="M", help="the model to use")
     modes = "auto-edit, but ask with --isolate none"
     add("--permission-mode", dest="mode", type="mode", help=modes)
     add("--cwd", metavar="DIR", help="the folder of tasks that name none")
@@ -198,7 +193,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         tasks=tasks,
         jobs=arguments.jobs or 4,
-        budget_usd=arguments.total_usd,
+        budget_usd=arguments.budget_usd,
         # Beside the home, because no tool may write inside it.
         trees=str(home.with_name(f"{home.name}-fleet").absolute() / id),
         flags=tuple(argv[end + 1 :]),
@@ -213,7 +208,7 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     limit = "the new limit, including what was already spent"
     add("--budget-usd", metavar="X", type="amount", help=limit)
     arguments = _parse_running(parser, argv)
-    queue = _open(arguments)
+    queue = open_queue(kode_home(), arguments.queue)
     queue.resume(arguments.budget_usd)
     return _drive(queue, arguments)
 
@@ -221,8 +216,7 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
 def _status(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per task")
-    arguments = parser.parse(argv)
-    queue = _open(arguments)
+    queue, arguments = _open(parser, argv)
     rows = [row_of(queue, state) for state in queue.state.tasks.values()]
     if arguments.json:
         for row in rows:
@@ -234,8 +228,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
 
 def _cancel(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
-    arguments = parser.parse(argv)
-    queue = _open(arguments)
+    queue, _ = _open(parser, argv)
     for started in queue.cancel():
         asyncio.run(ProcessTree(started.mark).end())
     text = f"Fleet {queue.fleet.id}: {conclusion(queue)}"
@@ -250,8 +243,7 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     add("names", nargs="*", metavar="TASK", help="only these; default: all that succeeded")
     add("--as", dest="way", choices=("patch", "branch"), default="patch", help="patch (on stdout)")
-    arguments = parser.parse(argv)
-    queue = _open(arguments)
+    queue, arguments = _open(parser, argv)
     tasks = choose(queue, arguments.names)
     if not tasks:
         raise UserError(
@@ -347,8 +339,9 @@ def _parse_running(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _open(arguments: argparse.Namespace) -> Queue:
-    return open_queue(kode_home(), arguments.queue)
+def _open(parser: Parser, argv: Sequence[str]) -> tuple[Queue, argparse.Namespace]:
+    arguments = parser.parse(argv)
+    return open_queue(kode_home(), arguments.queue), arguments
 
 
 COMMANDS = {

@@ -20,10 +20,8 @@ from kode.plugin import (
 from kode.plugins.fleet.queue import Isolation, Task
 from kode.plugins.worktrees import head_of
 
-_OF_FLAGS = ("model", "mode", "budget_usd", "timeout_s", "verify", "isolate")
+_OF_FLAGS = ("mode", "verify", "isolate")
 """The keys that a flag sets for all tasks."""
-MAX_TASK_BYTES = 100_000
-"""A longer text belongs in a file that the task names."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ADDRESS = re.compile(r"(?:https|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 
@@ -100,10 +98,6 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
     label = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
         raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
-    if len(row.task.encode()) > MAX_TASK_BYTES:
-        raise ConfigError(
-            f"{label} is longer than {MAX_TASK_BYTES:,} bytes. Put the text in a file."
-        )
     source, isolate, base = row.cwd or "", row.isolate, ""
     if _ADDRESS.match(source):
         isolate = isolate or "clone"

@@ -38,10 +38,10 @@ def test_a_line_overrides_the_defaults(tmp_path):
         {"task": "a"},
         {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "auto-edit"},
     ]
-    first, second = tasks(rows, tmp_path, model="one", verify="make test", budget_usd=1.0)
-    assert (first.model, first.verify, first.budget_usd) == ("one", "make test", 1.0)
-    assert (second.model, second.verify, second.budget_usd) == ("two", "", 2.0)
-    assert second.mode == "auto-edit"
+    first, second = tasks(rows, tmp_path, mode="plan", verify="make test")
+    assert (first.mode, first.verify, first.budget_usd) == ("plan", "make test", None)
+    assert (second.mode, second.verify, second.budget_usd) == ("auto-edit", "", 2.0)
+    assert second.model == "two"
 
 
 @pytest.mark.parametrize(
