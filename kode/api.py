@@ -132,7 +132,9 @@ def open(
     named = {key: value for key, value in given.items() if value is not None}
 
     async def start() -> Conversation:
-        folder, flags = _folder(cwd), {**(settings or {}), **named}
+        folder, flags = Path(paths.real_path(paths.expand(cwd))), {**(settings or {}), **named}
+        if not folder.is_dir():
+            raise ConfigError(f"{os.fspath(cwd)} is no folder. Name one that exists.")
         conversation = Conversation(on_event)
         session_id = None if resume is None else find(home(), resume)
         inner_settings = inner.Settings(
@@ -424,10 +426,3 @@ def _make_ask(gate: Gate, emit: Emit) -> Ask:
             return Answer(choice="no")
 
     return ask
-
-
-def _folder(cwd: str | os.PathLike[str]) -> Path:
-    folder = Path(paths.real_path(paths.expand(cwd)))
-    if not folder.is_dir():
-        raise ConfigError(f"{os.fspath(cwd)} is no folder. Name one that exists.")
-    return folder

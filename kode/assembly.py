@@ -16,8 +16,9 @@ from kode.config.choice import ProviderChoice, resolve_provider, small_choice
 from kode.config.load import load_config
 from kode.config.model import Config, SandboxPart, given_prices
 from kode.credentials import is_key, spellings
+from kode.durable import storage_errors
 from kode.engine.agent import Agent, Spend
-from kode.errors import ConfigError, Setting, StorageError, UserError
+from kode.errors import ConfigError, Setting, UserError
 from kode.events import Emit, Notice
 from kode.extensions.mcp_config import client_entries
 from kode.extensions.mcp_server import Opener
@@ -302,10 +303,8 @@ def _open_undo(config: Config, place: Workplace, session: Session, start: "Start
         return _undo_in(config, Path(start.undo))
     if session.id is not None:
         return undo_of_session(config, place.home, session.id)
-    try:
+    with storage_errors(place.home, "keep undo data below"):
         store = open_store(place.home)
-    except OSError as error:
-        raise StorageError(f"No folder for undo data: {error}.") from None
     return _undo_in(config, store.folder, close=store.close)
 
 
@@ -378,8 +377,8 @@ def _shared_budget(config: Config, session: Session, start: "Start | None") -> S
     budget = SharedBudget(path, by=session.id or "", only_looks=start is not None)
     budget.refresh()
     if math.isinf(budget.limit_usd):
-        text = f"--shared-budget {path} has no limit. The file must start with the limit for all: "
-        raise ConfigError(text + '{"limit_usd": 5.0}')
+        limit = '{"limit_usd": 5.0}'
+        raise ConfigError(f"--shared-budget {path} has no limit: it must start with {limit}")
     return budget
 
 

@@ -321,23 +321,18 @@ def remove_stale_temporaries(folder: Path, *, also_below: bool = False) -> None:
     A living writer holds its file's lock, which dies with the process, so age does not matter and a
     slow writer loses nothing. A link, which cannot be locked, it makes again: `beneath.link_in`.
     """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):  # a link to a folder is among the folders
             if name.startswith(TEMPORARY_PREFIX):
-                with contextlib.suppress(OSError):
-                    _remove_stale(os.path.join(place, name))
+                path = os.path.join(place, name)
+                with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+                    if not os.path.islink(path):
+                        descriptor = opened.enter_context(beneath.closing(os.open(path, flags)))
+                        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(path)
         if not also_below:
             return
-
-
-def _remove_stale(path: str) -> None:
-    if os.path.islink(path):
-        os.unlink(path)
-        return
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with beneath.closing(os.open(path, flags)) as descriptor:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
 
 
 def remove(path: Path) -> None:
@@ -480,7 +475,6 @@ class RecordLog:
         """How many bytes of its end are missing."""
         self._read_to = 0
         self._hashes: set[int] = set()
-        self._locked: IO[bytes] | None = None
 
     def read(self) -> Iterator[bytes]:
         """The whole lines that are new. What follows the last line feed is still being written, or
@@ -504,20 +498,15 @@ class RecordLog:
                 yield line
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Holds the file's lock for `append`, creating the file if missing. Raises:
-        StorageError."""
-        with locked_log(self.path) as self._locked:
-            try:
-                yield
-            finally:
-                self._locked = None
+    def locked(self) -> Iterator[Callable[[bytes], None]]:
+        """Holds the file's lock, creating the file if missing. Gives a function that appends one
+        JSON object, without a line feed, durably. Raises: StorageError."""
+        with locked_log(self.path) as file:
 
-    def append(self, line: bytes) -> None:
-        """Appends one JSON object, without a line feed, durably. Raises: OSError."""
-        assert self._locked is not None
-        lost = lost_bytes(self.path)
-        # Not sealed, and no record to any reader: it counts as damaged from then on.
-        loss = [b'{"lost_bytes":%d}' % lost] if lost else []
-        lines = b"\n".join([*loss, seal(line)])
-        append_to(self._locked, lines, self.path)
+            def append(line: bytes) -> None:
+                lost = lost_bytes(self.path)
+                # Not sealed, and no record to any reader: it counts as damaged from then on.
+                loss = [b'{"lost_bytes":%d}' % lost] if lost else []
+                append_to(file, b"\n".join([*loss, seal(line)]), self.path)
+
+            yield append

@@ -156,8 +156,7 @@ def copy_beside(image: Image, folder: Path) -> Image:
 
 def copy_to(image: Image, folder: Path) -> None:
     """Copies a picture to another folder; a missing one is skipped. Raises: StorageError."""
-    data = bytes_of(image)
-    if data is not None:
+    if (data := bytes_of(image)) is not None:
         _save_copy(folder / os.path.basename(image.kept_in), data)
 
 

@@ -6,10 +6,11 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+Kind = TypeVar("Kind")
 Role = Literal["user", "assistant", "tool"]
 
 StopReason = Literal[
@@ -253,19 +254,12 @@ def new_call_id() -> str:
     return f"call_{secrets.token_hex(8)}"
 
 
-def calls_of(message: Message) -> tuple[ToolCall, ...]:
-    """The tool calls of an assistant message, in order."""
-    return tuple([p for p in message.parts if isinstance(p, ToolCall)])
+def _parts_of(kind: type[Kind]) -> Callable[[Message], tuple[Kind, ...]]:
+    """A function that gives the parts of one kind in a message, in order."""
+    return lambda message: tuple([p for p in message.parts if isinstance(p, kind)])
 
 
-def images_of(message: Message) -> tuple[Image, ...]:
-    """The images in a message, in order."""
-    return tuple([p for p in message.parts if isinstance(p, Image)])
-
-
-def results_of(message: Message) -> tuple[ToolResult, ...]:
-    """The results in a tool message, in order."""
-    return tuple([p for p in message.parts if isinstance(p, ToolResult)])
+calls_of, results_of, images_of = _parts_of(ToolCall), _parts_of(ToolResult), _parts_of(Image)
 
 
 def keep_ends(text: str, max_chars: int) -> str:

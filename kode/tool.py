@@ -236,10 +236,8 @@ class Decision:
     @property
     def refusal(self) -> Refusal:
         """The same as what a result tells of a refusal."""
-        needed = self.consent
-        return Refusal(
-            by=self.by, message=self.reason, decisive=needed.decisive, passes=needed.flag
-        )
+        decisive, passes = self.consent.decisive, self.consent.flag
+        return Refusal(by=self.by, message=self.reason, decisive=decisive, passes=passes)
 
 
 ALLOWED = Decision(outcome="allow", reason="")
@@ -317,13 +315,8 @@ class Tool:
     @property
     def spec(self) -> ToolSpec:
         """The description for a model."""
-        return ToolSpec(
-            name=self.name,
-            description=self.description,
-            parameters=self.parameters(),
-            api_type=self.api_type,
-            grammar=self.grammar,
-        )
+        alike = ("name", "description", "api_type", "grammar")
+        return ToolSpec(parameters=self.parameters(), **{it: getattr(self, it) for it in alike})
 
 
 CALLS_ANY = "mcp_call"

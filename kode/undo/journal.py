@@ -155,9 +155,8 @@ def write_step(journal: Path, step: Step) -> None:
     names = ("turn", "kind", "of", "goal", "after", "heads")
     line |= {name: getattr(step, name) for name in names}
     durable.make_folder(journal.parent)
-    log = RecordLog(journal)
-    with log.locked():
-        log.append(json.dumps(line).encode())
+    with RecordLog(journal).locked() as append:
+        append(json.dumps(line).encode())
 
 
 def read_history(journal: Path) -> History:

@@ -26,7 +26,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
     "config/files.py": {"guard_home": HOME},
     "durable.py": {
-        "_remove_stale": "temporary files of kode by their prefix, never through a link",
+        "remove_stale_temporaries": "temporary files of kode by their prefix, never through a link",
         "cut_torn_line": HOME,
         "forget_length": "the note beside a log that kode removes, and not what it leads to",
         "open_for_append": HOME,

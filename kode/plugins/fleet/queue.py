@@ -445,12 +445,12 @@ class Queue:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Holds the log, read to its end."""
-        with self.log.locked():
+        with self.log.locked() as self._append_line:
             self.refresh()
             yield
 
     def _append(self, record: Record) -> None:
-        self.log.append(encode_record(record))
+        self._append_line(encode_record(record))
         self.refresh()
 
 
