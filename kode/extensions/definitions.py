@@ -10,7 +10,6 @@ see `kode.conversation.turns`.
 """
 
 import contextlib
-import difflib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,8 +19,6 @@ from typing import Annotated, Any, NamedTuple
 
 from kode.errors import ConfigError, ToolError
 from kode.extensions.places import (
-    MAX_DEPTH,
-    SKIPPED,
     Document,
     Place,
     Surroundings,
@@ -109,14 +106,9 @@ class Skill(Definition):
         return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
 
 
-def list_skills(folder: Path, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Path]]:
+def list_skills(folder: Path) -> Iterator[tuple[str, Path]]:
     """Folders with a SKILL.md, sorted; anything inside one belongs to it."""
-    with contextlib.suppress(OSError):
-        for path in sorted(path for path in folder.iterdir() if path.is_dir()):
-            if (path / FILE).exists():
-                yield "", path
-            elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
-                yield from list_skills(path, depth - 1)
+    return (("", path.parent) for path in sorted(folder.glob(f"*/{FILE}")))
 
 
 def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
@@ -168,10 +160,8 @@ def skill_tool(skills: Sequence[Skill], reread: Callable[[Skill], Skill]) -> Too
         file: Annotated[str | None, "Relative to the skill's folder"] = None,
     ) -> ToolOutput:
         if name not in by_name:
-            similar = difflib.get_close_matches(name, by_name, n=1)
-            hint = f" Did you mean {similar[0]}?" if similar else ""
             names = ", ".join(by_name)
-            raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {names}.")
+            raise ToolError(f"There is no skill {name!r}. The skills are: {names}.")
         loaded = reread(by_name[name])
         if file is None:
             return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)

@@ -393,17 +393,17 @@ def _form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
 
 
 def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> ElicitField:
-    is_list = schema.get("type") == "array"
-    listed = schema.get("items", {}) if is_list else schema
+    kind: Any = schema.get("type")
+    listed = schema.get("items", {}) if kind == "array" else schema
     options = listed.get("enum") or [
         choice.get("const") for choice in listed.get("oneOf") or listed.get("anyOf") or ()
     ]
-    kinds: Any = {"number": "number", "integer": "integer", "boolean": "boolean"}
-    kind = kinds.get(schema.get("type"), "text")
+    if options:
+        kind = "choices" if kind == "array" else "choice"
     return ElicitField(
         name=name,
         title=str(schema.get("description") or schema.get("title") or name),
-        kind=("choices" if is_list else "choice") if options else kind,
+        kind=kind if options or kind in ("number", "integer", "boolean") else "text",
         options=tuple(map(str, options)),
         required=required,
         default=schema.get("default"),

@@ -42,7 +42,7 @@ T = TypeVar("T", bound=Extension, covariant=True)
 SkillOrCommand = TypeVar("SkillOrCommand", Skill, Command)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Found(Generic[T]):
     thing: T
     standing: Standing
@@ -83,15 +83,14 @@ def find_extensions(around: Surroundings, approvals: Approvals) -> FoundExtensio
         nearest: dict[str, Path] = {}
         extensions = []
         for thing in things:
-            item, state = thing.item, trust.state(thing.item, approvals)
-            standing: Standing = "used" if state == "trusted" else state
-            shadow = nearest.get(item.name) if kind != "hooks" and state == "trusted" else None
-            if shadow is not None:
-                standing = "shadowed"
-            elif standing == "used":
-                nearest[item.name] = item.origin
-            remark = f"shadowed by {shadow}" if shadow else ""
-            extensions.append(Found(thing=thing, standing=standing, remark=remark))
+            name, state = thing.item.name, trust.state(thing.item, approvals)
+            if state != "trusted":
+                extensions.append(Found(thing, state))
+            elif name in nearest and kind != "hooks":
+                extensions.append(Found(thing, "shadowed", f"shadowed by {nearest[name]}"))
+            else:
+                nearest[name] = thing.item.origin
+                extensions.append(Found(thing, "used"))
         return tuple(extensions)
 
     return FoundExtensions(
