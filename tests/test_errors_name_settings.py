@@ -127,6 +127,6 @@ async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> Non
     server = McpServer(entry=entry, home=tmp_path, open=missing, emit=silent)
 
     with pytest.raises(ServerError) as caught:
-        server.connection()
+        await server.connect()
 
     assert caught.value.setting == Setting("mcpServers.db", str(origin))

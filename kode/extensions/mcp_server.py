@@ -403,16 +403,10 @@ class McpServer:
 
     async def connect(self) -> "Connection":
         """The connection; starts the server if needed, and waits until that succeeds or fails.
-
-        Raises: ServerError.
-        """
+        Raises: ServerError that says why there is none, and what comes next."""
         self.start()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.settled.wait(), START_TIMEOUT_S)
-        return self.connection()
-
-    def connection(self) -> "Connection":
-        """Raises: ServerError that says why there is none, and what comes next."""
         if self._connection is not None:
             return self._connection
         why = f" ({self.fault})" if self.fault else ""
@@ -434,9 +428,9 @@ class McpServer:
             if self.needs_download:  # whoever opens the session asks
                 self.fault = f"{fault}. `kode mcp test {self.name}` asks whether it may"
             else:
-                self._report(fault)
+                self.report(fault)
         except Exception as error:  # a fault of the SDK must not end the session
-            self._report(f"{type(error).__name__}: {error}")
+            self.report(f"{type(error).__name__}: {error}")
         finally:
             self._connection = None
             self.settled.set()
@@ -481,7 +475,7 @@ class McpServer:
             self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
         return held_back(self.entry, tools, approvals)
 
-    def _report(self, fault: str) -> None:
+    def report(self, fault: str) -> None:
         if fault != self.fault:
             self.emit(Notice(text=f"The MCP server of {self.setting} is off: {fault}"))
         self.fault = fault

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -28,7 +28,7 @@ from kode.extensions.definitions import (
 from kode.extensions.mcp_config import Definition, Entry, find_servers
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, find_items, name_of
-from kode.extensions.trust import Approvals
+from kode.extensions.trust import Approvals, Item
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput, tool
@@ -145,40 +145,34 @@ class Extensions:
 
     async def _download(self, servers: Sequence[McpServer]) -> None:
         """Asks once about all that need a start with the network, and starts them together."""
-        allowed: list[McpServer] = []
-        for root in dict.fromkeys(server.entry.root for server in servers):
-            those = [server for server in servers if server.entry.root == root]
-            items = [download_item(server.entry) for server in those]
-            with self._noting(those):
-                off = await self._reviewer.review(root, items)
-                pairs = zip(those, items, strict=True)
-                allowed += [server for server, item in pairs if item not in off]
-        if names := ", ".join(server.name for server in servers if server not in allowed):
+        items, off = {it.name: download_item(it.entry) for it in servers}, list[Item]()
+        try:
+            for root in {server.entry.root for server in servers}:
+                those = [items[server.name] for server in servers if server.entry.root == root]
+                off += await self._reviewer.review(root, those)
+        except KodeError as error:
+            off = [*items.values()]
+            self.emit(Notice(text=str(error)))
+        if names := ", ".join(item.name for item in off):
             self._say(
                 f"Not started, because they never ran here and want the network once: {names}. "
                 "`kode mcp test NAME` asks whether one may."
             )
-        if allowed:
-            names = ", ".join(server.name for server in allowed)
+        allowed = [server for server in servers if items[server.name] not in off]
+        if names := ", ".join(server.name for server in allowed):
             text = f"Starting with the network, once, to download: {names}."
             self.emit(Notice(text=text, level="info"))
         await asyncio.gather(*map(self._restart, allowed))
 
     async def _restart(self, server: McpServer) -> None:
-        with self._noting([server]):
+        try:
             await self.opener.download(server.entry)
+        except KodeError as error:
+            server.report(str(error))
+        else:
             await server.stop()
             server.start()
             await _wait_for([server], FIRST_START_WAITS_S)
-
-    @contextlib.contextmanager
-    def _noting(self, servers: Sequence[McpServer]) -> Iterator[None]:
-        """Reports an error of what these servers need."""
-        try:
-            yield
-        except KodeError as error:
-            names = ", ".join(server.name for server in servers)
-            self.emit(Notice(text=f"These MCP servers stay off: {names}. {error}"))
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""

@@ -133,7 +133,12 @@ def folder_content(folder: Path) -> str:
     """
     parts, size = list[str](), 0
     try:
-        for path in _files_below(folder):
+        for path in sorted(folder.rglob("*")):
+            if path.is_dir() and not path.is_symlink():
+                continue
+            if path.is_dir():
+                text = f"{path} links to a folder: replace the link with a copy to approve it."
+                raise ConfigError(text)
             real = resolve_inside(path, folder)
             if (read := _read_regular(str(real), MAX_BYTES + 1)) is None:
                 raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
@@ -327,22 +332,6 @@ def _validator() -> Callable[[Any], tuple[Approved, ...]]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(tuple[Approved, ...]).validate_python
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    """Raises: ConfigError for a link to a folder; OSError."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    for where, folders, files in os.walk(folder, onerror=fail):
-        folders.sort()
-        for path in (Path(where) / name for name in folders):
-            if path.is_symlink():
-                raise ConfigError(
-                    f"{path} links to a folder: replace the link with a copy to approve it."
-                )
-        yield from (Path(where) / name for name in sorted(files))
 
 
 def _read_regular(path: str, limit: int = -1) -> tuple[bytes, float] | None:

@@ -128,7 +128,7 @@ async def test_a_returning_server_is_reached_again(home, project, place):
         one.start()
         assert await add() == "3"
     with pytest.raises(ServerError, match="The MCP server plain"):
-        await one.connection().call("add", {"a": 1, "b": 2}, print)
+        await (await one.connect()).call("add", {"a": 1, "b": 2}, print)
     with listening("plain.py", "http", port=urlsplit(server.url).port):
         assert await add() == "3"
     await one.stop()

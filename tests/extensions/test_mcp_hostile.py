@@ -37,7 +37,7 @@ async def test_a_server_that_hangs_while_it_starts_is_given_up(server, step, mon
     (notice,) = server.notices
     assert "in 1.5 s" in notice.text
     with pytest.raises(ServerError, match="is not running"):
-        one.connection()
+        await one.connect()
 
 
 @pytest.mark.parametrize("how", ["hang-at-tools/call", "other", "flood", "many"])
@@ -50,7 +50,7 @@ async def test_a_call_without_an_answer_ends_with_an_error(server, context, how)
 
 async def test_a_server_that_died_is_started_by_the_next_call(server, context):
     one = await server("hostile", "die")
-    first = one.connection()
+    first = await one.connect()
     with pytest.raises(ToolError, match="killed by a fault"):
         await call(one, context)
     await until(lambda: not one.runs)
