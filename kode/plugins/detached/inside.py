@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -61,8 +60,6 @@ class Companion:
     """How many there were."""
     waiting: "dict[int, tuple[Question, asyncio.Future[Answer]]]" = field(default_factory=dict)
     """Questions without an answer by number, the one that is shown first."""
-    ended: TurnEnded | None = None
-    """How the last task ended."""
     tasks: "tuple[asyncio.Task[None], ...]" = ()
 
     def begin(self, opened: PluginSession) -> "Companion":
@@ -109,19 +106,17 @@ class Companion:
         error = ""
         try:
             return open_prompt(self.options, **prompt)
-        except KodeError as fault:
-            error = str(fault)
+        except BaseException as fault:
+            failed = "kode failed; `kode doctor` names the report."
+            error = str(fault) if isinstance(fault, KodeError) else failed
             raise
         finally:
-            if sys.exc_info()[0] is not None and not error:
-                error = "kode failed; `kode doctor` names the report."
             ended = self.options.prompt and self.options.prompt.screen.ended
             outcome = places.outcome_of(ended) if ended else {"status": "interrupted"}
             outcome = {"status": "error", "error": error} if error else outcome
             self.report(doing="ended", question=None, **outcome)
 
     async def aclose(self) -> None:
-        self._conclude()
         for task in self.tasks:
             task.cancel()
 
@@ -184,18 +179,11 @@ class Companion:
             if prompt.is_busy:
                 self.report(doing="works")
                 continue
-            self._conclude()
-            self.report(doing="idle")
+            ended = prompt.screen.ended  # of all turns of a task
+            self.report(doing="idle", **(places.outcome_of(ended) if ended else {}))
             if not self.watching:
                 self._leave()
                 return
-
-    def _conclude(self) -> None:
-        """Takes in how the last task ended."""
-        ended = self.options.prompt and self.options.prompt.screen.ended
-        if ended and ended is not self.ended:
-            self.ended = ended
-            self.report(**places.outcome_of(ended))
 
     def _notify(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""

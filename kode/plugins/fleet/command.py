@@ -259,11 +259,10 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
             else:
                 sys.stdout.buffer.write(patch)
         return 0
-    results = collect(queue, tasks)
-    for result in results:
-        line = f"{result.task}  {result.ref or f'left out: {result.reason}'}"
-        print_either(lines=[line])
-    return 0 if all(result.ref for result in results) else 1
+    branches, reasons = collect(queue, tasks)
+    lines = [f"{task}  {branch}" for task, branch in branches.items()]
+    print_either(lines=[*lines, *(f"{task}  left out: {why}" for task, why in reasons.items())])
+    return int(bool(reasons))
 
 
 def _drive(queue: Queue, arguments: argparse.Namespace) -> int:

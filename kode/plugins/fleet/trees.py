@@ -183,17 +183,6 @@ def _part_of(task: Task) -> Path:
 APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Collected:
-    """The result of collecting one task."""
-
-    task: str
-    ref: str = ""
-    """The branch; "" if the task was skipped."""
-    reason: str = ""
-    """Why the task was skipped, as a sentence."""
-
-
 def choose(queue: Queue, names: Sequence[str]) -> list[TaskState]:
     """The tasks to collect, of those with changes: the named ones, else those that succeeded.
     Raises: UserError for an unknown name."""
@@ -220,10 +209,10 @@ def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskStat
             yield state, path.read_bytes()
 
 
-def collect(queue: Queue, tasks: Sequence[TaskState]) -> list[Collected]:
-    """Makes a branch of each task's changes. Skips a task that cannot be collected; its result says
-    why. Raises: StorageError."""
-    results = []
+def collect(queue: Queue, tasks: Sequence[TaskState]) -> tuple[dict[str, str], dict[str, str]]:
+    """Makes a branch of each task's changes. Returns the branch of each task, and why others have
+    none. Raises: StorageError."""
+    branches, reasons = dict[str, str](), dict[str, str]()
     for state, patch in patches(queue, tasks):
         id, source = state.task.id, Path(state.task.source)
         try:
@@ -232,10 +221,10 @@ def collect(queue: Queue, tasks: Sequence[TaskState]) -> list[Collected]:
                 raise GitError(f"{source} is not a repository here. Use its patch: --as patch")
             parent = state.task.base or head_of(root)
             commit = _commit(queue, state, root, _apply(root, parent, patch), parent)
-            results.append(Collected(task=id, ref=_make_branch(queue, id, root, commit)))
+            branches[id] = _make_branch(queue, id, root, commit)
         except GitError as error:
-            results.append(Collected(task=id, reason=f"{error}."))
-    return results
+            reasons[id] = f"{error}."
+    return branches, reasons
 
 
 def _commit(queue: Queue, state: TaskState, root: Path, tree: str, parent: str) -> str:

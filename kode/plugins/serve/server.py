@@ -44,7 +44,7 @@ from kode.plugin import (
     load_config,
     open_memory,
 )
-from kode.plugins.serve.sessions import Bounds, OpenQuestion, ServedSession, ServedSessions, Wish
+from kode.plugins.serve.sessions import Bounds, OpenQuestion, ServedSession, ServedSessions
 
 INSTRUCTIONS = """\
 kode is a coding agent with a session of its own for each task. `kode_start` gives it a task in a \
@@ -161,8 +161,8 @@ class Tools:
         wait_s: Wait = 20,
     ) -> State:
         """Gives kode a task in a new session. It sees nothing of your conversation."""
-        wish = Wish(mode=mode, model=model, max_steps=max_steps, max_budget_usd=budget_usd)
-        served = await self.sessions.start(cwd, wish)
+        limits = {"max_steps": max_steps, "max_budget_usd": budget_usd}
+        served = await self.sessions.start(cwd, mode=mode, model=model, **limits)
         await served.send(prompt)
         return await follow(context, served, 0, wait_s)
 

@@ -41,16 +41,6 @@ from kode.plugin import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """What a client requests for a session; None: the person's settings apply."""
-
-    mode: PermissionMode | None = None
-    model: str | None = None
-    max_steps: int | None = None
-    max_budget_usd: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class Bounds:
     roots: tuple[Path, ...]
     """The folders that sessions may work in; absolute, links resolved."""
@@ -78,9 +68,17 @@ class Bounds:
             )
         return folder
 
-    def settings(self, cwd: Path, wish: Wish) -> Any:
+    def settings(
+        self,
+        cwd: Path,
+        *,
+        mode: PermissionMode | None = None,
+        model: str | None = None,
+        max_steps: int | None = None,
+        max_budget_usd: float | None = None,
+    ) -> Any:
         """The person's settings for a session in `cwd`, with the client's wishes, which can only
-        lower limits.
+        lower limits; None for no wish.
 
         Raises: UserError for what the server does not allow; ConfigError.
         """
@@ -92,15 +90,14 @@ class Bounds:
                 f"This kode was started inside {self.depth} others, and `subagent.max_depth` is "
                 f"{config.subagent.max_depth}: do the work in the session that you are."
             )
-        mode = self.mode(wish.mode, config.permissions.mode, cwd)
-        steps = min(wish.max_steps or config.max_steps, config.max_steps)
-        budgets = [usd for usd in (wish.max_budget_usd, config.max_budget_usd) if usd is not None]
+        mode = self.mode(mode, config.permissions.mode, cwd)
+        budgets = [usd for usd in (max_budget_usd, config.max_budget_usd) if usd is not None]
         changes = {
             "permissions": config.permissions.model_copy(update={"mode": mode}),
             "subagent": config.subagent.model_copy(update={"max_depth": deeper}),
-            "max_steps": steps,
+            "max_steps": min(max_steps or config.max_steps, config.max_steps),
             "max_budget_usd": min(budgets, default=None),
-            "model": wish.model or config.model,
+            "model": model or config.model,
         }
         return replace(loaded, config=config.model_copy(update=changes))
 
@@ -313,10 +310,11 @@ class ServedSessions:
     """By session id."""
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def start(self, cwd: str, wish: Wish) -> ServedSession:
-        """Starts a session in `cwd`. Raises: UserError, StorageError."""
+    async def start(self, cwd: str, **wishes: Any) -> ServedSession:
+        """Starts a session in `cwd`, with wishes for `Bounds.settings`. Raises: UserError,
+        StorageError."""
         async with self._opening:
-            return await self._open(self.bounds.folder(cwd), wish, None)
+            return await self._open(self.bounds.folder(cwd), None, **wishes)
 
     async def take_up(self, session: str) -> ServedSession:
         """The open conversation with this session id (or prefix), else opens the session on disk.
@@ -328,7 +326,7 @@ class ServedSessions:
             id = find_session(kode_home(), session)
             cwd = Transcript.read(session_file(kode_home(), id)).header.cwd
             self.bounds.folder(cwd)
-            return self.opened.get(id) or await self._open(Path(cwd), Wish(), id)
+            return self.opened.get(id) or await self._open(Path(cwd), id)
 
     def find(self, session: str) -> ServedSession:
         """The open conversation. Raises: UserError."""
@@ -373,10 +371,10 @@ class ServedSessions:
                 rows.append(row)
         return rows
 
-    async def _open(self, cwd: Path, wish: Wish, session_id: str | None) -> ServedSession:
+    async def _open(self, cwd: Path, session_id: str | None, **wishes: Any) -> ServedSession:
         if len(self.opened) >= MAX_OPEN:
             raise UserError(f"{MAX_OPEN} sessions are open here: `kode_stop` one of them first.")
-        loaded = self.bounds.settings(cwd, wish)
+        loaded = self.bounds.settings(cwd, **wishes)
         served = ServedSession()
         settings = ConversationSettings(loaded, emit=served.note_event, ask=served.ask)
         served.opened = await open_conversation(settings, cwd=cwd, session_id=session_id)

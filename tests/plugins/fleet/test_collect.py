@@ -41,20 +41,21 @@ def test_branches_start_where_their_tasks_started(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, other=OTHER_FIRST)
     (repository / "a.txt").write_text("later\n")
     git(repository, "commit", "--quiet", "--all", "-m", "Later")
-    done = collect(queue, choose(queue, []))
-    assert [git(repository, "show", f"{one.ref}:a.txt") for one in done] == [FIRST, OTHER_FIRST]
-    (again, _) = collect(queue, choose(queue, []))
-    assert "There is already a branch" in again.reason
-    assert git(repository, "log", "-1", "--format=%s", done[0].ref).strip() == "Do first."
-    assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b", done[0].ref)
+    done, _ = collect(queue, choose(queue, []))
+    shown = {task: git(repository, "show", f"{branch}:a.txt") for task, branch in done.items()}
+    assert shown == {"first": FIRST, "other": OTHER_FIRST}
+    assert git(repository, "log", "-1", "--format=%s", done["first"]).strip() == "Do first."
+    assert "Kode-Session: " in git(repository, "log", "-1", "--format=%b", done["first"])
+    again, reasons = collect(queue, choose(queue, []))
+    assert (again, "There is already a branch" in reasons["first"]) == ({}, True)
 
 
 def test_a_patch_that_does_not_fit_names_its_conflicts(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST)
     patch = queue.task_folder("first") / PATCH
     patch.write_text(patch.read_text().replace("-one", "-eins"))
-    (result,) = collect(queue, choose(queue, []))
-    assert (result.ref, "does not apply" in result.reason) == ("", True)
+    branches, reasons = collect(queue, choose(queue, []))
+    assert (branches, "does not apply" in reasons["first"]) == ({}, True)
 
 
 def test_only_the_named_tasks_are_collected(repository, tmp_path):
