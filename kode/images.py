@@ -108,10 +108,9 @@ def fit_picture(picture: Picture) -> Picture:
     from kode.installed import has_extra, require_extra  # not at every start
 
     looks = check(picture)
-    if _is_accepted(picture, looks):
-        is_large = max(looks.width, looks.height) > LARGE_SIDE
-        if not (is_large and has_extra("pictures")):
-            return picture
+    is_large = max(looks.width, looks.height) > LARGE_SIDE and has_extra("pictures")
+    if _is_accepted(picture, looks) and not is_large:
+        return picture
     require_extra("pictures", UserError)
     try:
         return Picture(picture.name, _shrink(picture.data))

@@ -130,7 +130,6 @@ class Embedding(Server):
 
 class Vault(Part):
     facts_allowlist: tuple[str, ...] | None = None
-    facts_budget_bytes: AtLeastOne | None = None
 
 
 class Journal(Part):

@@ -162,7 +162,6 @@ async def _store(
     of what does more than remove only the new is stored, and waits for the person."""
     store, texts, is_entry = memory.store, layout.format_of(place).texts, summary is not None
     before = store.read_text(place) or ""
-    _check_budget(memory, place, before, f"{before}\n{text}" if is_entry else text)
     was_read = memory.seen.get(place, "") == fingerprint(before)
     parts = [part for part in texts(text) if is_entry or part not in texts(before)]
     is_single = len(parts) < 2
@@ -187,25 +186,6 @@ async def _store(
     row: dict[str, object] = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
     row |= {"message": as_sentence("\n".join(filter(None, (outcome.text, remark))))}
     return ToolOutput(text=json.dumps(row, ensure_ascii=False), summary=outcome.text)
-
-
-def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> None:
-    """Raises: MemoryRefused if the facts would become larger than they may be."""
-    budget, store = memory.settings.vault.facts_budget_bytes, memory.store
-    if budget is None or layout.is_episodes(place):
-        return
-
-    def size_of(text: str) -> int:  # without the summary, which nobody chose
-        return len(layout.without_summary(text).strip("\n").encode(errors="replace"))
-
-    texts = {other: store.read_text(other) or "" for other in store.fact_places()} | {place: after}
-    total = sum(map(size_of, texts.values()))
-    if total > budget and size_of(after) >= size_of(before):
-        raise MemoryRefused(
-            f"The facts would take {total:,} bytes, over their budget of {budget:,}. Condense "
-            f"{layout.label(place)} (say the same in less, drop what is no longer true), then try "
-            "again. Nothing was changed."
-        )
 
 
 def _check_text(content: str) -> str:

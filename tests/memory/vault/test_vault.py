@@ -162,18 +162,14 @@ def test_a_summary_names_keys_and_what_episodes_say_of_themselves() -> None:
     assert len(generate_summary("vault/facts/user.md", many)) <= 120
 
 
-async def test_a_budget_and_an_allowlist_limit_what_is_written(tmp_path: Path) -> None:
-    settings = {"vault": {"facts_budget_bytes": 30, "facts_allowlist": ["user.md", "memory.md"]}}
+async def test_an_allowlist_limits_what_is_written(tmp_path: Path) -> None:
+    settings = {"vault": {"facts_allowlist": ["user.md", "memory.md"]}}
     home = Sessions(tmp_path, system="vault", settings=settings, project=tmp_path)
     memory = await home.open()
-    with pytest.raises(ToolError, match="over their budget of 30"):
-        await write(memory, "facts/user.md", "- Name: " + "é" * 12)
     await write(memory, "facts/user.md", "- Name: é")
     for name in ("./facts/x.md", "facts/x.md"):
         with pytest.raises(ToolError, match="not among the facts files"):
             await write(memory, name, "- A: b")
-    with pytest.raises(ToolError, match="over their budget"):
-        await append(memory, "facts/memory.md", "- Long: " + "x" * 30)
 
 
 async def test_a_file_that_was_not_read_is_not_overwritten(home: Sessions) -> None:
