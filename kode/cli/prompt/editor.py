@@ -82,12 +82,9 @@ class SharedHistory(FileHistory):
             super().append_string(string)
 
     def store_string(self, string: str) -> None:
-        """Appends one message, credentials masked, in one write."""
-        lines = "".join(f"+{line}\n" for line in redact(string).split("\n"))
-        entry = f"\n# {time.strftime('%Y-%m-%d %H:%M:%S')}\n{lines}".encode("utf-8", "replace")
-        path = Path(os.fsdecode(self.filename))
-        with contextlib.suppress(OSError), durable.open_for_append(path) as file:
-            file.write(entry)
+        """Appends one message, credentials masked."""
+        with contextlib.suppress(OSError):
+            super().store_string(redact(string))
 
 
 def open_history(path: Path) -> History:

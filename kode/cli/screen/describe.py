@@ -198,30 +198,24 @@ def rule_rows(
     standing: Sequence[StandingRule], origins: Mapping[str, str]
 ) -> list[tuple[str, str, str]]:
     """(id, rule, where it is from) of each; `origins`: of each setting."""
+    answers = {"session": "your answer, in this session", "project": "your answer, in this project"}
     rows = []
     for rule in standing:
         setting = origins.get(f"permissions.{rule.effect}", "a flag or the config")
-        source = {
-            "settings": setting,
-            "session": "your answer, in this session",
-            "project": "your answer, in this project",
-        }[rule.source]
         since = f" {rule.at[:10]}" if rule.at else ""
-        state = "removed: " if rule.removed else ""
-        rows.append(
-            (rule.id, f"{state}{rule.effect} {one_line(str(rule.rule))}", f"{source}{since}")
-        )
+        text = f"{'removed: ' if rule.removed else ''}{rule.effect} {one_line(str(rule.rule))}"
+        rows.append((rule.id, text, answers.get(rule.source, setting) + since))
     return rows
 
 
 def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
     """Carries out `remove` or `restore` by `Gate.change_approvals`; returns what was done,
     with its undo. Raises: UserError for other words; KodeError."""
-    match words:
-        case ["remove" | "restore" as verb, _, *_]:
-            for name in words[1:]:
-                change(**{verb: name})
-            back = "restore" if verb == "remove" else "remove"
-            state = "asked again" if verb == "remove" else "allowed again"
-            return f"{' '.join(words[1:])}: {state} · undo: {command} {back} {' '.join(words[1:])}"
-    raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")
+    verb, *names = words
+    if verb not in CHANGES or not names:
+        raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")
+    for name in names:
+        change(**{verb: name})
+    back, state = ("restore", "asked") if verb == "remove" else ("remove", "allowed")
+    listed = " ".join(names)
+    return f"{listed}: {state} again · undo: {command} {back} {listed}"

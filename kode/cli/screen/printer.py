@@ -52,10 +52,8 @@ def print_answer(answer: Answered) -> int:
         return answer
     if isinstance(answer, str):
         answer = Answer(lines=[answer])
-    rows, lines = answer.rows, [*answer.lines]
-    if answer.empty and not (rows or lines):
-        lines = [answer.empty]
-    print_either(answer.value, lines, rows=rows, as_json=answer.as_json, faults=answer.faults)
+    lines = [*columns(answer.rows), *answer.lines] or [*filter(None, [answer.empty])]
+    print_either(answer.value, lines, as_json=answer.as_json, faults=answer.faults)
     return answer.exit_code
 
 
