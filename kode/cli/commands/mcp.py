@@ -478,22 +478,18 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
         sandboxed=config.sandbox.enabled is not False,
         required=config.sandbox.enabled is True,
         elicit=make_elicit() if sys.stdin is not None and sys.stdin.isatty() else None,
-        tell=lambda page: _report(f"Log in at this page, on this machine:\n\n{page}\n"),
+        tell=lambda page: say(visible(f"Log in here, on this machine:\n\n{page}\n"), sys.stderr),
     )
     async with AsyncExitStack() as stack:
         try:
             connection = await stack.enter_async_context(open_entry(entry))
         except DownloadNeededError:
-            _report(review.DOWNLOADS)
+            say(review.DOWNLOADS, sys.stderr)
             if not await _settle(entry, [download_item(entry)], unasked=unasked):
                 raise
             await open_entry.download(entry)
             connection = await stack.enter_async_context(open_entry(entry))
         yield connection
-
-
-def _report(text: str) -> None:
-    say(visible(text), sys.stderr)
 
 
 COMMANDS: Commands = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kode import paths
 from kode.errors import GitError, UserError
 from kode.git import run_git
-from kode.images import NAMED_SO, Picture, fit_picture, looks_of, read_picture
+from kode.images import Picture, fit_picture, looks_of, read_picture
 from kode.paths import real_path
 from kode.process import find_program
 
@@ -198,18 +198,12 @@ def _place(values: dict[str, T], what: str, value: T) -> str:
 
 
 def read_mentioned(text: str, cwd: Path) -> list[Picture]:
-    """The images named after `@` in a message, and files that only have the extension of an image:
-    whoever attaches one reports that it is none. Any other file is left to the model, which reads
-    it as the permissions allow."""
+    """The images named after `@` in a message. Any other file is left to the model, which reads it
+    as the permissions allow."""
     pictures: dict[Path, Picture] = {}
     for name in mentions(text) if "@" in text else ():
         path = cwd / paths.expand(name)
-        if path in pictures:
-            continue
-        picture = read_picture(path)
-        if picture is None and path.name.lower().endswith(NAMED_SO) and path.is_file():
-            picture = Picture(path.name, b"")
-        if picture is not None:
+        if picture := read_picture(path):
             pictures[path] = picture
     return list(pictures.values())
 

@@ -109,10 +109,10 @@ async def rewind(state: PromptState, argument: str) -> None:
     )
     if not number:
         return
-    if not number.isdecimal() or not 0 < int(number) <= len(prompts):
+    if number not in about:
         screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
         return
-    turn, number = int(number), str(int(number))
+    turn = int(number)
     if screen.editor is None:
         screen.print(about[number], "dim")
     above = (("bold", f"> {prompts[turn - 1]}"), ("dim", about[number]))
