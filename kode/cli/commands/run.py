@@ -118,8 +118,7 @@ class RunOptions:
 
         if fault := paths.home_fault(paths.home()):
             raise ConfigError(fault)
-        with _open_cassette(self.arguments) as recorded:
-            loaded = _load_settings(self.arguments, cwd, recorded)
+        with _load_settings(self.arguments, cwd) as (loaded, recorded):
             if recorded is None:
                 resolve_provider(loaded.config, os.environ, loaded.origins)
         read_rules(loaded.config, loaded.origins)
@@ -129,9 +128,11 @@ class RunOptions:
 
 
 @contextlib.contextmanager
-def _open_cassette(arguments: argparse.Namespace) -> Iterator[Any]:
-    """The model of `--replay`; None without. Raises: ConfigError if the files of `--record` and
-    `--replay` cannot be used; SessionError for one that is not a cassette."""
+def _load_settings(arguments: argparse.Namespace, cwd: Path) -> "Iterator[tuple[Loaded, Any]]":
+    """The configuration with the flags, and the model of `--replay`, which needs no key; None
+    without. Raises: ConfigError; SessionError for a file that is not a cassette."""
+    from kode.config.load import load_config
+
     files = (arguments.record, arguments.replay)
     record, replay = (None if path is None else Path(path) for path in files)
     if record and (replay or arguments.no_session):
@@ -144,13 +145,18 @@ def _open_cassette(arguments: argparse.Namespace) -> Iterator[Any]:
         )
     if record and (record.is_dir() or not record.parent.is_dir()):
         raise ConfigError(f"--record {record}: name a file in a folder that exists.")
-    if replay is None:
-        yield None
-        return
-    if not replay.is_file():
-        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    with installed.call(*installed.find_additions("replays")[CASSETTE], replay) as recorded:
-        yield recorded
+    flags, recorded = config_flags(arguments), None
+    if record or replay:
+        flags["memory.enabled"] = False
+    with contextlib.ExitStack() as stack:
+        if replay and not replay.is_file():
+            made = f"`kode run --record {replay} TASK` makes it."
+            raise ConfigError(f"There is no file {replay}. {made}")
+        if replay:
+            play = installed.find_additions("replays")[CASSETTE]
+            recorded = stack.enter_context(installed.call(*play, replay))
+            flags |= {"provider": SCRIPTED, "tool_format": recorded.tool_format}
+        yield load_config(paths.home(), cwd, environ=os.environ, flags=flags), recorded
 
 
 def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> None:
@@ -166,19 +172,6 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
     durable.replace(Path(record), exported.data)
     if not arguments.quiet:
         say("\n  ".join((f"recorded: {record}, which holds:", *exported.contains)), sys.stderr)
-
-
-def _load_settings(arguments: argparse.Namespace, cwd: Path, recorded: Any) -> "Loaded":
-    """The configuration with the flags. A cassette needs no key, whatever provider the settings
-    name. Raises: ConfigError."""
-    from kode.config.load import load_config
-
-    flags = config_flags(arguments)
-    if arguments.record or arguments.replay:
-        flags["memory.enabled"] = False
-    if recorded is not None:
-        flags |= {"provider": SCRIPTED, "tool_format": recorded.tool_format}
-    return load_config(paths.home(), cwd, environ=os.environ, flags=flags)
 
 
 def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
@@ -222,8 +215,7 @@ async def _run(
     from kode.providers import warm_up
 
     cwd, warnings = working_directory(arguments), list[str]()
-    with _open_cassette(arguments) as recorded:
-        loaded = _load_settings(arguments, cwd, recorded)
+    with _load_settings(arguments, cwd) as (loaded, recorded):
         form = answer_form(arguments, cwd)
         output = _open_output(arguments, plain=loaded.config.repl.plain)
 
@@ -240,10 +232,8 @@ async def _run(
         if recorded is not None:
             place, context = conversation.agent.place, conversation.context
             recorded.follow(place.home, place.project, session.id, lambda: context.sections)
-        is_shown = output.shows_answer
-        conclude = partial(
-            _print_result, arguments, conversation, shown=is_shown, warnings=warnings
-        )
+        shown = output.shows_answer
+        conclude = partial(_print_result, arguments, conversation, shown=shown, warnings=warnings)
         turn = partial(conversation.turn, form=form)
         try:
             warm_up(conversation.agent.provider)
