@@ -94,10 +94,11 @@ class Case:
 
     @functools.cached_property
     def loaded(self) -> "Loaded":
-        """Raises: UntriedError."""
-        with contextlib.suppress(KodeError):
+        """Raises: UntriedError, from the fault."""
+        try:
             return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
-        raise UntriedError("not tried: the configuration has an error")
+        except KodeError as error:
+            raise UntriedError("not tried: the configuration has an error") from error
 
     @functools.cached_property
     def choice(self) -> "ProviderChoice":
@@ -190,10 +191,10 @@ def terminal(case: Case) -> Finding:
 
 def config(case: Case) -> Finding:
     try:
-        loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
-    except KodeError as error:
-        return missing(str(error), "fix it there; `kode config check` checks all of it again")
-    return ok(" ".join(loaded.warnings) or "no faults")
+        return ok(" ".join(case.loaded.warnings) or "no faults")
+    except UntriedError as error:
+        step = "fix it there; `kode config check` checks all of it again"
+        return missing(str(error.__cause__), step)
 
 
 def memory(case: Case) -> Finding:

@@ -22,7 +22,7 @@ from kode.cli.screen.question import make_ask
 from kode.config.load import load_config
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
-from kode.extensions.hooks import EVENTS, Hook
+from kode.extensions.hooks import EVENTS
 from kode.extensions.places import surroundings
 from kode.extensions.review import lines_of, rows_of
 from kode.extensions.trust import Approvals, Approved, Item
@@ -75,12 +75,17 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     session = {"session_id": "test", "transcript_path": "", "permission_mode": "default"}
     line = line_of(event, {**session, "cwd": str(cwd)}, fields)
 
-    async def test(hook: Hook, standing: str) -> tuple[bool, list[str]]:
+    lines, works = list[str](), True
+    for hook, standing in ((it.thing, it.standing) for it in _find().hooks):
         name = hook.item.name
+        if hook.event != event:
+            continue
         if standing != "used":
-            return True, [f"{name}: not run, it is {standing} (kode extensions trust)"]
+            lines.append(f"{name}: not run, it is {standing} (kode extensions trust)")
+            continue
         if not hook.matches(names):
-            return True, [f"{name}: not about {', '.join(topics)}"]
+            lines.append(f"{name}: not about {', '.join(names)}")
+            continue
         ran = await run_hook(hook, line, place, sandbox, is_required)
         answer = answer_of(hook, ran)
         details = {
@@ -93,17 +98,13 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             "in vain": describe_lost(hook, ran),
         }
         ended = ran.fault or f"exit status {ran.exit_code}"
-        head = f"{name}: {ended}, {ran.duration_ms} ms ({hook.command})"
-        works = not answer.message and ran.exit_code in (0, 2)
-        return works, [head, *(f"  {label}: {text}" for label, text in details.items() if text)]
-
-    results = [
-        await test(hook.thing, hook.standing) for hook in _find().hooks if hook.thing.event == event
-    ]
+        lines.append(f"{name}: {ended}, {ran.duration_ms} ms ({hook.command})")
+        lines += [f"  {label}: {text}" for label, text in details.items() if text]
+        works = works and not answer.message and ran.exit_code in (0, 2)
     return Answer(
-        lines=[public(text) for _, texts in results for text in texts],
+        lines=map(public, lines),
         empty=f"No hooks for {event} here. `kode extensions hooks list` lists all.",
-        exit_code=EXIT_OK if all(works for works, _ in results) else EXIT_FAILED,
+        exit_code=EXIT_OK if works else EXIT_FAILED,
     )
 
 

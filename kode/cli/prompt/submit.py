@@ -287,17 +287,13 @@ async def edit_plan(state: PromptState) -> None:
     state.renderer.show_answer(text)
 
 
-Show = Callable[[str, str], None]
-"""Gets whole lines as they arrive ("" for none), and the unfinished line."""
-
-
-async def run_shell_line(command: str, cwd: Path, show: Show, output_dir: Path) -> tuple[int, str]:
+async def run_shell_line(
+    command: str, cwd: Path, show: Callable[[str, str], None], output_dir: Path
+) -> tuple[int, str]:
     """Runs a command of the person's own, outside of permissions and tools, to its end; returns its
-    exit code and its output (if that is long, both ends and the path of the whole). If cancelled,
-    ends all that it started.
-
-    Raises: UserError if no shell can be started.
-    """
+    exit code and its output (if that is long, both ends and the path of the whole). `show` gets
+    whole lines as they arrive ("" for none), and the unfinished line. If cancelled, ends all that
+    it started. Raises: UserError if no shell can be started."""
     capture, tree, data = Capture(output_dir, "shell-line"), ProcessTree(), b"-"
     pipes = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT}
     argv = ("/bin/sh", "-c", command)
