@@ -299,16 +299,17 @@ async def run_shell_line(
     argv = ("/bin/sh", "-c", command)
     try:
         process = await tree.start(*argv, environment=os.environ, cwd=cwd, **pipes)
-        assert process.stdout is not None
-        while data:
-            data = await process.stdout.read(READ_BYTES)
-            show(capture.take(data, final=not data).removesuffix("\n"), capture.partial)
-        return await process.wait(), capture.text() + capture.partial
+        try:
+            while data and process.stdout is not None:
+                data = await process.stdout.read(READ_BYTES)
+                show(capture.take(data, final=not data).removesuffix("\n"), capture.partial)
+            return await process.wait(), capture.text() + capture.partial
+        except asyncio.CancelledError:
+            await tree.end()
+            await process.wait()
+            raise
     except (OSError, ValueError) as error:
         raise UserError(f"The command could not be started in {cwd}: {error}.") from None
-    except asyncio.CancelledError:
-        await tree.end()
-        raise
     finally:
         tree.forget()
         capture.close()

@@ -119,11 +119,3 @@ def test_a_long_paste_is_folded_and_whole_again_when_sent():
     assert pastes.unfold(line) == f"see {SEVEN}, {SEVEN} and {other}"
     assert pastes.fold("one\ntwo") == "one\ntwo"
     assert pastes.fold("x" * 1000) == "[pasted 1,000 characters]"
-
-
-def test_a_paste_that_holds_a_placeholder_is_not_unfolded_again():
-    pastes = Pastes()
-    first = pastes.fold(SEVEN)
-    second = pastes.fold("\n".join([first] * 6))
-
-    assert pastes.unfold(second) == "\n".join([first] * 6)

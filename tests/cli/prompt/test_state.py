@@ -301,10 +301,6 @@ async def test_a_model_missing_on_a_local_server_is_refused(chat, monkeypatch):
     assert "qwen2.5-coder (ollama)" in await chat.type("/model ollama/qwen2.5-coder")
 
 
-async def test_a_model_is_picked_from_those_of_the_provider(chat):
-    assert "qwen2.5-coder:latest" in await chat.type("/model")
-
-
 async def test_help_lists_the_first_commands_and_every_key(chat):
     text = await chat.type("/help")
 

@@ -65,12 +65,6 @@ def test_an_event_has_one_line(text: str) -> None:
     assert line_of(LINES[text]) == text
 
 
-def test_the_subject_gives_way_where_it_is_narrow() -> None:
-    line = line_of(finished("a/very/long/path/to/some/file.py"), 40)
-    assert line.startswith("● Read ")
-    assert line.endswith("file.py · 142 lines · 0.4s")
-
-
 @given(st.text(), st.text(), st.integers(10, 100), st.booleans())
 def test_each_line_fits_its_width(subject: str, summary: str, width: int, refused: bool) -> None:
     for event in (
