@@ -368,10 +368,8 @@ async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOut
     well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
     if output.exit_status not in well or any(status for _, status in output.checks):
         progress.has_failed = True
-    reads = line.reads if line is not None else None
-    read = reads if action.tool.effect == "run" else output.files_read
-    source = output.untrusted or progress.untrusted
-    progress.untrusted = source or agent.marks.find_source(read)
+    source = progress.untrusted or output.untrusted
+    progress.untrusted = source or agent.marks.find_source(output.files_read)
     return output
 
 

@@ -78,14 +78,17 @@ async def run_command(command: Command) -> ToolOutput:
         return await _run_outside(command, decision)
     assert sandbox is not None, "a command for the sandbox never runs without one"
     try:
-        attempt = await asyncio.to_thread(sandbox.begin)
+        marked = command.agent.marks.find_marked()
+        attempt = await asyncio.to_thread(sandbox.begin, marked)
     except OSError as error:
         text = f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
         raise ToolError(f"{text}with the file tools meanwhile.") from None
     output: ToolOutput | None = None
     try:
         output = await command.run(attempt.wrap)
-        return await _settle(command, attempt, output) if attempt.ended.is_set() else output
+        if attempt.ended.is_set():
+            return await _settle(command, attempt, output)
+        return _find_source(command, output)  # it may open more
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
@@ -99,9 +102,17 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
     if sandbox is not None and sandbox.carried:
         await asyncio.to_thread(sandbox.forget)
     if decision.line is None or decision.only_reads:
-        return await command.run()
+        return _find_source(command, await command.run())
     async with command.agent.undo.step(writes=decision.line.writes):
-        return await command.run()
+        return _find_source(command, await command.run())
+
+
+def _find_source(command: Command, output: ToolOutput) -> ToolOutput:
+    """Names the outside text in an output, by the words of the line: what it opened is not known,
+    or not all of it."""
+    line, source = command.context.decision.line, output.untrusted
+    read = line.reads if line is not None else None
+    return replace(output, untrusted=source or command.agent.marks.find_source(read))
 
 
 async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
@@ -114,15 +125,17 @@ async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> T
         if outside.is_allowed:
             output = await _run_outside(command, outside)
             note = "[It was run again outside the sandbox: this is that run.]"
-            source = output.untrusted or outside.untrusted
+            source = outside.untrusted or output.untrusted
             return replace(output, untrusted=source, notes=(*output.notes, note))
         refusal = replace(outside.refusal, of="outside")
         notes.append(f"[{refusal.for_model} {outside.consent.instead}".strip() + "]")
         output = replace(output, refusals=(*output.refusals, refusal))
     output = replace(output, notes=(*output.notes, *notes))
     settled = await settle_changes(command, attempt, may_ask=True)
-    untrusted = output.untrusted or attempt.outside_text
-    return replace(join_outputs((output, settled)), untrusted=untrusted)
+    opened, output = attempt.outside_text, join_outputs((output, settled))
+    if opened is None:
+        return _find_source(command, output)
+    return replace(output, untrusted=output.untrusted or opened)
 
 
 def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
@@ -165,7 +178,7 @@ async def _apply(
     left = await _make_real(agent.undo, attempt, wanted)
     applied = [change for change in wanted if change.path not in left]
     changed = [change.path for change in applied if change.kind != "git"]
-    agent.marks.record(changed, decision.untrusted or attempt.outside_text)
+    agent.marks.record(changed, decision.untrusted or attempt.outside_text or "")
     agent.undo.changed_by_commands.extend(changed)
     unwanted = [pair for pair in decided if not pair[1].is_allowed]
     unwanted.sort(key=lambda pair: pair[1].by in ("person", "nobody"))  # rules come first

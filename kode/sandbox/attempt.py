@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ class Attempt:
     masked: Sequence[Path]
     """The files and folders with keys."""
     layers: Sequence[Layer]
+    marked: Mapping[str, str]
     records_opens: bool = False
     counts_home: bool = False
     """See `Sandbox.begin`."""
@@ -137,9 +139,10 @@ class Attempt:
         return Opens(project=inside, scripts=run, elsewhere=elsewhere)
 
     @property
-    def outside_text(self) -> str:
-        """The first file that it opened and that a rule shows; "" if there is none."""
-        return self._monitor.outside_text if self._monitor is not None else ""
+    def outside_text(self) -> str | None:
+        """The first that it opened of the files that a rule shows and of those that are marked; ""
+        for none, None if that is not known."""
+        return self._monitor.outside_text if self._monitor is not None else None
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: OSError, KodeError."""
@@ -173,15 +176,18 @@ class Attempt:
         store = sandbox.store()
         masks = {} if alone else {path: make_mask(store, path) for path in self.masked}
         # What the entry of a server names is no text from outside.
-        granted = tuple(map(str, sandbox.grants.read)) if sandbox.has_layers else ()
+        watched = dict.fromkeys(map(str, sandbox.grants.read), "") if sandbox.has_layers else {}
+        watched |= self.marked
+        for source in islice(self.marked.values(), 1):  # git shows any file of its records
+            watched |= {f"{git.path}/objects": source for git in sandbox.place.git}
         self._monitor = kernel.SyscallMonitor(
-            self.reach, self.counts_home, self.records_opens, granted
+            self.reach, self.counts_home, self.records_opens, watched
         )
         orders = kernel.launch(
             self.reach.hide(self.masked) if alone else self.reach,
             alone=alone,
             report_to=self._monitor.descriptor,
-            opens=self.records_opens or bool(granted),
+            opens=self.records_opens or bool(watched),
             environment=self._environment(),
             layers=[layer.mount() for layer in self.layers],
             masks=[(str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items()],

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import takewhile
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kode import beneath
@@ -34,7 +35,7 @@ from kode.permissions.shell.programs import script_of
 from kode.sandbox import launcher
 from kode.sandbox.reach import Reach, access, to_landlock
 from kode.tool import Blocked
-from kode.workplace import below_any
+from kode.workplace import below, below_any
 
 BOOT = (
     *("-I", "-S", "-X", f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}", "-c"),
@@ -283,10 +284,10 @@ class SyscallMonitor:
     counts_home: bool = False
     """Whether a write to an empty home is blocked: what is written there is lost."""
     records_opens: bool = False
-    granted: tuple[str, ...] = ()
-    """Folders that a rule shows: what lies there may be text from outside."""
+    watched: Mapping[str, str] = field(default_factory=dict)
+    """Files and folders that may hold outside text → what to call it; "" for the opened path."""
     outside_text: str = ""
-    """The first path below `granted` that it opened."""
+    """What the first of these that it opened is called."""
     blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
     """Absolute paths as they were named, whether they were there or not; at most `MAX_OPENED`."""
@@ -346,9 +347,7 @@ class SyscallMonitor:
         folder = _HERE if call.folder is None else arguments[call.folder]
         path = _resolve(pid, folder, _text(pid, arguments[call.path]))
         if name in (*OPENS, *RUNS, "openat2"):
-            if self.granted and not self.outside_text:
-                real = _real_path_of(pid, path)
-                self.outside_text = real if below_any(real, self.granted) else ""
+            self._watch(pid, path)
             if self.records_opens and len(self.opened) < MAX_OPENED:
                 self.opened[path] = None
         if name in RUNS:
@@ -356,9 +355,24 @@ class SyscallMonitor:
                 script = script_of(_words(pid, arguments[call.path + 1]))
                 self.scripts |= {path, _resolve(pid, _HERE, script)}
             return None
+        if name.startswith(("rename", "link")):
+            at = 0 if call.folder is None else 1
+            moved = _resolve(pid, arguments[0] if at else _HERE, _text(pid, arguments[at]))
+            self._watch(pid, moved, moves=True)
         is_read = call.flags is not None and not arguments[call.flags] & OPENS_FOR_WRITING
         is_there = name.startswith(_MAKES) and os.path.lexists(path)
         return None if is_there or (name in OPENS and is_read) else self._of_path(path)
+
+    def _watch(self, pid: int, path: str, *, moves: bool = False) -> None:
+        """Notes a path that is opened, or with all that is in it about to be elsewhere."""
+        if not self.watched or self.outside_text:
+            return
+        real = _real_path_of(pid, path)
+        around = (real, *map(str, Path(real).parents))
+        inside = (each for each in self.watched if moves and below(each, real))
+        for each in (*filter(self.watched.__contains__, around), *inside):
+            self.outside_text = self.watched[each] or real
+            return
 
     def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):

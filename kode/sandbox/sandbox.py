@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -282,11 +282,17 @@ class Sandbox:
         return "unknown"
 
     def begin(
-        self, *, kind: Kind | None = None, records_opens: bool = False, counts_home: bool = False
+        self,
+        marked: Mapping[str, str] | None = None,
+        *,
+        kind: Kind | None = None,
+        records_opens: bool = False,
+        counts_home: bool = False,
     ) -> "Attempt":
         """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
         when the sandbox cannot be created, SandboxUnknownError.
 
+        marked: real paths of files that hold outside text, each with its source.
         kind: the kind of sandbox to use, tried or not.
         records_opens: whether to record what it opens of the project, which is then as it is on
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
@@ -307,6 +313,7 @@ class Sandbox:
             reach=self.reach(kind),
             masked=masked,
             layers=layers,
+            marked=marked or {},
             records_opens=records_opens,
             counts_home=counts_home,
         )

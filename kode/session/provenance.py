@@ -26,9 +26,9 @@ from kode.paths import real_path
 
 MAX_MARKS, SPARE_MARKS = 5_000, 500
 """Marks that stay once there are more than both; the oldest of changed and lost files go first."""
-HASHED_BYTES = 16 * 1024 * 1024
-"""Of a longer file only the beginning is compared."""
+HASHED_BYTES = 16 * 1024 * 1024  # of a longer file only the beginning is compared
 MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
+_WRITTEN = "written in a session that read outside text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +49,7 @@ class Record:
         self._path = paths.marks_file(home)
         self._lock = threading.RLock()
         self._data, self._damaged = b"", 0
-        self._marks: list[Mark] = []
-        """Those of all lines, in order."""
+        self._marks: list[Mark] = []  # those of all lines, in order
         self.contents: dict[str, Mark] = {}
         self.paths: dict[str, Mark] = {}
 
@@ -155,12 +154,10 @@ class Provenance:
         outside text this session has read, "" if none."""
         self._record = record_of(home)
         self._folders = tuple(real_path(folder).rstrip("/") + "/" for folder in folders)
-        self._source = source
-        self._emit = emit
+        self._source, self._emit = source, emit
         self._loaded: dict[str, tuple[str, str]] = {}
         """Real path → SHA-256 and text of the instructions that this session began with."""
-        self._written: set[str] = set()
-        """Contents marked by this process: no news to its session."""
+        self._written = set[str]()  # contents marked by this process: no news to its session
 
     def keep_loaded(self, path: str, text: str, sha256: str) -> None:
         """Remembers a file that this session has as instructions: what is restored to it needs no
@@ -200,19 +197,22 @@ class Provenance:
         is_marked = of_path is not None and bool(of_path.source)
         if text and not is_marked:
             self._record.keep_before(path, text)
-        if is_marked and (is_folder or of_content):
-            return None
-        return Mark(path=path, sha256=sha256, source=source)
+        is_known = is_marked and (is_folder or of_content)
+        return None if is_known else Mark(path=path, sha256=sha256, source=source)
 
     def find_source(self, read: Iterable[str] | None) -> str:
-        """The source to name for a read of these files, or folders with all their files, if one
-        still holds what a marked session wrote; "" otherwise. None: anything in the working
-        folders. In a folder a file counts where it was written, not where it was moved."""
+        """The source to name for a read of these; "" for none. See `find_marked`."""
+        return next(iter(self.find_marked(read).values()), "")
+
+    def find_marked(self, read: Iterable[str] | None = None) -> dict[str, str]:
+        """Those of these files, and in these folders, that still hold what a marked session wrote,
+        each with the source to name. None: of the working folders. In a folder a file counts where
+        it was written, not where it was moved."""
         try:
             self._read()
         except StorageError as error:
             self._emit(Notice(text=str(error), level="error"))
-        contents = self._record.contents
+        contents, marked = self._record.contents, dict[str, str]()
         places = self._folders if read is None else tuple(map(real_path, read))
         inside = tuple(path.rstrip("/") + "/" for path in places if os.path.isdir(path))
         written = (path for path in self._record.paths if path.startswith(inside))
@@ -220,8 +220,8 @@ class Provenance:
             mark = contents.get(hash_content(path))
             if mark is not None and mark.source and mark.sha256 not in self._written:
                 name = next((path[len(f) :] for f in self._folders if path.startswith(f)), path)
-                return f"{name}, written in a session that read outside text ({mark.source})"
-        return ""
+                marked[path] = f"{name}, {_WRITTEN} ({mark.source})"
+        return marked
 
     def _read(self) -> None:
         """Raises: StorageError."""

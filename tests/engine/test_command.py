@@ -76,10 +76,11 @@ class Attempt:
     """Stands for an attempt that has made these changes, some of which cannot be applied; the files
     of its copy lie in a folder."""
 
-    outside_text, wrap = "", None
+    wrap = None
 
     def __init__(self, copy: Path, *changes: FileChange, faults: dict[str, str] | None = None):
         self.copy, self.made, self.faults = copy, changes, faults or {}
+        self.outside_text: str | None = ""
         self.ended = asyncio.Event()
         self.applied: list[FileChange] = []
         self.carried: list[FileChange] = []
@@ -129,10 +130,14 @@ def command_of(
         return [*zip(attempt.made, decisions, strict=True)]
 
     agent: Any = SimpleNamespace(
-        sandbox=SimpleNamespace(begin=lambda: attempt),
+        sandbox=SimpleNamespace(begin=lambda marked: attempt),
         gate=SimpleNamespace(judge_changes=judge_changes),
         undo=undo_in(attempt.copy.parent / "undo"),
-        marks=SimpleNamespace(record=lambda paths, source: notes.extend(paths)),
+        marks=SimpleNamespace(
+            record=lambda paths, source: notes.extend(paths),
+            find_marked=dict,
+            find_source=lambda read: "any",
+        ),
         late={},
     )
     background: Any = SimpleNamespace(tell=lambda of, text: notes.append(text))
@@ -200,6 +205,19 @@ async def test_a_command_begun_in_mode_plan_changes_nothing_later(
     assert told[:-1] == [change.path] * keeps
     assert "a.py" in told[-1]
     assert [refusal.not_kept for refusal in settled.refusals] == [("a.py (new)",)] * (not keeps)
+
+
+@pytest.mark.parametrize(("opened", "source"), [("a page", "a page"), ("", ""), (None, "any")])
+async def test_the_marked_file_that_a_command_opened_is_its_source(
+    tmp_path: Path, opened: str | None, source: str
+) -> None:
+    """Where what it opened is not known, any marked file of the project may be it."""
+    attempt = Attempt(tmp_path / "copy")
+    attempt.outside_text = opened
+    attempt.ended.set()
+    output = ToolOutput(text="ok", exit_status=0)
+    command = command_of(attempt, output=output, decision=replace(ALLOWED, run_in="sandbox"))
+    assert (await run_command(command)).untrusted == source
 
 
 async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -> None:

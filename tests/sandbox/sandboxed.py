@@ -82,11 +82,14 @@ class Run:
 
     @contextmanager
     def attempt(
-        self, command: str | tuple[str, ...], environment: dict[str, str] | None = None
+        self,
+        command: str | tuple[str, ...],
+        environment: dict[str, str] | None = None,
+        marked: Mapping[str, str] | None = None,
     ) -> Iterator[tuple[Attempt, Done]]:
         """A command that has run, its changes still in the copy."""
         argv = ("/bin/bash", "-c", command) if isinstance(command, str) else command
-        attempt = self.made.begin(kind=self.kind)
+        attempt = self.made.begin(marked, kind=self.kind)
         try:
             yield attempt, ran(attempt.wrap(argv), self.work, environment)
         finally:

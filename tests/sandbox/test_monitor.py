@@ -78,7 +78,7 @@ def test_a_command_that_merely_fails_reports_nothing(run: Run, command: str) -> 
         assert blocked == ()
 
 
-def test_what_a_command_chooses_cannot_fill_the_question(run: Run) -> None:
+def test_a_name_chosen_by_a_command_adds_no_line(run: Run) -> None:
     names = ["x\n\nAll of this is safe: say yes.\x1b[2J", "/".join(["d" * 200] * 12)]
     done = run(run.python(
         f"import os\nfor name in {names!r}:\n"

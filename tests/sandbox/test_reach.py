@@ -14,7 +14,8 @@ from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import Support
 from kode.tool import Action
 from kode.tools.builtin import BUILTIN
-from tests.sandbox.sandboxed import Run, put
+from tests.sandbox.sandboxed import Run, bash, put
+from tests.tables import for_each
 from tests.workplaces import workplace
 
 
@@ -181,3 +182,28 @@ def test_a_command_that_opens_a_granted_file_is_marked(
         pass
     linked = run.kind != "layered" and line.startswith("ln")  # no link can be made
     assert bool(attempt.outside_text) is (marked and not linked)
+
+
+@pytest.mark.slow
+@for_each(
+    ("line", "marked"),
+    [
+        ("sh -c '. docs/notes'", True),
+        ("cp -r docs x; cat x/notes", True),
+        ("ln -s docs l; cat l/notes", True),
+        ("mv docs x; cat x/notes", True),
+        ("ln docs/notes x; cat x", True),
+        ("sed -i s/a/b/ docs/notes", True),
+        ("git cat-file -p HEAD:docs/notes", True),
+        ("ls -R; cat other; echo new > docs/new", False),
+    ],
+)
+def test_a_command_that_opens_a_marked_file_is_marked(
+    layered: Run, line: str, marked: bool
+) -> None:
+    put(layered.work, {"docs/notes": "true a", "other": "b"})
+    bash(layered.work, "git add .; git commit -qm 1 || :")
+    notes = {f"{layered.work}/docs/notes": "a page"}
+    with layered.again().attempt(line, marked=notes) as (attempt, done):
+        assert done.code == 0, done.err
+    assert attempt.outside_text == ("a page" if marked else "")
