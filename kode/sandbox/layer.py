@@ -85,15 +85,15 @@ def list_changes(layer: Layer) -> tuple[FileChange, ...]:
     files in a folder that git ignores comes what earlier commands left there. Raises: OSError,
     KodeError when there are too many changes."""
     give_rights(layer.upper)
-    if layer.below is None:
-        return _list_changes(layer)
-    _drop_replaced(layer.below.upper, layer.upper)
+    if layer.below is not None:
+        _drop_replaced(layer.below.upper, layer.upper)
     listed = _list_changes(layer)
     names = {change.ignored for change in listed if change.kind != "cache" and change.ignored}
-    folders = [name for name in names if layer.below.version(name).is_dir()]
-    for folder in folders:
+    earlier = {name: layer.below.version(name) for name in names} if layer.below else {}
+    folders = {name: version for name, version in earlier.items() if version.is_dir()}
+    for name, version in folders.items():
         with contextlib.suppress(OSError):
-            _merge(layer.below.version(folder), layer.version(folder), real=Path(folder))
+            _merge(version, layer.version(name), real=Path(name))
     return _list_changes(layer) if folders else listed
 
 

@@ -27,12 +27,8 @@ MAX_TEXT_BYTES = 64 * 1024  # longer texts are not read for names
 _WORD = re.compile(r"[^\s\"'`;|&<>(){}\[\]=,$!\\]+")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
-_MANIFEST = "package.json"
-_OBEYED = {
-    re.compile(r"\bg?make\b"): ("GNUmakefile", "makefile", "Makefile"),
-    re.compile(r"\b(?:npm|pnpm|yarn|bun)\b"): (_MANIFEST,),
-}
-"""Programs, and the files in the project's root that say what each runs."""
+_MAKE, _NPM = re.compile(r"\bg?make\b"), re.compile(r"\b(?:npm|pnpm|yarn|bun)\b")
+"""Programs that run what a file in the project's root says."""
 _RUN_BY_INSTALLING = (
     "preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare",
 )  # fmt: skip
@@ -59,14 +55,11 @@ class _Search:
 
     def read_git_settings(self) -> str:
         """Takes in what git's settings name; returns the folder of its hooks."""
-        hooks = f"{settings_folders(str(self.root))[1]}/hooks"
-        if not os.path.lexists(self.root / ".git"):
-            return hooks
-        try:
+        hooks, records = f"{settings_folders(str(self.root))[1]}/hooks", list[str]()
+        if os.path.lexists(self.root / ".git"):
             words = ["config", "--list", "--show-origin", "--null"]
-            records = os.fsdecode(run_git(self.root, words, timeout_s=GIT_S)).split("\0")
-        except GitError:
-            return hooks
+            with contextlib.suppress(GitError):
+                records = os.fsdecode(run_git(self.root, words, timeout_s=GIT_S)).split("\0")
         for origin, setting in zip(records[::2], records[1::2], strict=False):
             name, _, value = setting.partition("\n")
             # What is from no file is of kode itself, or of this process.
@@ -97,19 +90,22 @@ class _Search:
             self.paths.add(path)
             if path.endswith(".sh") or _SHELL.match(_read(path)):
                 self.add_texts(path)
-        for program, names in _OBEYED.items():
-            for path in (f"{self.root}/{name}" for name in names if program.search(text)):
-                if os.path.isfile(path) and path not in self.paths:
-                    self.paths.add(path)
-                    if os.path.basename(path) == _MANIFEST:
-                        self.take_scripts()
-                    else:
-                        self.add_texts(path)
+        names = ("GNUmakefile", "makefile", "Makefile") if _MAKE.search(text) else ()
+        makefiles = [path for name in names if os.path.isfile(path := f"{self.root}/{name}")]
+        self.paths |= {*makefiles}
+        self.add_texts(*makefiles)
+        if _NPM.search(text) and os.path.isfile(self.manifest) and self.manifest not in self.paths:
+            self.paths.add(self.manifest)
+            self.take_scripts()
+
+    @property
+    def manifest(self) -> str:
+        return f"{self.root}/package.json"
 
     def take_scripts(self, only: Iterable[str] = ()) -> None:
-        """Takes in what the scripts of a manifest name."""
+        """Takes in what the scripts of the manifest name."""
         with contextlib.suppress(ValueError, AttributeError, RecursionError):
-            scripts = json.loads(_read(f"{self.root}/{_MANIFEST}")).get("scripts", {})
+            scripts = json.loads(_read(self.manifest)).get("scripts", {})
             for name in only or scripts:
                 self.take_words(str(scripts.get(name, "")), str(self.root))
 
