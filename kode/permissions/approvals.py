@@ -65,12 +65,8 @@ def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) 
         if problem:
             raise StorageError(problem)
         approvals = update(saved)
-        items = {
-            "allow": [str(it.rule) for it in approvals if not it.removed],
-            "removed": [str(it.rule) for it in approvals if it.removed],
-            "at": {str(it.rule): it.at for it in approvals if it.at},
-        }
-        write_approvals(path, project, items)
+        rows = [{"rule": str(it.rule), "at": it.at, "removed": it.removed} for it in approvals]
+        write_approvals(path, project, {"rules": rows})
 
 
 def add_rules(
@@ -138,11 +134,5 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
 
 
 def _decode(document: Mapping[str, Any]) -> Approvals:
-    at, approvals = document["at"], {}
-    for key in ("allow", "removed"):
-        if not isinstance(texts := document[key], list):
-            raise ValueError(f"{key} is not a list of rules")
-        for rule in map(parse, texts):
-            when = str(at.get(str(rule), ""))
-            approvals[rule] = StandingRule(rule=rule, at=when, removed=key == "removed")
-    return tuple(approvals.values())
+    rows = [(parse(it["rule"]), str(it["at"]), it["removed"] is True) for it in document["rules"]]
+    return tuple(StandingRule(rule=rule, at=at, removed=removed) for rule, at, removed in rows)

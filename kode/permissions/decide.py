@@ -284,7 +284,7 @@ def _decide_edit(call: Call) -> Decision:
         return ask(reason, f"--allow '{rule}'", *_make_lasting_rule(folder, rule))
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
-    if places.runs_later(path, call.where.git, call.where.named(), as_link=makes_link):
+    if places.runs_later(path, call.where.place.git, call.where.place.named(), as_link=makes_link):
         reason = f"{name} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=is_full)
     if (call.taint or change is not None) and places.steers_agents(path):

@@ -248,7 +248,9 @@ class Gate:
             arguments=action.arguments,
             place=self.place,
             # Looked up once, not for each of thousands of paths.
-            where=replace(self._path_rules, named=functools.cache(self._path_rules.named)),
+            where=replace(
+                self._path_rules, place=replace(self.place, named=functools.cache(self.place.named))
+            ),
             taint=self.tainted(),
             is_shown=sandbox.shows if sandbox is not None else lambda path: False,
             sandbox=sandbox.kind() if sandbox is not None and tool.effect == "run" else "none",

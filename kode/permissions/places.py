@@ -8,7 +8,7 @@ import fnmatch
 import functools
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -52,34 +52,28 @@ def _lists() -> dict[str, str | dict[str, str]]:
 class PathRules:
     """The folders that decide what a path means. All absolute; both spellings of links count."""
 
+    place: Workplace
     cwd: str
-    roots: tuple[str, ...]
     home: str
     """The user's home folder."""
+    roots: tuple[str, ...]
     protected: tuple[str, ...]
     temp: tuple[str, ...]
-    readable: tuple[str, ...] = ()
+    readable: tuple[str, ...]
     """Readable folders and files in protected folders; names may be patterns."""
-    tmp: Callable[[], Path | None] = lambda: None
-    """The folder of the session's own `/tmp`: work, wherever it lies."""
-    named: Callable[[], frozenset[str]] = frozenset
-    """What settings of the project have other programs run; see `Workplace`."""
-    git: tuple[GitFolder, ...] = ()
 
 
 def path_rules(at: Workplace) -> PathRules:
     """The folders of a workplace: the working directory is always a root, `~/.kode` always
     protected, `/tmp` always temporary, and saved outputs are readable."""
     return PathRules(
+        place=at,
         cwd=os.path.abspath(at.cwd),
-        roots=_spellings((at.cwd, *at.roots)),
         home=os.path.abspath(at.user_home),
+        roots=_spellings((at.cwd, *at.roots)),
         protected=_spellings((*at.protected, at.home, at.user_home / ".kode")),
         temp=_spellings((*at.temp, *map(Path, TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
-        tmp=at.private_tmp,
-        named=at.named,
-        git=at.git,
     )
 
 
@@ -90,7 +84,7 @@ def find_place(path: str, where: PathRules) -> Place:
         return "root"
     if below_any(path, where.protected) or below_any(resolved, where.protected):
         return "protected"
-    if below_any(resolved, (*where.roots, *(folder.path for folder in where.git))):
+    if below_any(resolved, (*where.roots, *(folder.path for folder in where.place.git))):
         return "root"
     if below_any(resolved, (where.home, real(where.home))):
         return "elsewhere"
@@ -104,7 +98,7 @@ def is_in_tmp(path: str, where: PathRules) -> bool:
     resolved = real(path)
     if below_any(resolved, where.roots):
         return False  # the usual case needs no sandbox
-    tmp = where.tmp()
+    tmp = where.place.private_tmp()
     return tmp is not None and all(below(spelling, str(tmp)) for spelling in (path, resolved))
 
 

@@ -393,7 +393,7 @@ def _write(path: str | None, where: PathRules) -> Part:
         undo = "Writes to a device cannot be undone."
     elif place == "protected":
         what += ", in a folder of kode"
-    elif places.runs_later(path, where.git, where.named()):
+    elif places.runs_later(path, where.place.git, where.place.named()):
         what += ", which other programs run later"
     elif is_secret:
         what += ", which is likely to hold keys"
