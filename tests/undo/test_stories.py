@@ -92,17 +92,6 @@ def operation(dice: random.Random, path: Path, modes: tuple[int, ...]) -> Operat
     return dice.choice((write, write, write, lambda: remove(path), link, chmod, *others))
 
 
-def possible_paths(root: Path, paths: list[Path]) -> list[str]:
-    """What operations on these paths may change: they, all that is in them, and the folders that
-    they are in."""
-    found = {*paths}
-    for path in paths:
-        found.update(path.parents)
-        if path.is_dir() and not path.is_symlink():
-            found.update(path.rglob("*"))
-    return [str(path) for path in sorted(found) if root in path.parents]
-
-
 class Story:
     def __init__(self, folder: Path, seed: int) -> None:
         self.dice = dice = random.Random(seed)
@@ -142,7 +131,14 @@ class Story:
             if any(is_below_a_link(path) for path in paths):
                 continue
             if self.kind == "known":
-                backup = undo.begin(turn_id(number), possible_paths(self.project, paths))
+                named = {
+                    above
+                    for path in (self.project / name for name in NAMES)
+                    for above in (path, *path.parents)
+                    if self.project in above.parents
+                }
+                known = sorted({*map(str, named), *map(str, self.project.rglob("*"))})
+                backup = undo.begin(turn_id(number), known)
             else:
                 backup = undo.begin(turn_id(number), writes=())
             for path in paths:

@@ -2,9 +2,7 @@
 
 import collections
 import subprocess
-from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,31 +91,24 @@ def test_an_open_quote_makes_no_literal_word(source: str) -> None:
     assert parse.parse_plain(source) is None
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    (folder / "src").mkdir(parents=True)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes.txt").write_text("x")
-    return folder
+def test_a_link_leads_where_it_leads(tmp_path):
+    project, other = tmp_path / "project", tmp_path / "other"
+    (project / "src").mkdir(parents=True)
+    other.mkdir()
+    (project / "notes").symlink_to(other / "notes.txt")
+    (project / "out").symlink_to(other)
+    (project / "key").symlink_to(tmp_path / "home" / ".ssh" / "id_rsa")
+    where = ground(project, tmp_path / "home")
 
-
-def _judged(project: Path, command: str):
-    return judge(command, ground(project, project.parent / "home"))
-
-
-def test_a_link_leads_where_it_leads(project):
-    (project / "notes").symlink_to(project.parent / "other" / "notes.txt")
-    (project / "out").symlink_to(project.parent / "other")
-    (project / "key").symlink_to(project.parent / "home" / ".ssh" / "id_rsa")
-
-    assert _judged(project, "cat src").only_reads
-    assert not _judged(project, "cat notes").only_reads
-    assert not _judged(project, "cat out/../other/notes.txt").only_reads
-    assert not _judged(project, "cd out && ls").only_reads
-    assert not _judged(project, "cd src && cat ../out/notes.txt").only_reads
-    assert _judged(project, "cat key").parts[0].leaves == "keys"
-
+    assert judge("cat src", where).only_reads
+    for line in (
+        "cat notes",
+        "cat out/../other/notes.txt",
+        "cd out && ls",
+        "cd src && cat ../out/x",
+    ):
+        assert not judge(line, where).only_reads
+    assert judge("cat key", where).parts[0].leaves == "keys"
     # A folder behind a link has its own parent.
-    assert not _judged(project, "cat out/../project/src").parts[0].outside
-    assert _judged(project, "cat out/../x").parts[0].outside
+    assert not judge("cat out/../project/src", where).parts[0].outside
+    assert judge("cat out/../x", where).parts[0].outside
