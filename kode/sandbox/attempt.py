@@ -60,17 +60,14 @@ class Attempt:
     kind: Kind
     reach: Reach
     """What it reaches, before the files with keys are hidden."""
-    masked: Sequence[Path]
-    """The files and folders with keys."""
+    masked: Sequence[Path]  # the files and folders with keys
     layers: Sequence[Layer]
     marked: Mapping[str, str]
     records_opens: bool = False
     counts_home: bool = False
     """See `Sandbox.begin`."""
-    argv: tuple[str, ...] = ()
-    """What runs the command, once `wrap` has been called."""
-    descriptors: tuple[int, ...] = ()
-    """Must be passed to it under the same numbers."""
+    argv: tuple[str, ...] = ()  # what runs the command, once `wrap` has been called
+    descriptors: tuple[int, ...] = ()  # must be passed to it under the same numbers
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
     _monitor: kernel.SyscallMonitor | None = None
@@ -133,10 +130,12 @@ class Attempt:
             return None
         paths, scripts = tuple(self._monitor.opened), self._monitor.scripts
         trees = [*map(str, reach.work_folders(self.sandbox.place, with_git=False))]
-        inside = tuple(path for path in paths if below_any(path, trees))
-        elsewhere = tuple(path for path in paths if not below_any(path, trees))
-        run = tuple(path for path in inside if path in scripts)
-        return Opens(project=inside, scripts=run, elsewhere=elsewhere)
+        inside = dict.fromkeys(path for path in paths if below_any(path, trees))
+        return Opens(
+            project=tuple(inside),
+            scripts=tuple(path for path in inside if path in scripts),
+            elsewhere=tuple(path for path in paths if path not in inside),
+        )
 
     @property
     def outside_text(self) -> str | None:

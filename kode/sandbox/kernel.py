@@ -62,12 +62,8 @@ def launch(reach: Reach, *, alone: bool, report_to: int, opens: bool, **orders: 
         "ids": (os.getuid(), os.getgid()),
         "alone": alone,
     }
-    return marshal.dumps((_compile_launcher(), orders))
-
-
-@cache
-def _compile_launcher() -> Any:
-    return launcher.__loader__.get_code(launcher.__name__)  # type: ignore[union-attr]
+    code = launcher.__loader__.get_code(launcher.__name__)  # type: ignore[union-attr]
+    return marshal.dumps((code, orders))
 
 
 SUFFICES_ALONE = 6
@@ -350,10 +346,10 @@ class SyscallMonitor:
             self._watch(pid, path)
             if self.records_opens and len(self.opened) < MAX_OPENED:
                 self.opened[path] = None
+                if name in RUNS:
+                    script = script_of(_words(pid, arguments[call.path + 1]))
+                    self.scripts |= {path, _resolve(pid, _HERE, script)}
         if name in RUNS:
-            if self.records_opens and len(self.scripts) < MAX_OPENED:
-                script = script_of(_words(pid, arguments[call.path + 1]))
-                self.scripts |= {path, _resolve(pid, _HERE, script)}
             return None
         if name.startswith(("rename", "link")):
             at = 0 if call.folder is None else 1
@@ -365,14 +361,11 @@ class SyscallMonitor:
 
     def _watch(self, pid: int, path: str, *, moves: bool = False) -> None:
         """Notes a path that is opened, or with all that is in it about to be elsewhere."""
-        if not self.watched or self.outside_text:
-            return
-        real = _real_path_of(pid, path)
-        around = (real, *map(str, Path(real).parents))
-        inside = (each for each in self.watched if moves and below(each, real))
-        for each in (*filter(self.watched.__contains__, around), *inside):
-            self.outside_text = self.watched[each] or real
-            return
+        if self.watched and not self.outside_text:
+            real = _real_path_of(pid, path)
+            known = [it for it in (real, *map(str, Path(real).parents)) if it in self.watched]
+            known += [it for it in self.watched if moves and below(it, real)]
+            self.outside_text = (self.watched[known[0]] or real) if known else ""
 
     def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):

@@ -38,15 +38,13 @@ MAX_CHANGES = 20_000  # of a command that changes more files, none is shown or a
 class Layer:
     """The overlay over one folder, for one command."""
 
-    root: Path
-    """The real folder."""
+    root: Path  # the real folder
     holder: Path
     """Contains `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
     folder is mounted within the command's namespace."""
     below: "Layer | None" = None
     """What earlier commands of the session wrote and is not real: between the two."""
-    git: tuple[GitFolder, ...] = ()
-    """The known folders of git, here or elsewhere."""
+    git: tuple[GitFolder, ...] = ()  # the known folders of git, here or elsewhere
     made_ns: int = field(default_factory=time.time_ns)
     """What somebody else changed since is left alone."""
 
@@ -149,11 +147,10 @@ def _find_kind(path: str | Path) -> Literal["folder", "plain", "whiteout", "spec
         status = os.lstat(path)
     except OSError:
         return ""
-    if stat.S_ISDIR(status.st_mode):
-        return "folder"
-    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-        return "plain"
-    return "whiteout" if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0 else "special"
+    kind = stat.S_IFMT(status.st_mode)
+    if kind in (stat.S_IFDIR, stat.S_IFREG, stat.S_IFLNK):
+        return "folder" if kind == stat.S_IFDIR else "plain"
+    return "whiteout" if kind == stat.S_IFCHR and status.st_rdev == 0 else "special"
 
 
 def _is_opaque(path: Path) -> bool:

@@ -42,8 +42,7 @@ class Masks:
     roots: Sequence[Path]
     also: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading this path."""
-    skipped: frozenset[str] = frozenset()
-    """Folders that are not searched, as those of git."""
+    skipped: frozenset[str] = frozenset()  # folders that are not searched, as those of git
     _scanned: dict[str, _Folder] = field(default_factory=dict)
 
     def paths(self) -> list[Path]:
@@ -81,9 +80,10 @@ class Masks:
         return _Folder(stamp, folders, candidates, len(entries))
 
     def _holds_keys(self, path: str) -> bool:
-        if self.also(path) or os.path.isdir(path):
-            return os.path.exists(path)
-        return os.path.isfile(path) and places.holds_keys(path)
+        is_hidden = self.also(path) and os.path.exists(path)
+        return (
+            is_hidden or os.path.isdir(path) or (os.path.isfile(path) and places.holds_keys(path))
+        )
 
 
 def make_mask(store: Path, path: Path) -> str:

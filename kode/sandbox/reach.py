@@ -104,10 +104,8 @@ class Grants:
     network: bool = False
     project: bool = False
     """Whether its changes to the project are real, except to what git runs."""
-    read: tuple[Path, ...] = ()
-    """Files and folders that it may read."""
-    cache: Path | None = None
-    """A folder that it may change for real, wherever it lies."""
+    read: tuple[Path, ...] = ()  # files and folders that it may read
+    cache: Path | None = None  # a folder that it may change for real, wherever it lies
 
 
 class Place(NamedTuple):
@@ -124,8 +122,7 @@ class Reach:
     temporary: str
     """The private folder for temporary files, which bubblewrap shows as `/tmp`."""
     network: Network
-    listed: tuple[Path, ...] = ()
-    """Folders whose names may be read, though not all of their files."""
+    listed: tuple[Path, ...] = ()  # folders whose names may be read, not all of their files
 
     def hide(self, hidden: Iterable[Path]) -> "Reach":
         """The same without some files and folders."""

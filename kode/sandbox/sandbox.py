@@ -124,8 +124,7 @@ class Loopback(NamedTuple):
 
     enter: tuple[str, ...] = ()
     """The beginning of an argument list that starts a program in it; empty where there is none."""
-    descriptors: tuple[int, ...] = ()
-    """Must be passed to the child under the same numbers."""
+    descriptors: tuple[int, ...] = ()  # must be passed to the child under the same numbers
 
     def close(self) -> None:
         for descriptor in self.descriptors:
@@ -182,10 +181,8 @@ class Sandbox:
     """The sandbox of one process; tried on first use. Everything that its commands share is made
     when it is first needed."""
 
-    place: Workplace
-    """By real paths, whatever it was given."""
-    grants: Grants = field(default_factory=Grants)
-    """What all of its commands may do."""
+    place: Workplace  # by real paths, whatever it was given
+    grants: Grants = field(default_factory=Grants)  # what all of its commands may do
     has_layers: bool = True
     """Whether commands are to change a copy of the project, where the machine can make one."""
     denied: Callable[[str], bool] = lambda path: False

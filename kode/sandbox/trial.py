@@ -181,15 +181,14 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> li
     fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
     fixed = [path for path in fixed if not any(path.is_relative_to(f) for f in folders)]
     fixed += [*hidden, Path(real_path("/tmp"))] if kind == "seatbelt" else []
+    can_write = grants.project or kind == "layered"
+    writable = [temporary, *[cwd] * (can_write and os.access(cwd, os.W_OK))]
+    fixed += [] if can_write else [place.cwd]
     trials = [
-        Trial(f"cannot write {temporary}", _write, temporary, True),
+        *(Trial(f"cannot write {path}", _write, path, True) for path in writable),
         *(Trial(f"reads {path}", _read, str(path)) for path in hidden),
         *(Trial(f"writes {path}", _write, str(path)) for path in fixed),
     ]
-    if not (grants.project or kind == "layered"):
-        trials.append(Trial(f"writes {cwd}", _write, cwd))
-    elif os.access(cwd, os.W_OK):
-        trials.append(Trial(f"cannot write {cwd}", _write, cwd, True))
     if grants.project and kind != "landlock":
         trials.append(Trial("writes git's settings", _write, f"{cwd}/.git/config"))
     if kind not in BUBBLEWRAP:  # in which other processes have other numbers
