@@ -39,7 +39,7 @@ from kode.providers import open_provider
 from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
 from kode.registry import SYSTEMS, SystemRow
-from kode.sandbox.reach import Grants, Opens
+from kode.sandbox.reach import Grants, Interest, Opens
 from kode.sandbox.sandbox import Sandbox, open_store
 from kode.session.log import Session
 from kode.session.provenance import Provenance
@@ -356,12 +356,12 @@ async def run_beside(
     without a sandbox where this machine has none, and nothing then."""
     from kode.tools.processes import run_program
 
-    sandbox = open_sandbox(config, place)
+    sandbox, opens = open_sandbox(config, place), Interest(records_opens=True)
     if sandbox is not None and (await asyncio.to_thread(sandbox.support)).kind == "none":
         sandbox = None
     program = partial(run_program, argv, cwd=place.cwd, environment=place.environment)
     try:
-        ran = await program(timeout_s=timeout_s, sandbox=sandbox, records_opens=bool(sandbox))
+        ran = await program(timeout_s=timeout_s, sandbox=sandbox, interest=opens)
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)

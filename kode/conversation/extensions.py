@@ -19,6 +19,7 @@ from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.extensions.review import FoundExtensions, in_use, reread
+from kode.sandbox.reach import Interest
 from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program
 from kode.tools.shell import shell
@@ -207,8 +208,7 @@ async def run_hook(
         timeout_s=hook.timeout_s,
         stdin=line.encode("utf-8", "replace"),
         sandbox=sandbox,
-        records_opens=hook.pins_loads,
-        counts_home=True,
+        interest=Interest(records_opens=hook.pins_loads, counts_home=True),
         keep=keep_changes,
     )
     return replace(ran, dropped=tuple(dropped))

@@ -21,6 +21,7 @@ from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.paths import relative_path
 from kode.plain_text import MAX_DIFF_CHARS, printable, unified_diff
+from kode.sandbox.reach import Interest
 from kode.tool import Action, Decision, FileChange, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.undo.undo import Undo
 from kode.workplace import as_seen
@@ -78,8 +79,8 @@ async def run_command(command: Command) -> ToolOutput:
         return await _run_outside(command, decision)
     assert sandbox is not None, "a command for the sandbox never runs without one"
     try:
-        marked = command.agent.marks.find_marked()
-        attempt = await asyncio.to_thread(sandbox.begin, marked)
+        interest = Interest(marked=command.agent.marks.find_marked())
+        attempt = await asyncio.to_thread(sandbox.begin, interest)
     except OSError as error:
         text = f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
         raise ToolError(f"{text}with the file tools meanwhile.") from None

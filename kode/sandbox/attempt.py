@@ -16,7 +16,7 @@ from kode.paths import real_path
 from kode.sandbox import kernel, reach
 from kode.sandbox.layer import Layer, apply, carry, list_changes, remove_tree
 from kode.sandbox.masks import make_mask
-from kode.sandbox.reach import STAGE, Kind, Opens, Reach, find_program
+from kode.sandbox.reach import STAGE, Interest, Kind, Opens, Reach, find_program
 from kode.tool import Blocked, FileChange
 from kode.workplace import below_any
 
@@ -62,10 +62,7 @@ class Attempt:
     """What it reaches, before the files with keys are hidden."""
     masked: Sequence[Path]  # the files and folders with keys
     layers: Sequence[Layer]
-    marked: Mapping[str, str]
-    records_opens: bool = False
-    counts_home: bool = False
-    """See `Sandbox.begin`."""
+    interest: Interest
     argv: tuple[str, ...] = ()  # what runs the command, once `wrap` has been called
     descriptors: tuple[int, ...] = ()  # must be passed to it under the same numbers
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -176,17 +173,15 @@ class Attempt:
         masks = {} if alone else {path: make_mask(store, path) for path in self.masked}
         # What the entry of a server names is no text from outside.
         watched = dict.fromkeys(map(str, sandbox.grants.read), "") if sandbox.has_layers else {}
-        watched |= self.marked
-        for source in islice(self.marked.values(), 1):  # git shows any file of its records
+        watched |= self.interest.marked
+        for source in islice(self.interest.marked.values(), 1):  # git shows any file of its records
             watched |= {f"{git.path}/objects": source for git in sandbox.place.git}
-        self._monitor = kernel.SyscallMonitor(
-            self.reach, self.counts_home, self.records_opens, watched
-        )
+        self._monitor = kernel.SyscallMonitor(self.reach, self.interest, watched)
         orders = kernel.launch(
             self.reach.hide(self.masked) if alone else self.reach,
             alone=alone,
             report_to=self._monitor.descriptor,
-            opens=self.records_opens or bool(watched),
+            opens=self.interest.records_opens or bool(watched),
             environment=self._environment(),
             layers=[layer.mount() for layer in self.layers],
             masks=[(str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items()],
@@ -222,7 +217,7 @@ class Attempt:
         cache = str(self.sandbox.grants.cache or f"{inside}/.cache")
         variables = {**_VARIABLES, **(_TRUST_SIZES if self.masked else {})}
         variables |= {"TMPDIR": inside, "XDG_CACHE_HOME": cache}
-        if self.records_opens:  # byte code beside a source would be one more file to approve
+        if self.interest.records_opens:  # byte code beside a source would have to be approved
             variables["PYTHONPYCACHEPREFIX"] = cache
         return variables
 

@@ -33,7 +33,7 @@ from kode import beneath
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
 from kode.sandbox import launcher
-from kode.sandbox.reach import Reach, access, to_landlock
+from kode.sandbox.reach import Interest, Reach, access, to_landlock
 from kode.tool import Blocked
 from kode.workplace import below, below_any
 
@@ -277,10 +277,8 @@ class SyscallMonitor:
 
     reach: Reach
     """What the command reaches: what it may change, and whether it has a network."""
-    counts_home: bool = False
-    """Whether a write to an empty home is blocked: what is written there is lost."""
-    records_opens: bool = False
-    watched: Mapping[str, str] = field(default_factory=dict)
+    interest: Interest
+    watched: Mapping[str, str]
     """Files and folders that may hold outside text → what to call it; "" for the opened path."""
     outside_text: str = ""
     """What the first of these that it opened is called."""
@@ -344,7 +342,7 @@ class SyscallMonitor:
         path = _resolve(pid, folder, _text(pid, arguments[call.path]))
         if name in (*OPENS, *RUNS, "openat2"):
             self._watch(pid, path)
-            if self.records_opens and len(self.opened) < MAX_OPENED:
+            if self.interest.records_opens and len(self.opened) < MAX_OPENED:
                 self.opened[path] = None
                 if name in RUNS:
                     script = script_of(_words(pid, arguments[call.path + 1]))
@@ -372,7 +370,7 @@ class SyscallMonitor:
             return None
         folder, name = os.path.split(path)
         real = os.path.join(real_path(folder), name)
-        harmless = ("writable", "private") if self.counts_home else ("writable", "private", "empty")
+        harmless = ("writable", "private", *["empty"] * (not self.interest.counts_home))
         if access(self.reach, real) in harmless or below_any(real, ("/dev", "/proc")):
             return None
         # Not blocked by the sandbox: it could not change this outside either.

@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from kode.paths import real_path
 from kode.sandbox import reach
 from kode.sandbox.layer import Layer, make_layer, remove_tree
 from kode.sandbox.masks import Masks, settle_indexes
-from kode.sandbox.reach import BUBBLEWRAP, Grants, Kind, Network, Reach, is_visible
+from kode.sandbox.reach import BUBBLEWRAP, Grants, Interest, Kind, Network, Reach, is_visible
 from kode.workplace import Workplace, below
 
 if TYPE_CHECKING:
@@ -278,31 +278,19 @@ class Sandbox:
                 return kind if kind in ("none", "layered") else "plain"
         return "unknown"
 
-    def begin(
-        self,
-        marked: Mapping[str, str] | None = None,
-        *,
-        kind: Kind | None = None,
-        records_opens: bool = False,
-        counts_home: bool = False,
-    ) -> "Attempt":
-        """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
-        when the sandbox cannot be created, SandboxUnknownError.
-
-        marked: real paths of files that hold outside text, each with its source.
-        kind: the kind of sandbox to use, tried or not.
-        records_opens: whether to record what it opens of the project, which is then as it is on
-            disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
-        counts_home: whether what it writes in the empty home, and loses, counts as blocked.
-        """
+    def begin(self, interest: Interest | None = None, *, kind: Kind | None = None) -> "Attempt":
+        """Starts an attempt at one command, in a `kind` of sandbox that may not have been tried.
+        Not on the event loop: it may ask git. Raises: OSError when the sandbox cannot be created,
+        SandboxUnknownError."""
         from kode.sandbox.attempt import Attempt
 
-        kind, masked, layers = kind or self.support().kind, self.masks.paths(), []
+        interest, kind = interest or Interest(), kind or self.support().kind
+        masked, layers = self.masks.paths(), []
         settle_indexes(masked, self.place.git)  # before it counts as somebody else's change
         for root in self.folders if kind == "layered" else ():
             if root not in self.carried:
                 self.carried[root] = make_layer(self.store(), root)
-            below = None if records_opens else self.carried[root]
+            below = None if interest.records_opens else self.carried[root]
             layers.append(make_layer(self.store(), root, below, self.place.git))
         return Attempt(
             sandbox=self,
@@ -310,9 +298,7 @@ class Sandbox:
             reach=self.reach(kind),
             masked=masked,
             layers=layers,
-            marked=marked or {},
-            records_opens=records_opens,
-            counts_home=counts_home,
+            interest=interest,
         )
 
     def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":
@@ -326,7 +312,7 @@ class Sandbox:
         if hidden := self.hidden_paths(program):
             message = f"{argv[0]} cannot be started: the sandbox hides {' and '.join(hidden)}"
             raise ProgramError(message, hidden)
-        return self.begin(records_opens=records_opens).wrap((program, *argv[1:]))
+        return self.begin(Interest(records_opens=records_opens)).wrap((program, *argv[1:]))
 
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""

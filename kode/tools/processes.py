@@ -26,7 +26,7 @@ from kode.tool import Blocked
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.reach import Opens
+    from kode.sandbox.reach import Interest, Opens
     from kode.sandbox.sandbox import Sandbox
 
 MARK = "KODE_SHELL_ID"
@@ -299,20 +299,17 @@ async def run_program(
     timeout_s: float,
     stdin: bytes = b"",
     sandbox: "Sandbox | None" = None,
-    records_opens: bool = False,
-    counts_home: bool = False,
+    interest: "Interest | None" = None,
     keep: 'Callable[["Attempt"], Awaitable[tuple[str, ...]]] | None' = None,
 ) -> ProgramRun:
-    """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
-    `counts_home`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became
-    of them. Raises nothing but CancelledError, after ending the program."""
+    """Runs a program to its end or its time limit, in `sandbox` if there is one. `keep` applies its
+    permitted changes and tells what became of them. Raises nothing but CancelledError, after ending
+    the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
         if sandbox is not None:
-            attempt = await asyncio.to_thread(
-                sandbox.begin, records_opens=records_opens, counts_home=counts_home
-            )
+            attempt = await asyncio.to_thread(sandbox.begin, interest)
             attempt.wrap(tuple(argv))
         out, err, code, fault = bytearray(), bytearray(), None, ""
         tree = ProcessTree(wrapped=attempt)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
-from kode.sandbox.reach import Grants
+from kode.sandbox.reach import Grants, Interest
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import FileChange
 from kode.tools import processes
@@ -89,7 +89,7 @@ class Run:
     ) -> Iterator[tuple[Attempt, Done]]:
         """A command that has run, its changes still in the copy."""
         argv = ("/bin/bash", "-c", command) if isinstance(command, str) else command
-        attempt = self.made.begin(marked, kind=self.kind)
+        attempt = self.made.begin(Interest(marked or {}), kind=self.kind)
         try:
             yield attempt, ran(attempt.wrap(argv), self.work, environment)
         finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.sandbox.reach import Interest
 from kode.tool import ToolContext
 from tests.sandbox.conftest import in_shell
 from tests.sandbox.sandboxed import Run, put, ran
@@ -115,7 +116,7 @@ def test_opened_files_are_recorded_where_that_is_wanted(run: Run, records_opens:
     put(run.work, {"read": "", "run": "#!/bin/sh\n", "script": ""})
     (run.work / "run").chmod(0o755)
     line = "cat read; ./run; sh -e script read; cat missing; cat /etc/hostname; ls ."
-    attempt = run.made.begin(kind=run.kind, records_opens=records_opens)
+    attempt = run.made.begin(Interest(records_opens=records_opens), kind=run.kind)
     ran(attempt.wrap(("/bin/sh", "-c", line)), run.work)
     attempt.close()
     opens = attempt.list_opened()
