@@ -23,14 +23,16 @@ from kode.memory import source
 from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, each_once, fold, matches
 from kode.memory.log import Log
 from kode.memory.markdown import Format
-from kode.memory.relations import Plan, Relations, plan
 from kode.memory.rendering import Difference, Layout, diff, fingerprint, render
 from kode.memory.statement import (
     Author,
     Change,
     CodeState,
+    Plan,
     Rank,
+    Relations,
     Statement,
+    plan,
     rank,
     statement_by,
     timestamp,

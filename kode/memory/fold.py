@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import MemoryRefused
-from kode.memory.relations import Pair
-from kode.memory.statement import Change, Statement
+from kode.memory.statement import Change, Pair, Statement
 from kode.messages import shorten
 
 if TYPE_CHECKING:

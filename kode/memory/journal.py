@@ -19,9 +19,8 @@ from kode.memory.fold import View
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact, consolidate
-from kode.memory.relations import Relations
 from kode.memory.rendering import Layout
-from kode.memory.statement import Author, Statement, statement_of_session, timestamp
+from kode.memory.statement import Author, Relations, Statement, statement_of_session, timestamp
 from kode.memory.tools import as_list_item, check_word, describe_share, memory_tool
 from kode.messages import Message, calls_of, keep_ends, text_of
 from kode.process import find_program

@@ -1,6 +1,6 @@
 """What a new fact does to those that are known, at the moment it is written. What is near goes to a
 model, which answers with one word; without an answer the fact is added: a duplicate can be removed
-later, while nobody notices a lost fact. `relations.plan` decides what follows.
+later, while nobody notices a lost fact. `statement.plan` decides what follows.
 """
 
 import json
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
-from kode.memory.relations import NO_RELATIONS, Relations
-from kode.memory.statement import Statement
+from kode.memory.statement import NO_RELATIONS, Relations, Statement
 from kode.memory.words import telling_stems
 
 if TYPE_CHECKING:

@@ -29,10 +29,9 @@ from kode.memory.question import (
     build,
     choose_known,
 )
-from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.rendering import Layout
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
-from kode.memory.statement import Author, Outcome, Statement, Who
+from kode.memory.statement import NO_RELATIONS, Author, Outcome, Relations, Statement, Who
 from kode.memory.store import Store, quote
 from kode.messages import Message, keep_ends, shorten, text_of
 from kode.registry import SYSTEMS, SystemRow

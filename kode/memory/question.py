@@ -18,10 +18,9 @@ from kode.memory import digest, frame, scan
 from kode.memory.ask import read_object
 from kode.memory.fold import View
 from kode.memory.pending import Pending
-from kode.memory.relations import Relations
 from kode.memory.search import IndexedText, TextIndex
 from kode.memory.source import cite, verify_quote
-from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
+from kode.memory.statement import Author, Change, Outcome, Relations, Statement, timestamp
 from kode.memory.store import Store
 from kode.memory.words import is_unspaced, telling_stems
 from kode.session.record import SessionRecord

@@ -16,9 +16,18 @@ from kode.memory.files import NO_DRAFTS, Changes, FileStore, locked
 from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, View, the_only
 from kode.memory.log import ERASED
 from kode.memory.markdown import display
-from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.rendering import diff
-from kode.memory.statement import Amendment, Author, Change, Outcome, Rank, Statement, Who
+from kode.memory.statement import (
+    NO_RELATIONS,
+    Amendment,
+    Author,
+    Change,
+    Outcome,
+    Rank,
+    Relations,
+    Statement,
+    Who,
+)
 from kode.messages import shorten
 
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]

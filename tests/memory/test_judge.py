@@ -9,8 +9,7 @@ from kode.config.model import Embedding, MemoryConfig
 from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
 from kode.memory.judge import SAME, UNRELATED, by_words, compare, near
-from kode.memory.relations import NO_RELATIONS, Relations
-from kode.memory.statement import Statement
+from kode.memory.statement import NO_RELATIONS, Relations, Statement
 from tests.memory.models import Model
 
 WRITES = Path(__file__).parents[2] / "bench" / "data" / "merge.jsonl"

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory.relations import Pair, Plan, Relations, plan
-from kode.memory.statement import Author, Rank, rank, statement_by
+from kode.memory.statement import Author, Pair, Plan, Rank, Relations, plan, rank, statement_by
 from tests.effort import share
 
 _IDS = ("a", "b", "c", "d")

@@ -17,8 +17,7 @@ from kode.memory import log
 from kode.memory.files import PREPARED
 from kode.memory.fold import View, fold
 from kode.memory.markdown import display
-from kode.memory.relations import Relations
-from kode.memory.statement import Amendment, Author
+from kode.memory.statement import Amendment, Author, Relations
 from tests.effort import share
 from tests.memory.lives import HASH, LAYOUT, MODEL, PERSON, Killed, Life, killed_at
 

@@ -20,8 +20,16 @@ from kode.memory.contract import RemoteAnswer, RemoteLine, RemoteLog
 from kode.memory.fold import Entry, View, fold
 from kode.memory.notes.layout import EVERYWHERE, SHARED_KINDS, TEAM, check_note, place_in, scope_of
 from kode.memory.policy import OpenMemory
-from kode.memory.relations import Relations
-from kode.memory.statement import Amendment, Author, Change, Rank, Statement, change_from, to_row
+from kode.memory.statement import (
+    Amendment,
+    Author,
+    Change,
+    Rank,
+    Relations,
+    Statement,
+    change_from,
+    to_row,
+)
 from kode.memory.store import Store
 from kode.messages import plural, shorten
 
