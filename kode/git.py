@@ -279,12 +279,6 @@ def run_git(
     return _run(root, arguments, more, given, timeout_s)
 
 
-def environment() -> dict[str, str]:
-    """The variables to start git with, besides `OPTIONS`."""
-    passed = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
-    return passed | ENVIRONMENT
-
-
 def _run(
     root: Path,
     arguments: Sequence[str],
@@ -295,11 +289,12 @@ def _run(
     program = find_program("git", [root])
     if program is None:
         raise GitError("git is not installed")
+    passed = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
     try:
         done = subprocess.run(
             [program, *OPTIONS, *arguments],
             cwd=root,
-            env={**environment(), **environ},
+            env={**passed, **ENVIRONMENT, **environ},
             input=given,
             capture_output=True,
             timeout=timeout_s,

@@ -1,20 +1,11 @@
 """Plain text: byte order marks and lines of files, text that cannot control a terminal, and diffs,
 for a person and for the model. Imports next to nothing, for the processes that search files."""
 
-import codecs
 import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-
-_BOMS: tuple[tuple[bytes, str], ...] = (
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +19,10 @@ class Encoding:
 
 def encoding_by_mark(data: bytes) -> Encoding | None:
     """The encoding that a byte order mark names; None without one."""
-    marks = (Encoding(codec=codec, bom=bom) for bom, codec in _BOMS if data.startswith(bom))
-    return next(marks, None)
+    for codec in ("utf-32-le", "utf-32-be", "utf-8", "utf-16-le", "utf-16-be"):
+        if data.startswith(bom := "\ufeff".encode(codec)):
+            return Encoding(codec=codec, bom=bom)
+    return None
 
 
 def lines_of(text: str) -> list[str]:
