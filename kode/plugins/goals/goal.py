@@ -81,7 +81,6 @@ class Goal:
     first_turn: int | None = None
     """Of an attempt that has no end yet: a turn that is cut begins again. None between attempts."""
     status: Status = "unfinished"
-    error: str = ""
 
 
 def records_of(entries: Iterable[AnyEntry]) -> list[Record]:
@@ -108,7 +107,7 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
             goals[-1].attempts.append(Attempt(**record))
             goals[-1].first_turn = None
         elif "ended" in record:
-            goals[-1].status, goals[-1].error = record["ended"], record["error"]
+            goals[-1].status = record["ended"]
     return goals
 
 

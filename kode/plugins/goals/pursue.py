@@ -194,7 +194,9 @@ class Pursuit:
             **asdict(ran),
             attempt=len(goal.attempts) + 1,
             turn=first,
-            files=check.changed_files(self.opened, first, turn.files_changed),
+            files=await asyncio.to_thread(
+                check.changed_files, self.opened, first, turn.files_changed
+            ),
             passed=has_exited and not different and not unread,
             restored=restored,
             differing=different,

@@ -40,17 +40,17 @@ class ForeignAgent(ForeignReader):
     def list_usual_sources(self, project: Path) -> Iterable[ForeignReader.Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
         home, root = _home(), project_root(project)
-        claude = Path(os.environ.get("CODEX_HOME") or home / ".codex")
         if self.name == "claude":
-            claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+            folder = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
             slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))  # Claude Code's name for a project
-            yield from self._find_existing([claude / "CLAUDE.md"], "user")
+            yield from self._find_existing([folder / "CLAUDE.md"], "user")
             names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
             yield from self._find_existing([root / name for name in names])
-            yield from self.list_sources(claude / "projects" / slug / "memory")
+            yield from self.list_sources(folder / "projects" / slug / "memory")
         elif self.name == "codex":
-            yield from self._find_existing([*self._files(claude / "memories")])
-            yield from self._find_existing([claude / "AGENTS.md"], "user")
+            folder = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+            yield from self._find_existing([*self._files(folder / "memories")])
+            yield from self._find_existing([folder / "AGENTS.md"], "user")
         elif self.name == "agents":
             yield from self._find_existing([root / "AGENTS.md"])
 
@@ -76,9 +76,7 @@ class ForeignAgent(ForeignReader):
         head, body = split_front_matter(text)
         path, about = source.path, source.about
         if self.name == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
-            yield from _read_codex(
-                body if path.name == "MEMORY.md" else body.removeprefix("v1\n"), about
-            )
+            yield from _read_codex(body.removeprefix("v1\n"), about)
             return
         if self.name == "claude" and (kind := _TYPE.search(head)):
             # One fact, with its reason and application below; a list is several.
