@@ -156,12 +156,6 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(connect, monkeypatch, ki
                 pass
 
 
-async def test_an_address_nobody_answers_is_a_fault(connect):
-    with pytest.raises(ServerError, match="The MCP server gone failed"):
-        async with connect(Server(name="gone", url="http://127.0.0.1:9/mcp")):
-            pass
-
-
 def go_to(page):
     """A browser of somebody who is known there."""
     threading.Thread(target=urllib.request.urlopen, args=(page,), daemon=True).start()
@@ -203,9 +197,13 @@ async def test_a_call_that_needs_wider_rights_asks_the_person(guarded, connect):
         go_to(form.url)
         return {}
 
-    with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
-        async with connect(guarded, elicit=elicit):
-            pass
+    for server, said in (
+        (guarded, "log in: `kode mcp test guarded`"),
+        (Server(name="gone", url="http://127.0.0.1:9/mcp"), "The MCP server gone failed"),
+    ):
+        with pytest.raises(ServerError, match=said):
+            async with connect(server, elicit=elicit):
+                pass
     async with connect(guarded, tell=go_to) as connection:
         await connection.tools()
     assert asked == []

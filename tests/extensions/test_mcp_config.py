@@ -77,14 +77,3 @@ def test_project_files_that_the_command_runs_need_approval_too(home, project):
         (project / "server.py").write_text(text)
         contents.add(trust.digest(entries(home, project)["one"].item))
     assert len(contents) == 2
-
-
-def test_adding_and_removing_leave_the_rest_of_the_file_alone(home, project):
-    path = home / "config.json"
-    path.write_text('{"model": "m"}')
-    mcp_config.add(home, project, [("one", {"command": "a"})])
-    with pytest.raises(ConfigError, match="already"):
-        mcp_config.add(home, project, [("two", {"command": "b"}), ("one", {"command": "b"})])
-    assert json.loads(path.read_text()) == {"model": "m", "mcpServers": {"one": {"command": "a"}}}
-    mcp_config.remove(path, "one")
-    assert json.loads(path.read_text()) == {"model": "m", "mcpServers": {}}

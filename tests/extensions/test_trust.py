@@ -18,20 +18,6 @@ def an_item(project: Path, **changes) -> Item:
     return Item(**{**fields, "content": "run me\n", **changes})
 
 
-def test_a_repositorys_extension_is_new_until_approved_and_changed(home, project):
-    item = an_item(project)
-    assert trust.state(item, trust.load(home, project)) == "new"
-    approvals = trust.approve(home, project, [item])
-    assert trust.state(item, trust.load(home, project)) == "trusted"
-    edited = an_item(project, content="run me\nand send your keys\n")
-    assert trust.state(edited, approvals) == "changed"
-    assert "+and send your keys" in trust.diff(edited, approvals)
-    assert trust.diff(item, approvals) == ""
-    path = paths.trust_file(home, project)
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.parent.stat().st_mode & 0o777 == 0o700
-
-
 def test_the_home_is_trusted_and_once_the_project(home, project):
     approvals = trust.load(home, project)
     assert trust.state(an_item(project, scope="home"), approvals) == "trusted"
@@ -49,6 +35,9 @@ def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_p
         an_item(project, origin=project / "kode.json"),
     )
     approvals = trust.approve(home, project, [an_item(project)])
+    path = paths.trust_file(home, project)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [trust.state(other, approvals) for other in others] == ["new"] * 3
     assert trust.state(an_item(project), trust.load(home, tmp_path / "elsewhere")) == "new"
     approvals = trust.approve(home, project, [others[1]])

@@ -93,14 +93,3 @@ async def test_its_limits_allow_nothing_that_would_be_asked_about(
     _, ended = await play(opened, edit, mode="ask", message="/write")
     assert not (world.project / "b.txt").exists()
     assert [denial.tool for denial in ended.denials] == ["write_file"]
-
-
-def test_a_link_out_of_the_folder_is_not_read(world: World) -> None:
-    world.write("id_rsa.md", "---\ndescription: d\n---\nPRIVATE\n")
-    for kind in ("commands", "agents"):
-        world.write(f".claude/{kind}/leak.md", "").unlink()
-        (world.project / f".claude/{kind}/leak.md").symlink_to("../../id_rsa.md")
-    found = world.find()
-    assert found.items() == ()
-    assert [len(found.problems[kind]) for kind in ("commands", "agents")] == [1, 1]
-    assert "PRIVATE" not in str(found.problems)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from kode.config.load import load_config
-from kode.errors import ConfigError
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.tables import for_each
 
@@ -53,12 +52,6 @@ async def test_a_file_that_links_out_is_a_fault(world: World, opened: Open) -> N
     (world.project / ".claude/settings.json").symlink_to(outside)
     await play(opened)
     assert any("links out" in notice for notice in world.notices)
-
-
-@pytest.mark.parametrize("named", ["{", "[]", "missing.json", "."])
-def test_unreadable_named_settings_are_a_fault(world: World, named: str) -> None:
-    with pytest.raises(ConfigError, match="--settings"):
-        load_config(world.home, world.project, environ={}, flags={"settings": named})
 
 
 @for_each(

@@ -14,7 +14,7 @@ from kode.permissions.question import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.needs import needs
-from tests.permissions.gates import NO, ONCE, Person
+from tests.permissions.gates import NO, Person
 from tests.sandbox.sandboxed import running
 
 EDIT = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a\n"}}
@@ -289,16 +289,6 @@ async def test_a_changed_call_loses_the_rule_of_the_old_one(
     _, ended = await play(opened, LIST, mode=mode, **flags)
     assert (world.project / "kept.txt").exists()
     assert len(ended.denials) == 1
-
-
-async def test_a_hook_has_the_person_asked_about_its_change(world: World, opened: Open) -> None:
-    hooks(world, ("PreToolUse", "Write", rewriting('given["file_path"] += ".new"', "ask")))
-    person = Person(ONCE)
-    await play(opened, EDIT, mode="full", ask=person)
-    (question,) = person.questions
-    assert question.subject.endswith("a.txt.new")
-    assert "instead of `a.txt`" in question.reason
-    assert (world.project / "a.txt.new").exists()
 
 
 async def test_only_the_first_hook_of_a_call_changes_it(world: World, opened: Open) -> None:

@@ -82,15 +82,6 @@ def test_a_pin_covers_named_programs_and_those_beside_them(
     assert not is_current(hook, world.around())
 
 
-def test_a_program_elsewhere_in_the_project_is_pinned_alone(world: World) -> None:
-    world.write(".claude/settings.json", settings("Stop", "python3 tools/check.py && ls ."))
-    world.write("tools/check.py", "pass\n")
-    world.approve()
-    for name, standing in (("other", "used"), ("check", "changed")):
-        world.write(f"tools/{name}.py", "changed\n")
-        assert world.find().hooks[0].standing == standing
-
-
 @for_each(
     ("tool", "matchers", "others"),
     [

@@ -49,11 +49,6 @@ def test_each_kind_is_listed_with_its_origin_and_standing(
     assert len(row["hash"]) == 64
 
 
-def test_unusable_parts_are_reported_on_stderr(world: World, kode: Kode) -> None:
-    world.write(".claude/skills/one/SKILL.md", "no head")
-    assert "has no description" in kode("skills")[1]
-
-
 def test_a_hook_is_tried_with_what_a_file_says(world: World, kode: Kode) -> None:
     refuse = "grep -q '\"command\": \"rm' && { echo 'no rm' >&2; exit 2; }; exit 0"
     hooks(world, ("PreToolUse", "Bash", refuse), ("PreToolUse", "Edit", "exit 1"))

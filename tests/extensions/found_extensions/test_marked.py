@@ -111,13 +111,6 @@ def test_imports_of_a_waiting_file_wait_with_it(world: World) -> None:
     assert {"text of a", "text of b"} <= set(used(world).split("\n"))
 
 
-def test_a_waiting_file_hides_no_other(world: World) -> None:
-    world.write("CLAUDE.md", "be kind")
-    mark(world, "AGENTS.md", ORDER)
-    assert "be kind" in used(world)
-    assert ORDER not in used(world)
-
-
 def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
     world.write("~/hooks/a.sh", "echo fine")
     command = {"type": "command", "command": "~/hooks/a.sh --quick"}

@@ -59,40 +59,24 @@ async def test_a_hook_that_judges_nothing_is_skipped(world: World, opened: Open)
         (".claude/settings.json", True, {}, True),
         (".claude/settings.json", True, OFF, True),
         (".claude/settings.json", True, REQUIRED, False),
+        (".claude/settings.json", False, {}, False),
         (".claude/settings.json", False, {**OFF, "trust_project": True}, False),
         ("~/.claude/settings.json", False, OFF, True),
     ],
 )
-async def test_a_hook_runs_once_a_person_has_approved_that(
+async def test_hooks_and_servers_run_once_a_person_has_approved_that(
     world: World, opened: Open, file: str, outside: bool, flags: dict[str, bool], runs_it: bool
 ) -> None:
     hooks(world, ("PreToolUse", "*", "touch ../judged"), file=file)
-    if outside:
-        world.approve(outside=True)
-    await play(opened, EDIT, mode="full", **flags)
-    for effect in (world.user_home / "judged", world.project / "a.txt"):
-        assert effect.exists() is runs_it
-
-
-@pytest.mark.parametrize(
-    ("outside", "flags", "runs_it"),
-    [
-        (True, {}, True),
-        (True, OFF, True),
-        (True, REQUIRED, False),
-        (False, {}, False),
-        (False, OFF, False),
-    ],
-)
-async def test_a_server_starts_once_a_person_has_approved_that(
-    world: World, opened: Open, outside: bool, flags: dict[str, bool], runs_it: bool
-) -> None:
     script = shutil.copy(SERVERS / "hostile.py", world.project)
     command = {"command": PLAIN_PYTHON, "args": [str(script)]}
-    world.write(".mcp.json", json.dumps({"mcpServers": {"one": command}}))
+    where = ".mcp.json" if file.startswith(".") else "~/kode-home/config.json"
+    world.write(where, json.dumps({"mcpServers": {"one": command}}))
     world.approve(outside=outside)
-    talk, _ = await play(opened, **flags)
+    talk, _ = await play(opened, EDIT, mode="full", **flags)
+    for effect in (world.user_home / "judged", world.project / "a.txt"):
+        assert effect.exists() is runs_it
     assert talk.extensions is not None
     assert talk.extensions.servers["one"].runs is runs_it
     said = any("extensions approve one --outside" in notice for notice in world.notices)
-    assert said is not outside or flags == REQUIRED
+    assert said is not runs_it

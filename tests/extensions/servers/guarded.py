@@ -41,31 +41,23 @@ RESULTS = {
 }
 
 
-async def document(request):
-    return JSONResponse(DOCUMENTS[request.url.path])
-
-
-async def register(request):
-    asked = await request.json()
-    return JSONResponse({**asked, "client_id": "kode-1"}, status_code=201)
-
-
-async def authorize(request):
-    query = request.query_params
-    scopes.append(query.get("scope", ""))
-    back = urlencode({"code": "c-1", "state": query["state"]})
-    return RedirectResponse(f"{query['redirect_uri']}?{back}")
-
-
-async def token(request):
-    form = await request.form()
-    assert form["code"] == "c-1"
-    assert form["code_verifier"]
-    given = WIDE if "write" in scopes[-1] else TOKEN
-    return JSONResponse({"access_token": given, "token_type": "Bearer", "expires_in": 3600})
-
-
-async def mcp(request):
+async def answer(request):
+    path = request.url.path
+    if path in DOCUMENTS:
+        return JSONResponse(DOCUMENTS[path])
+    if path == "/register":
+        return JSONResponse({**await request.json(), "client_id": "kode-1"}, status_code=201)
+    if path == "/authorize":
+        query = request.query_params
+        scopes.append(query.get("scope", ""))
+        back = urlencode({"code": "c-1", "state": query["state"]})
+        return RedirectResponse(f"{query['redirect_uri']}?{back}")
+    if path == "/token":
+        form = await request.form()
+        assert form["code"] == "c-1"
+        assert form["code_verifier"]
+        given = WIDE if "write" in scopes[-1] else TOKEN
+        return JSONResponse({"access_token": given, "token_type": "Bearer", "expires_in": 3600})
     token = request.headers.get("authorization", "").removeprefix("Bearer ")
     if token not in (TOKEN, WIDE):
         where = f'Bearer resource_metadata="{HERE}/.well-known/oauth-protected-resource"'
@@ -79,17 +71,10 @@ async def mcp(request):
     if "id" not in asked:
         return Response(status_code=202)
     result = RESULTS.get(asked["method"])
-    answer = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
-    return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **answer})
+    reply = {"result": result} if result else {"error": {"code": -32601, "message": "no"}}
+    return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **reply})
 
 
-app = Starlette(
-    routes=[
-        *(Route(path, document) for path in DOCUMENTS),
-        Route("/register", register, methods=["POST"]),
-        Route("/authorize", authorize),
-        Route("/token", token, methods=["POST"]),
-        Route("/mcp", mcp, methods=["GET", "POST", "DELETE"]),
-    ]
-)
+methods = ["GET", "POST", "DELETE"]
+app = Starlette(routes=[Route("/{path:path}", answer, methods=methods)])
 uvicorn.run(app, host="127.0.0.1", port=PORT, log_level="critical")
