@@ -3,10 +3,7 @@
 A skill is a folder with a SKILL.md, instructions for a kind of task: a model gets its name and
 description in the system prompt, and its body on request. A command stands for a prompt: `/review
 12` for the text of `review.md`. An agent says what a subagent is for, which tools it has, and how
-it works; `kode.subagents` starts one.
-
-A skill's scripts, and what a command runs first, between !` and `, pass the gate like any command;
-see `kode.conversation.turns`.
+it works. What they run passes the gate like any command; see `kode.conversation.turns`.
 """
 
 import contextlib
@@ -125,7 +122,7 @@ def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     return Skill(
         **_fields_of_all("skill", name, folder, place, document, MAX_DESCRIPTION_CHARS, **of_item),
         files=tuple(name for name in names if name != FILE),
-        for_model=not document.is_set("disable-model-invocation"),
+        for_model=document.text("disable-model-invocation").lower() not in ("true", "yes"),
     )
 
 
@@ -246,8 +243,7 @@ def pieces(body: str, arguments: str) -> list[Piece]:
     """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
     `$9` are not expanded again. Arguments without a placeholder follow at the end."""
     words = _words(arguments)
-    pieces: list[Piece] = []
-    position = 0
+    pieces, position = list[Piece](), 0
     for match in _RUN.finditer(body):
         pieces.append(Piece(_fill(body[position : match.start()], arguments, words)))
         pieces.append(Piece(_fill(match[1], arguments, words), runs=True))

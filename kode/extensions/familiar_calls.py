@@ -13,8 +13,6 @@ from kode.permissions.names import TOOLS
 from kode.tool import Tool
 from kode.tools.builtin import index_tools
 
-__all__ = ["arguments", "find_called_tool"]
-
 
 def _table(*rows: str) -> dict[str, list[str]]:
     """Another agent's name → the own names it may stand for, of rows `OWN: OTHER OTHER ...`."""

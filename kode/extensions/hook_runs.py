@@ -256,9 +256,6 @@ def _text(value: Any) -> str:
     return value.strip()[:MAX_REASON_CHARS] if isinstance(value, str) else ""
 
 
-RunHook = Callable[["Hooks", Hook, str], Awaitable[ProgramRun]]
-"""`await run(hooks, hook, stdin)` runs a hook. Raises: StorageError."""
-
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
     "again (`kode extensions approve`); if its settings or program changed, start kode again then"
@@ -272,7 +269,8 @@ class Hooks:
     conversation: "Conversation"
     hooks: tuple[Hook, ...]
     """Those that count."""
-    run: RunHook
+    run: Callable[["Hooks", Hook, str], Awaitable[ProgramRun]]
+    """`await run(hooks, hook, stdin)` runs a hook. Raises: StorageError."""
     _shown: set[tuple[str, str]] = field(default_factory=set)
     """Name of a hook, and the kind of remark that the person has seen about it."""
     _context: dict[str, str] = field(default_factory=dict)

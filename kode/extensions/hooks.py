@@ -89,8 +89,7 @@ class Hook:
 
 def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     """The available hooks, the project's first, and a sentence for each unusable one."""
-    hooks: list[Hook] = []
-    problems: list[str] = []
+    hooks, problems = list[Hook](), list[str]()
     for path, place in _files(around):
         try:
             settings = decode(read_text(path, place), path) if path.is_file() else {}

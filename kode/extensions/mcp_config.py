@@ -178,11 +178,8 @@ def add(
     home: Path, cwd: Path, servers: Sequence[tuple[str, Mapping[str, Any]]], *, shared: bool = False
 ) -> Path:
     """Adds entries that a person has just written to a config file, all or none: to the project's
-    if they are `shared`, which approves them. Returns the file, created if missing; the rest of it
-    stays.
-
-    Raises: ConfigError for a name that is taken or an unusable entry; StorageError, BusyError.
-    """
+    if they are `shared`, which approves them. Returns the file, the rest of which stays. Raises:
+    ConfigError for a name that is taken or an unusable entry; StorageError, BusyError."""
     project = paths.project_root(cwd)
     path = project / ".mcp.json" if shared else paths.config_file(home)
     document = _document(path)

@@ -45,7 +45,7 @@ from kode.extensions.mcp_config import (
 )
 from kode.extensions.mcp_login import make_authorization
 from kode.process import increment_depth
-from kode.tools.processes import ProcessTree, open_program
+from kode.tools.processes import READ_BYTES, ProcessTree, open_program
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ LAST_WORDS_S = 0.5
 """How long the reason of an end waits for them."""
 CONNECT_TIMEOUT_S = 30.0  # as a process's start
 
-_READ_BYTES = 65_536
-"""The capacity of a pipe on Linux, see pipe(7)."""
 _MAX_ERRORS_BYTES = 2_000  # the last lines before it died
 
 INHERITED = (
@@ -97,13 +95,9 @@ async def connect(
     tell: Callable[[str], None] | None = None,
     elicit: Elicit | None = None,
 ) -> AsyncIterator["Connection"]:
-    """Starts or reaches a server, negotiates a version, and yields the connection.
-
-    `wrapped` runs its command in the sandbox; None: it runs outside. `tell` shows a person the
-    login page; without it, `elicit` does during a call.
-
-    Raises: ServerError.
-    """
+    """Starts or reaches a server, and yields the connection. `wrapped` runs its command in the
+    sandbox; None: it runs outside. `tell` shows a person the login page; without it, `elicit` does
+    during a call. Raises: ServerError."""
     connection, failed = Connection(server, elicit), None
 
     async def show(page: str) -> bool:
@@ -147,9 +141,8 @@ _KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
 class Connection:
     """A connection to one server. Every method raises ServerError.
 
-    It keeps the items of listings as the server sent them. The SDK gets only their names: it would
-    refuse a whole list for one odd item, and drop a result that does not fit the schema of its
-    tool.
+    It keeps the items of listings as they came. The SDK gets only their names: it would refuse a
+    whole list for one odd item, and drop a result that does not fit the schema of its tool.
     """
 
     server: Server
@@ -384,15 +377,12 @@ def _form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
     if isinstance(params, types.ElicitRequestURLParams):
         return ElicitForm(server=server, message=params.message, url=params.url)
     schema: Mapping[str, Any] = params.requested_schema
-    fields = tuple(
-        _field(name, part, required=name in schema.get("required", ()))
-        for name, part in schema.get("properties", {}).items()
-        if isinstance(part, dict)
-    )
-    return ElicitForm(server=server, message=params.message, fields=fields)
+    parts, required = schema.get("properties", {}), schema.get("required", ())
+    fields = (_field(k, it, k in required) for k, it in parts.items() if isinstance(it, dict))
+    return ElicitForm(server=server, message=params.message, fields=tuple(fields))
 
 
-def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> ElicitField:
+def _field(name: str, schema: Mapping[str, Any], required: bool) -> ElicitField:
     kind: Any = schema.get("type")
     listed = schema.get("items", {}) if kind == "array" else schema
     options = listed.get("enum") or [
@@ -443,10 +433,8 @@ async def run_process(
     server: Server, wrapped: "Attempt | None", cwd: Path, closed: "asyncio.Future[str]"
 ) -> AsyncIterator[Streams]:
     """Starts the program of a server, and ends it with everything it started. `wrapped` runs it in
-    the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself.
-
-    Raises: ServerError if there is no such program.
-    """
+    the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself. Raises:
+    ServerError if there is no such program."""
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
     variables = {**inherited, **server.environment, **increment_depth(os.environ)}
     program = open_program(
@@ -511,7 +499,7 @@ class _Pump:
 
     async def _warn(self) -> None:
         assert self._process.stderr is not None
-        while data := await self._process.stderr.read(_READ_BYTES):
+        while data := await self._process.stderr.read(READ_BYTES):
             self._errors = (self._errors + data)[-_MAX_ERRORS_BYTES:]
 
     def _last_words(self) -> str:

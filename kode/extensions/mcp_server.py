@@ -1,13 +1,10 @@
 """One MCP server in a session: opens its connection in the sandbox, watches it, and compares its
-tools with the pinned ones. The SDK is imported in a thread, only when a server is about to start.
+tools with the pinned ones. A failure costs a line for the person and an error for the waiting call.
 
-A server starts without a network. If it has never started before and reached for the network, a
-person is asked for one start with it, which fills a folder of its own with what its launcher
-downloads (`npx`, `uvx`, `bunx`); from then on what lies there has to do, even if the server ended
-in that start. The folder belongs to the entry's content: a changed entry begins with an empty one.
-
-A failure costs a line for the person and an error for the waiting call; the next call starts the
-server again.
+A server starts without a network. If it never started before and reached for the network, a person
+is asked for one start with it, which fills a folder of its own with what its launcher downloads
+(`npx`, `uvx`, `bunx`); that has to do from then on, even if the server ended in that start. A
+changed entry begins with an empty folder.
 """
 
 import asyncio
@@ -76,8 +73,11 @@ _QUICK = {
 """So that a launcher without a network ends at once, instead of trying for minutes."""
 _OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
 """So that it takes what it has without asking whether there is something newer."""
-_NETWORK = ("socket", "lookup", "connection", "port")
-_REFUSED = {"network": "the network", "write": "a change of files"}
+_REFUSED = {
+    "network": ("the network", {"socket", "lookup", "connection", "port"}),
+    "write": ("a change of files", {"write"}),
+}
+"""Key of an entry → what the sandbox refuses without it, and the names of that in `Blocked`."""
 
 
 class DownloadNeededError(ServerError):
@@ -106,10 +106,8 @@ class Opener:
 
     @asynccontextmanager
     async def __call__(self, entry: Entry) -> "AsyncIterator[Connection]":
-        """Starts or reaches the server of an entry.
-
-        Raises: ConfigError, ServerError; DownloadNeededError if `download` may help.
-        """
+        """Starts or reaches the server of an entry. Raises: ConfigError, ServerError;
+        DownloadNeededError if `download` may help."""
         place, is_first = self.place, self.needs_start(entry)
         pinned = entry.scope == "project" and not self.trust_project
         if pinned:
@@ -137,9 +135,7 @@ class Opener:
     async def download(self, entry: Entry) -> None:
         """Starts an approved server once with the network, so that its launcher fills its cache,
         and ends it. Meanwhile it sees no other project, and changes none: one that must may fail.
-
-        Raises: ConfigError, ServerError.
-        """
+        Raises: ConfigError, ServerError."""
         start = await self._start(entry, downloads=True)
         files = cache_folder(entry, self.place.home) / "files"
         try:
@@ -252,15 +248,11 @@ class _Start:
         """What the sandbox has refused it, and what would allow that, in sentences; "" for
         nothing."""
         kinds = {hit.what for hit in self.wrapped.find_blocked()} if self.wrapped else set[str]()
-        refused = {
-            "network": not self.server.network and not kinds.isdisjoint(_NETWORK),
-            "write": not self.server.write and "write" in kinds,
-        }
         return "".join(
-            f' The sandbox refused it {_REFUSED[key]}: `"{key}": true` in its entry (`kode mcp add '
-            f"--{key}`) allows that."
-            for key, is_refused in refused.items()
-            if is_refused
+            f' The sandbox refused it {what}: `"{key}": true` in its entry allows that (`kode mcp '
+            f"add --{key}`)."
+            for key, (what, names) in _REFUSED.items()
+            if kinds & names and not getattr(self.server, key)
         )
 
     def explain(self, failure: ServerError, is_first: bool) -> ServerError:
@@ -344,10 +336,6 @@ def _cache_key(entry: Entry) -> str:
 # ── its life in a session ────────────────────────────────────────────────────────────────────
 
 
-Open = Callable[[Entry], "AbstractAsyncContextManager[Connection]"]
-"""Starts or reaches the server of an entry. Entering raises ServerError, ConfigError."""
-
-
 @dataclass
 class McpServer:
     """A server of this session. Its tools as last approved are known before it runs, so that it
@@ -355,7 +343,8 @@ class McpServer:
 
     entry: Entry
     home: Path
-    open: Open
+    open: Callable[[Entry], "AbstractAsyncContextManager[Connection]"]
+    """An `Opener`."""
     emit: Emit
     pins: bool = True
     """Whether definitions are pinned; False if a process trusts the entire project."""
@@ -491,8 +480,7 @@ def held_back(
     entry: Entry, definitions: Mapping[str, Definition], approvals: Approvals
 ) -> tuple[str, ...]:
     """The names of the tools that are off because they are not as they were approved. None of a
-    server's first definitions is: the server itself was approved, and there is nothing to compare
-    with."""
+    server's first definitions is: the server itself was approved."""
     if not saved_pins(entry, approvals):
         return ()
     items = zip(definitions, pins_of(entry, definitions), strict=True)
@@ -502,10 +490,8 @@ def held_back(
 def keep_pins(
     home: Path, entry: Entry, definitions: Mapping[str, Definition], approvals: Approvals
 ) -> None:
-    """Pins a server's first definitions; drops the pins of tools that it no longer has.
-
-    Raises: StorageError, BusyError; then its pins are as before.
-    """
+    """Pins a server's first definitions; drops the pins of tools that it no longer has. Raises:
+    StorageError, BusyError; then its pins are as before."""
     pins, items = saved_pins(entry, approvals), pins_of(entry, definitions)
     if not pins:
         trust.approve(home, entry.root, items)
@@ -521,8 +507,8 @@ def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
     """Removes a server's approvals, pins and caches: of a different one with the same name nothing
     has been approved. Raises: StorageError, BusyError."""
     those = (item for item in approvals.items if item.origin == str(entry.origin))
-    if gone := [item for item in those if item.name.partition(":")[0] == entry.name]:
-        trust.revoke(home, entry.root, gone)
+    gone = (item for item in those if item.name.partition(":")[0] == entry.name)
+    trust.revoke(home, entry.root, gone)
     remove_caches(entry, home)
 
 

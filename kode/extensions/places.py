@@ -183,10 +183,6 @@ class Document:
         value = self.fields.get(name)
         return ", ".join(filter(None, map(_plain, value if isinstance(value, list) else [value])))
 
-    def is_set(self, name: str) -> bool:
-        """Whether a boolean field is true."""
-        return self.text(name).lower() in ("true", "yes")
-
 
 def read_document(path: Path, place: Place) -> Document:
     """Reads a file with its front matter. Raises: ConfigError as `read_text`, and if the fields

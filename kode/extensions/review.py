@@ -241,10 +241,8 @@ class Reviewer:
     """What the person refused."""
 
     async def review(self, project: Path, items: Sequence[Item]) -> tuple[Item, ...]:
-        """Asks about all that is new or changed at once; returns what stays off.
-
-        Raises: StorageError, BusyError if an approval cannot be saved.
-        """
+        """Asks about all that is new or changed at once; returns what stays off. Raises:
+        StorageError, BusyError if an approval cannot be saved."""
         approvals = trust.load(self.home, project, trust_project=self.trust_project)
         pending = tuple(item for item in items if trust.state(item, approvals) != "trusted")
         asked = [item for item in pending if _key(item) not in self.declined]

@@ -1,10 +1,6 @@
 """What a person approved of a repository's extensions: pinned by full content, with what it loads,
 so that a change disables it until the new content is approved, with a diff. What a session wrote
-that had read outside text needs approval wherever it lies, and may be a text that nobody is asked
-about else.
-
-The only place that decides what needs approval. Not here: finding extensions and asking about them.
-"""
+that had read outside text needs approval wherever it lies. `review` finds extensions and asks."""
 
 import contextlib
 import hashlib
@@ -38,8 +34,6 @@ Scope = Literal["project", "home", "client", "bundle"]
 FOREIGN: tuple[Scope, ...] = ("project", "bundle")
 """Whose hooks and servers run without a sandbox only if a person says so, and allow nothing."""
 State = Literal["trusted", "new", "changed"]
-Identity = tuple[str, str, str]
-"""Kind, name and origin of an item."""
 
 MAX_FILES = 1_000  # a skill with its scripts
 MAX_BYTES = 16 * 1024 * 1024
@@ -238,16 +232,13 @@ def _text_before(item: Item, approvals: Approvals) -> str | None:
 
 
 def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
-    """Saves the approval of items as they are now; returns all approvals of the project.
-
-    Raises: StorageError, BusyError; then nothing was approved.
-    """
+    """Saves the approval of items as they are now; returns all approvals of the project. Raises:
+    StorageError, BusyError; then nothing was approved."""
     instructions = [item for item in items if item.kind == "instructions"]
     record_of(home).approve((str(item.origin), item.sha256) for item in instructions)
 
-    def add(approvals: dict[Identity, Approved]) -> None:
+    def add(approvals: dict[tuple[str, ...], Approved]) -> None:
         for item in items:
-            approvals.pop(_identity(item), None)
             approvals[_identity(item)] = Approved(
                 kind=item.kind,
                 name=item.name,
@@ -262,16 +253,14 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
 
 def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> Approvals:
     """Pins what an approved item was seen to open in the project; returns all approvals. What was
-    changed since the approval counts as a change of the item.
-
-    Raises: ConfigError for too many files; StorageError, BusyError.
-    """
+    changed since the approval counts as a change of the item. Raises: ConfigError for too many
+    files; StorageError, BusyError."""
 
     # Of the settings file only the entry is in the content.
     covers = [path for path in item.covers if path != str(item.origin)]
     besides = [path for path in opened if not any(below(path, cover) for cover in covers)]
 
-    def pin(approvals: dict[Identity, Approved]) -> None:
+    def pin(approvals: dict[tuple[str, ...], Approved]) -> None:
         if (approval := approvals.get(_identity(item))) is None:
             return
         since = datetime.fromisoformat(approval.approved_at).timestamp()
@@ -301,12 +290,12 @@ def _text_to_compare(item: Item) -> str:
     return redact(item.content) if len(item.content) <= MAX_KEPT_CHARS else ""
 
 
-def _identity(item: Item | Approved) -> Identity:
+def _identity(item: Item | Approved) -> tuple[str, ...]:
     return item.kind, item.name, str(item.origin)
 
 
 def _change(
-    home: Path, project: Path, change: Callable[[dict[Identity, Approved]], object]
+    home: Path, project: Path, change: Callable[[dict[tuple[str, ...], Approved]], object]
 ) -> Approvals:
     """Raises: StorageError, for a damaged file too, which is set aside; BusyError."""
     path = paths.trust_file(home, project)
@@ -361,10 +350,7 @@ def _add_opened(
     known: Mapping[str, str], opened: Iterable[str], *, project: Path, since: float
 ) -> dict[str, str]:
     """`known` with the project's files among `opened`. One that was changed after `since`, in
-    seconds of the clock, counts as not approved.
-
-    Raises: ConfigError for too many files.
-    """
+    seconds of the clock, counts as not approved. Raises: ConfigError for too many files."""
     files = dict(known)
     for path in opened:
         # What git keeps there changes with each commit; what it runs, no command may change.
