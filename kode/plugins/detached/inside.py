@@ -55,6 +55,8 @@ class Companion:
     frames: socket.socket
     """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
     opened: PluginSession | None = None
+    prompt: Any = None
+    """Open, like the session, once the companion has begun."""
     watching: int = 0
     questions: int = 0
     """How many there were."""
@@ -64,8 +66,8 @@ class Companion:
 
     def begin(self, opened: PluginSession) -> "Companion":
         """Called in the event loop of the prompt, once the session is open."""
+        self.opened, self.prompt = opened, self.options.prompt
         self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
-        self.opened = opened
         if question := self.state.question:  # it waited for the answer when it was killed
             what = shorten(f"{question['title']}: {question['subject']}", 1000)
             opened.notice(f"It was killed before you had answered; this did not run: {what}")
@@ -149,10 +151,10 @@ class Companion:
                 kind, payload = await holder.read_frame(reader)
                 if kind == holder.ANSWER:
                     self._answer(json.loads(payload))
-                elif kind == holder.VIEWERS and self.options.prompt is not None:
+                elif kind == holder.VIEWERS:
                     self.watching = payload[0]
-                    self.options.prompt.screen.watched = self.watching > 0
-        self._leave()
+                    self.prompt.screen.watched = self.watching > 0
+        self.prompt.leave()
 
     def _answer(self, answer: Any) -> None:
         """Answers the question that is shown: once, since what counts for longer is answered at the
@@ -160,36 +162,30 @@ class Companion:
         match answer:
             case {"number": int(number), "choice": "once" | "no" as choice, "message": str(text)}:
                 question, future = self.waiting.get(number, (None, None))
-                if question is None or future is None or future.done():
-                    return
-                if choice == "no" or question.tool != "form":
+                is_form = question is not None and question.tool == "form"
+                if future and not future.done() and not (is_form and choice == "once"):
                     future.set_result(Answer(choice=choice, message=text))
-
-    def _leave(self) -> None:
-        if self.options.prompt is not None:
-            self.options.prompt.leave()
 
     async def _look(self) -> None:
         """Ends the prompt once it has nothing to do and nobody is there."""
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
-            prompt = self.options.prompt
-            if self.waiting or prompt is None:
+            if self.waiting:
                 continue
-            if prompt.is_busy:
+            if self.prompt.is_busy:
                 self.report(doing="works")
                 continue
-            ended = prompt.screen.ended  # of all turns of a task
+            ended = self.prompt.screen.ended  # of all turns of a task
             self.report(doing="idle", **(places.outcome_of(ended) if ended else {}))
             if not self.watching:
-                self._leave()
+                self.prompt.leave()
                 return
 
     def _notify(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""
         notifies = self.opened is not None and self.opened.config.repl.notify
-        if notifies and self.tty and not self.watching and self.options.prompt:
-            self.options.prompt.screen.notify(self.tty)
+        if notifies and self.tty and not self.watching:
+            self.prompt.screen.notify(self.tty)
 
 
 def options_of(spec: Spec) -> RunOptions:

@@ -77,11 +77,11 @@ def row_of(queue: Queue, state: TaskState) -> Values:
 
 
 def _status_of(queue: Queue, state: TaskState) -> str:
-    """How a task ended; else `waiting`, `leased`, `running`, `interrupted` or `cancelled`."""
+    """How a task ended; else `waiting`, `running`, `interrupted` or `cancelled`."""
     if state.finished is not None:
         return state.finished.status
     if not queue.is_free(state):
-        return "running" if state.has_open_start else "leased"
+        return "running"
     if queue.state.cancelled:
         return "cancelled"
     return "interrupted" if state.starts else "waiting"
@@ -92,7 +92,7 @@ def summary_of(queue: Queue) -> Values:
     states = list(queue.state.tasks.values())
     ends = [state.finished for state in states if state.finished is not None]
     good = sum(end.is_good for end in ends)
-    running = sum(_status_of(queue, state) in ("leased", "running") for state in states)
+    running = sum(_status_of(queue, state) == "running" for state in states)
     is_unpriced = any(end.figures.cost_usd is None and end.figures.tokens for end in ends)
     return {
         "id": queue.fleet.id,

@@ -202,9 +202,6 @@ class TaskState:
     session: str = ""
     """The session id, chosen with the first lease; "" before."""
     starts: list[Started] = field(default_factory=list)
-    has_open_start: bool = False
-    """Whether the latest start has neither been released nor finished: it is running, or its worker
-    was killed."""
     kills: int = 0
     """How often a signal from outside has ended its process."""
     finished: Finished | None = None
@@ -243,12 +240,11 @@ class State:
             return
         elif isinstance(record, Started):
             task.starts.append(record)
-            task.has_open_start = True
         elif isinstance(record, Released):
-            task.lease, task.has_open_start, task.reason = None, False, record.reason
+            task.lease, task.reason = None, record.reason
             task.kills += record.killed
         else:
-            task.lease, task.has_open_start, task.finished = None, False, record
+            task.lease, task.finished = None, record
 
     def open_tasks(self) -> Iterator[TaskState]:
         """The tasks that have not ended."""

@@ -287,8 +287,7 @@ class _TaskRun:
 
     async def _finish(self) -> Finished | Released:
         task, started = self.state.task, self.state.started
-        is_open = self.state.has_open_start and started is not None
-        if started is not None and is_open and started.host == self.lease.host:
+        if started is not None and started.host == self.lease.host:
             await ProcessTree(started.mark).end()  # a killed worker left it running
         progress = await self._read_progress()
         tree = self.tree = await self._find_or_make_tree(progress)
