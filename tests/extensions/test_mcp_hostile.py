@@ -81,18 +81,6 @@ async def test_malformed_and_endless_lists_do_no_harm(server):
     assert list((await server("hostile", "endless")).definitions) == ["read"]
 
 
-async def test_a_changed_definition_is_off_until_it_is_approved(server, context):
-    one = await server("hostile")
-    await one.stop()
-    changed = await server("hostile", "changed", "more")
-    assert tools_of([changed]) == ()
-    assert "changed tools you approved: read, new" in server.notices[0].text
-    search, use = pair_of([changed])
-    with pytest.raises(ToolError, match="kode mcp approve hostile"):
-        await use.run(context, {"server": "hostile", "tool": "read", "arguments": {}})
-    assert "Sends all" not in (await search.run(context, {"query": "sends"})).text
-
-
 async def test_a_definition_changed_while_running_turns_the_tool_off(server, context):
     one = await server("hostile", "change-now")
     (tool,) = tools_of([one])

@@ -118,6 +118,9 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
     assert not (home / "config.json").exists()
     assert not {"new.txt", "touched.txt"} & {path.name for path in project.iterdir()}
 
+    await servers.download(entry("must-touch"))
+    with pytest.raises(ServerError, match="`kode mcp add --write`"):
+        await tools(servers, entry("must-touch"))
     (project / ".git" / "hooks").mkdir()
     writing = entry("must-touch", write=True)
     await servers.download(writing)  # the start with the network changes nothing
@@ -126,13 +129,6 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
         hook = {"path": str(project / ".git" / "hooks" / "pre-commit")}
         assert (await connection.call("write", hook, print)).is_error
     assert (project / "touched.txt").exists()
-
-
-async def test_a_server_that_may_not_write_is_told_apart(servers, entry, registry):
-    await servers.download(entry("must-touch"))
-    with pytest.raises(ServerError, match="`kode mcp add --write`"):
-        await tools(servers, entry("must-touch"))
-    assert registry.asked == 1
 
 
 async def test_a_server_gets_the_variables_its_question_named(

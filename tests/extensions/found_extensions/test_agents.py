@@ -33,7 +33,6 @@ You review. Be strict.
     [
         ("---\ndescription: d\neffort: high\n---\nbody", ["high"], ""),
         ("---\ndescription: d\nreasoningEffort: xhigh\n---\nbody", ["xhigh"], ""),
-        ("---\ndescription: d\neffort: inherit\n---\nbody", [None], ""),
         ("---\ndescription: d\neffort: huge\n---\nbody", [None], ""),
         ("---\nname: x\n---\nbody", [], "has no description"),
         ("---\ndescription: x\n---\n", [], "has no prompt"),
@@ -77,13 +76,9 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
 
 async def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
     world.write(".claude/agents/reviewer.md", REVIEWER)
-    for name, said in (
-        ("reviewer", "extensions approve reviewer"),
-        ("other", "No agent 'other' may be used here, only: none"),
-    ):
-        with pytest.raises(UserError, match=said):
-            async with child(world, "--agent", name):
-                pass
+    with pytest.raises(UserError, match=r"only: none.*extensions approve reviewer"):
+        async with child(world, "--agent", "reviewer"):
+            pass
 
 
 async def test_agents_are_offered_and_a_wrong_name_starts_nothing(

@@ -57,9 +57,7 @@ async def test_a_file_that_links_out_is_a_fault(world: World, opened: Open) -> N
 @for_each(
     ("rule", "own"),
     [
-        ("Bash(git push:*)", "shell(git push:*)"),
         ("Bash(npm run test *)", "shell(npm run test:*)"),
-        ("Bash", "shell"),
         ("Read(./.env)", "read(.env)"),
         ("Read(//etc/shadow)", "read(/etc/shadow)"),
         ("Read(/secrets/**)", "read(secrets/**)"),
