@@ -10,7 +10,7 @@ nothing of kode. Its connections and scripts are those of `tests.scripted_server
 
 Vendors: `anthropic` (POST /v1/messages), `openai` (/v1/responses, /v1/chat/completions), gemini,
 deepseek, moonshot, openrouter, mistral, groq, cerebras, zai, minimax, qwen, or any other
-([any prefix]/chat/completions). `models={name: {field: value}}` changes what `models.Model` says.
+([any prefix]/chat/completions).
 
 A reply is as of the scripted server, and a request for which the script has nothing left is
 refused. Besides:

@@ -22,7 +22,6 @@ from tests.strict_server.responses import (
     check_limits,
     check_schema,
     check_tool,
-    marks_that_count,
     refuse_shape,
     unsupported,
 )
@@ -30,22 +29,17 @@ from tests.strict_server.responses import (
 Body = dict[str, Any]
 Message = dict[str, Any]
 
-COMMON = frozenset(
-    "model messages stream stream_options temperature top_p max_tokens stop tools tool_choice"
-    " parallel_tool_calls response_format reasoning_effort n presence_penalty"
-    " frequency_penalty".split()
+FIELDS = frozenset(
+    "model messages stream stream_options max_tokens tools tool_choice response_format"
+    " reasoning_effort".split()
 )
 CLOSED_BODIES = {
-    "gemini": COMMON | set("max_completion_tokens extra_body user modalities seed".split()),
-    "mistral": COMMON | set("random_seed safe_prompt prediction prompt_mode metadata".split()),
-    "groq": COMMON
-    | set(
-        "max_completion_tokens reasoning_format include_reasoning seed service_tier user "
-        "metadata store logprobs top_logprobs logit_bias citation_options search_settings "
-        "compound_custom documents disable_tool_validation exclude_instance_ids".split()
-    ),
+    "openai": FIELDS | {"max_completion_tokens", "prompt_cache_key"},
+    "gemini": FIELDS | {"extra_body"},
+    "mistral": FIELDS,
+    "groq": FIELDS | {"max_completion_tokens"},
 }
-"""The fields of the body, where more are refused."""
+"""The fields of the body, where more are refused: fewer than the vendors take, what kode sends."""
 CLOSED_MESSAGES = {
     "mistral": frozenset("role content tool_calls tool_call_id name prefix".split()),
     "groq": frozenset("role content tool_calls tool_call_id name reasoning".split()),
@@ -92,18 +86,14 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
     words = f"This model's maximum context length is {model.window} tokens, not {total}."
     refuse(total > model.window, words, param="messages", code="context_length_exceeded")
-    options = body.get("prompt_cache_options") or {}
-    if vendor == "openai" and (options or marks) and not model.breakpoints:
-        raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
-    return marks_that_count(options, pieces, model, memory) if model.breakpoints else pieces
+    refuse(vendor == "openai" and marks, "Unknown parameter: 'cache_control'.")
+    return pieces
 
 
 def cost_of(body: Body, vendor: str, pieces: list[Piece], model: Model, prompts: Cache) -> Cost:
     if vendor == "openrouter" and model.name.startswith("anthropic/"):
         return prompts.by_marks(model.name, pieces, model.cache_min)
     owner = f"{model.name} {body.get('prompt_cache_key')}"
-    if model.breakpoints:
-        return prompts.by_marks(owner, pieces, 1024, lookback=None)
     return prompts.by_steps(owner, pieces, 64 if vendor == "deepseek" else 128)
 
 
@@ -138,6 +128,8 @@ def _closed(body: Body, vendor: str) -> None:
 
 
 def _unknown(vendor: str, path: str, name: str) -> Refused:
+    if vendor == "openai":
+        return unsupported(name)
     if vendor == "gemini":
         return Refused(f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
     if vendor == "mistral":
@@ -200,10 +192,6 @@ def _openai(body: Body, model: Model) -> None:
     words += "function tools, use /v1/responses or set reasoning_effort to 'none'."
     thinks = functions and model.chat_tools != "any" and counts not in (None, "none")
     refuse(thinks, words, param="reasoning_effort")
-    for name in ("temperature", "top_p"):
-        words = f"Unsupported value: '{name}'. Only the default (1) value is supported."
-        is_odd = body.get(name) not in (None, 1) and not model.sampling
-        refuse(is_odd, words, param=name, code="unsupported_value")
     if body.get("max_tokens") is not None and model.reasons:
         refused = unsupported("max_tokens")
         refused.message += " Use 'max_completion_tokens' instead."
@@ -370,8 +358,6 @@ def _pieces(body: Body) -> Iterator[Piece]:
             continue
         yield Piece(compact({key: value for key, value in message.items() if key != "content"}))
         for part in parts:
-            mark = part.get("cache_control") or part.get("prompt_cache_breakpoint")
-            marks = ("cache_control", "prompt_cache_breakpoint")
-            bare = {key: value for key, value in part.items() if key not in marks}
-            default = "5m" if "cache_control" in part else "default"
-            yield Piece(compact(bare), mark.get("ttl", default) if mark else "")
+            mark = part.get("cache_control")
+            bare = {key: value for key, value in part.items() if key != "cache_control"}
+            yield Piece(compact(bare), mark.get("ttl", "5m") if mark else "")

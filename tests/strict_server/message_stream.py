@@ -35,8 +35,6 @@ def make(
     manual = body.get("thinking", {}).get("type") == "enabled"
     if manual and not any(p.kind in THOUGHTS for p in parts):
         parts = [Part("thinking", "Let me see."), *parts]  # with a budget it always thinks
-    if body["max_tokens"] == 0:
-        parts = []
     made = [(part, block) for part in parts for block in _blocks(part, checked.shows)]
     plain = [block for _, block in made]
     blocks: list[Block] = []
@@ -54,7 +52,7 @@ def make(
         "cache_creation_input_tokens": cost.written,
         "cache_read_input_tokens": cost.cached,
         "cache_creation": {"ephemeral_1h_input_tokens": cost.long},
-        "output_tokens": tokens_of(parts) + 1 if body["max_tokens"] else 0,
+        "output_tokens": tokens_of(parts) + 1,
         "output_tokens_details": {"thinking_tokens": tokens_of(parts, THOUGHTS)},
     }
     return {
@@ -63,7 +61,7 @@ def make(
         "role": "assistant",
         "model": model.name,
         "content": blocks,
-        "stop_reason": STOPS.get(stop, stop) if body["max_tokens"] else "max_tokens",
+        "stop_reason": STOPS.get(stop, stop),
         "usage": usage,
         **reply.get("extra", {}),
     }

@@ -15,8 +15,11 @@ Body = dict[str, Any]
 Block = dict[str, Any]
 
 THINKING = ("thinking", "redacted_thinking")
-SAMPLING = ("temperature", "top_p", "top_k")
-"""Known to older models only, and no longer to the SDK's types."""
+FIELDS = {
+    *"model max_tokens stream system tools tool_choice thinking output_config messages".split()
+}
+THINKING_FIELDS = {"type", "display", "budget_tokens"}
+"""Fewer than the vendor takes: what kode sends."""
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 UNMODIFIED = "`thinking` blocks in the latest assistant message cannot be modified."
 THINKING_FIRST = (
@@ -54,16 +57,17 @@ class Checked:
 
 def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) -> Checked:
     """Raises `Refused` for the first thing that the vendor would refuse."""
-    _shape("beta messages" if headers.get("anthropic-beta") else "messages", body, memory)
+    refuse(headers.get("anthropic-beta"), "anthropic-beta: no beta is open to this key")
+    _shape(body, memory)
     thinking = body.get("thinking", {})
-    words = f"thinking.{thinking.get('type')}.block_binding: Extra inputs are not permitted"
-    refuse("block_binding" in thinking, words)
+    extra = ", ".join((body.keys() - FIELDS) | (thinking.keys() - THINKING_FIELDS))
+    refuse(extra, f"{extra}: Extra inputs are not permitted")
     _parameters(body, model)
     _tools(body)
     turns = turns_of(body)
     _marks(body)
     _texts(body, turns)
-    _roles(turns, model, memory)
+    _roles(turns, memory)
     _pairs(turns)
     thinks = _thinks(body, model)
     _thinking(body, turns, model, thinks)
@@ -77,14 +81,14 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
 # ── shape ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _shape(kind: str, body: Body, memory: Memory) -> None:
+def _shape(body: Body, memory: Memory) -> None:
     """Against the SDK's types; a block of the server's own that comes back whole is right."""
-    plain = {key: value for key, value in body.items() if key not in ("stream", *SAMPLING)}
+    plain = {key: value for key, value in body.items() if key != "stream"}
     if isinstance(plain.get("messages"), list):
         plain["messages"] = [
             _known(message, at, memory) for at, message in enumerate(plain["messages"])
         ]
-    if wrong := shape_fault(kind, plain):
+    if wrong := shape_fault("messages", plain):
         raise Refused(f"{'.'.join(map(str, wrong['path']))}: {wrong['msg']}")
 
 
@@ -130,7 +134,7 @@ def _thinks(body: Body, model: Model) -> bool:
 
 def _parameters(body: Body, model: Model) -> None:
     limit, most, thinking = body["max_tokens"], model.max_output, body.get("thinking", {})
-    refuse(limit < 0, "max_tokens: Input should be greater than or equal to 0")
+    refuse(limit < 1, "max_tokens: Input should be greater than or equal to 1")
     tail = f"which is the maximum allowed number of output tokens for {model.name}"
     refuse(limit > most, f"max_tokens: {limit} > {most}, {tail}")
     kind, tokens = thinking.get("type"), thinking.get("budget_tokens", 0)
@@ -147,36 +151,14 @@ def _parameters(body: Body, model: Model) -> None:
         levels = ", ".join(sorted(model.efforts))
         words = f"This model does not support effort level '{effort}'. Supported levels: {levels}."
         refuse(effort not in model.efforts, words)
-    for path, schema in _schemas(body):
-        _closed(schema, path)
-    _sampling(body, model)
-    forced = body.get("tool_choice", {}).get("type") in ("any", "tool")
-    words = "Thinking may not be enabled when tool_choice forces tool use."
-    refuse(forced and (_thinks(body, model) or not model.forced_tool), words)
-
-
-def _sampling(body: Body, model: Model) -> None:
-    given = [name for name in SAMPLING if body.get(name) is not None]
-    odd = [name for name in given if name != "temperature" or body[name] != 1]
-    name = (*odd, "")[0]
-    refuse(odd and not model.sampling, f"`{name}` is deprecated for this model.")
-    words = f"`{name}` may only be set to 1 when thinking is enabled or in adaptive mode."
-    refuse(odd and odd != ["top_p"] and _thinks(body, model), words)
-    words = "`temperature` and `top_p` cannot both be specified for this model."
-    refuse("temperature" in given and "top_p" in given, words)
-
-
-def _schemas(body: Body) -> Iterator[tuple[str, Any]]:
     wanted = body.get("output_config", {}).get("format") or {}
-    if "schema" in wanted:
-        yield "output_config.format.schema", wanted["schema"]
-    for at, tool in enumerate(body.get("tools", ())):
-        if tool.get("strict"):
-            yield f"tools.{at}.custom.input_schema", tool["input_schema"]
+    _closed(wanted.get("schema"), "output_config.format.schema")
+    forced = body.get("tool_choice", {}).get("type", "auto") not in ("auto", "none")
+    refuse(forced, "Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def _closed(schema: Any, path: str) -> None:
-    """Structured output and strict tools want closed objects."""
+    """Structured output wants closed objects."""
     for inner in schema if isinstance(schema, list) else ():
         _closed(inner, path)
     if isinstance(schema, dict):
@@ -215,7 +197,6 @@ def _marks(body: Body) -> None:
     places = ("tools", "system", "messages")
     marked = [each for place in places for each in _marked(body.get(place), place)]
     marks = [(path, block["cache_control"]) for path, block in marked]
-    marks += [("", body["cache_control"])] if body.get("cache_control") else []
     words = f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."
     refuse(len(marks) > 4, words)
     short = False
@@ -257,38 +238,19 @@ ROLES = {"tool_use": "assistant", "server_tool_use": "assistant", "tool_result":
 ROLES |= dict.fromkeys(THINKING, "assistant")
 
 
-def _roles(turns: list[Turn], model: Model, memory: Memory) -> None:
+def _roles(turns: list[Turn], memory: Memory) -> None:
     refuse(not turns, "messages: at least one message is required")
-    words = "messages.0: use the top-level 'system' parameter for the initial system prompt"
-    refuse(turns[0].role == "system", words)
     refuse(turns[0].role != "user", 'messages: first message must use the "user" role')
     for turn in turns:
+        refuse(turn.role not in ("user", "assistant"), f'messages: Unexpected role "{turn.role}".')
         for at, block in enumerate(turn.blocks):
             kind = block["type"]
             role = ROLES.get(kind, turn.role)
             words = f"`{kind}` blocks can only be used in `{role}` messages"
             refuse(role != turn.role, f"messages.{turn.at}.content.{at}: {words}")
-    _system_turns(turns, model)
-    last = turns[-1]
-    paused = any(key_of(block) in memory.paused for block in last.blocks)
-    is_begun = last.role == "assistant" and not model.prefill and not paused
+    paused = any(key_of(block) in memory.paused for block in turns[-1].blocks)
+    is_begun = turns[-1].role == "assistant" and not paused
     refuse(is_begun, "This model does not support assistant message prefill.")
-
-
-def _system_turns(turns: list[Turn], model: Model) -> None:
-    """A later system message: only after the user's (or a server tool's result), and only before
-    the assistant's or at the end."""
-    for before, turn, after in zip(turns, turns[1:], [*turns[2:], None], strict=False):
-        if turn.role != "system":
-            continue
-        where = f"messages.{turn.at}: a system message must"
-        words = 'messages: Unexpected role "system". The Messages API accepts a top-level `system`.'
-        refuse(not model.mid_system, words)
-        server_tool = before.role == "assistant" and before.blocks[-1]["type"].endswith("_result")
-        follows = before.role == "user" or server_tool
-        refuse(not follows, f"{where} immediately follow a user message")
-        words = f"{where} be the last message or be followed by an assistant message"
-        refuse(after is not None and after.role != "assistant", words)
 
 
 def _pairs(turns: list[Turn]) -> None:
@@ -455,8 +417,6 @@ def pieces_of(body: Body, turns: list[Turn]) -> list[Piece]:
                 head += digest(seed)
             role = turn.role
             pieces.append(_piece(head + compact(bare(block)), block))
-    if body.get("cache_control") and pieces:
-        pieces[-1] = Piece(pieces[-1].text, body["cache_control"].get("ttl", "5m"))
     return pieces
 
 

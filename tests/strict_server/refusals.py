@@ -105,7 +105,6 @@ def schema_fault(text: str) -> str:
 
 TYPES = {
     "messages": "anthropic.types.message_create_params:MessageCreateParamsBase",
-    "beta messages": "anthropic.types.beta.message_create_params:MessageCreateParamsBase",
     "responses": "openai.types.responses.response_create_params:ResponseCreateParamsBase",
     "chat": "openai.types.chat.completion_create_params:CompletionCreateParamsBase",
 }

@@ -16,6 +16,11 @@ Item = dict[str, Any]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 PREFIXES = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 PREFIXES |= {"web_search_call": "ws"}
+FIELDS = {
+    *"model input stream store truncation max_output_tokens reasoning prompt_cache_key".split(),
+    *"include text tool_choice instructions tools".split(),
+}
+"""Fewer than the vendor takes: what kode sends."""
 SEALED = "gAAAAA"
 """What encrypted reasoning begins with."""
 OUTPUTS = {"function_call": "function", "custom_tool_call": "custom tool"}
@@ -28,15 +33,10 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     """The prompt, and it with the cache marks that count. Raises `Refused` for the first thing that
     the vendor would refuse."""
     _shape(body, model, memory)
+    for name in sorted(body.keys() - FIELDS):
+        raise unsupported(name)
     refuse(body.get("store") is not False, "Store must be set to false", param="store")
-    if name := body.get("previous_response_id"):
-        words = f"Previous response with id '{name}' not found."
-        code = "previous_response_not_found"
-        raise Refused(words, param="previous_response_id", code=code)
     check_effort((body.get("reasoning") or {}).get("effort"), "reasoning.effort", model)
-    for name in ("temperature", "top_p"):
-        if body.get(name) not in (None, 1) and not model.sampling:
-            raise unsupported(name)
     check_limits(body, "max_output_tokens", model)
     check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
     for at, tool in enumerate(body.get("tools", ())):
@@ -51,10 +51,9 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     _reasoning(items, model, memory)
     _pairs(items)
     pieces = list(_pieces(body, items))
-    options = body.get("prompt_cache_options")
-    if (options or any(piece.mark for piece in pieces)) and not model.breakpoints:
-        raise unsupported("prompt_cache_options" if options else "prompt_cache_breakpoint")
-    marked = marks_that_count(options or {}, pieces, model, memory)
+    if any(piece.mark for piece in pieces) and not model.breakpoints:
+        raise unsupported("prompt_cache_breakpoint")
+    marked = marks_that_count(pieces, memory)
     words = "Your input exceeds the context window of this model."
     is_long = sum(len(piece.text.encode()) for piece in pieces) // 4 > model.window
     refuse(is_long, words, param="input", code="context_length_exceeded")
@@ -70,23 +69,13 @@ def cost_of(
     return prompts.by_marks(owner, marked, 1024, lookback=None)
 
 
-def marks_that_count(
-    options: Body, pieces: list[Piece], model: Model, memory: Memory
-) -> list[Piece]:
-    """The latest four explicit breakpoints are written; with the implicit one at the end, three."""
-    explicit = options.get("mode") == "explicit"
-    most = 4 if explicit else 3
+def marks_that_count(pieces: list[Piece], memory: Memory) -> list[Piece]:
+    """The latest three breakpoints are written, and the implicit one at the end."""
     at_marks = [at for at, piece in enumerate(pieces) if piece.mark]
-    if len(at_marks) > most:
-        memory.soft_faults.append(f"{len(at_marks)} breakpoints, of which {most} are written")
-    ttl = options.get("ttl", "30m")
-    kept = set(at_marks[-most:])
-    return [
-        Piece(piece.text, (ttl if piece.mark == "default" else piece.mark))
-        if at in kept
-        else Piece(piece.text, ttl if at == len(pieces) - 1 and not explicit else "")
-        for at, piece in enumerate(pieces)
-    ]
+    if len(at_marks) > 3:
+        memory.soft_faults.append(f"{len(at_marks)} breakpoints, of which 3 are written")
+    kept = {*at_marks[-3:], len(pieces) - 1}
+    return [Piece(p.text, "30m" if at in kept else "") for at, p in enumerate(pieces)]
 
 
 # ── what both of OpenAI's formats share ──────────────────────────────────────────────────────
@@ -200,9 +189,9 @@ def check_schema(schema: Any, name: str, param: str, code: str) -> None:
 
 
 def items_of(body: Body) -> list[Item]:
-    given = body.get("input", [])
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    return [item if "type" in item else {"type": "message", **item} for item in items]
+    given = body["input"]
+    refuse(isinstance(given, str), "input: a list is expected", param="input")
+    return [item if "type" in item else {"type": "message", **item} for item in given]
 
 
 def key_of(item: Item, model: str) -> Key:
@@ -304,4 +293,4 @@ def _pieces(body: Body, items: list[Item]) -> Iterator[Piece]:
         for part in parts:
             mark = part.get("prompt_cache_breakpoint")
             bare = {key: value for key, value in part.items() if key != "prompt_cache_breakpoint"}
-            yield Piece(compact(bare), mark.get("ttl", "default") if mark else "")
+            yield Piece(compact(bare), "30m" if mark else "")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,12 +48,10 @@ class StrictServer(ScriptedServer):
         script: Script = (),
         *,
         vendor: str = "anthropic",
-        models: Mapping[str, Mapping[str, Any]] | None = None,
         repeat_last: bool = False,
     ) -> None:
         super().__init__(script, repeat_last=repeat_last)
         self.vendor = vendor
-        self.models = models or {}
         self.refusals: list[str] = []
         """In order, as `path: words`."""
         self.memory = Memory()
@@ -166,7 +164,7 @@ def answer_to(server: StrictServer, request: Asked, body: Any) -> tuple[Reply, I
 
 
 def find_model(server: StrictServer, name: str) -> models.Model:
-    model = models.find(name, server.vendor, server.models)
+    model = models.find(name, server.vendor)
     if model is not None:
         return model
     if server.vendor == "anthropic":

@@ -141,7 +141,7 @@ SAY = {"role": "assistant", "content": "A", "reasoning_content": "B"}
 EMPTY = {"role": "assistant", "content": ""}
 TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}}
 PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
-NEW, OLDER, OLD, FABLE = "claude-opus-5-5", "claude-opus-4-8", "claude-haiku-4-5", "claude-fable-5"
+NEW, OLDER, OLD = "claude-opus-5-5", "claude-opus-4-8", "claude-haiku-4-5"
 SOL, GPT_5_4, GPT_5_1 = "gpt-6.1-sol", "gpt-5.4", "gpt-5.1"
 GEMINI, DEEPSEEK, KIMI = "gemini-3.8-flash", "deepseek-v4-pro", "kimi-k3"
 OPUS, MISTRAL = "anthropic/claude-opus-5.5", "mistral-large-4"
@@ -152,17 +152,16 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("messages", "", NEW, said(text("x", foo=1)), "messages.0.content.0.foo: Extra"),
     ("messages", "", NEW, said({"type": "text"}), "text: Field required"),
     ("messages", "", "claude-9", {}, "404 model: claude-9"),
-    ("messages", "", "claude-mythos-preview", {}, "404 model: claude"),
     ("messages", "", OLD, {"max_tokens": 64_001}, "400 max_tokens: 64001 > 64000"),
     ("messages", "", OLDER, budget(2000), "thinking.type.en"),
     ("messages", "", OLD, budget(9), "equal to 1024"),
     ("messages", "", OLD, budget(9000), "`max_tokens`"),
     ("messages", "", OLD, thinking("adaptive"), "thinking.type.adaptive"),
-    ("messages", "", FABLE, thinking("disabled"), "thinking.type.disabled"),
+    ("messages", "", NEW, thinking("disabled"), "thinking.type.disabled"),
     ("messages", "", NEW, thinking("adaptive", block_binding={}), "thinking.block_binding: Extra"),
     ("messages", "", OLD, effort("low"), "effort parameter"),
     ("messages", "", "claude-opus-4-6", effort("xhigh"), "Supported levels"),
-    ("messages", "", NEW, {"temperature": 0.2}, "`temperature` is deprecated"),
+    ("messages", "", NEW, {"temperature": 0.2}, "temperature: Extra inputs"),
     ("messages", "", NEW, {"tool_choice": {"type": "any"}}, "forces tool use"),
     ("messages", "", NEW, {"output_config": {"format": FORMAT}}, "additionalProperties"),
     ("messages", "", NEW, {"tools": FIXED["messages"]["tools"] * 2}, "must be unique"),
@@ -176,19 +175,16 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("messages", "", NEW, said(text("")), "must be non-empty"),
     ("messages", "", NEW, said(text("x", **MARK), text("y", **HOUR)), "must not come after"),
     ("messages", "", NEW, later("assistant"), "prefill"),
-    ("messages", "", NEW, {"items": [{"role": "system", "content": "A"}]}, "top-level 'system'"),
-    ("messages", "", "claude-opus-4-7", later("system"), 'Unexpected role "system"'),
-    ("messages", "", NEW, later("system", USER), "followed by an assistant"),
+    ("messages", "", NEW, {"items": [USER, {"role": "system", "content": "A"}]}, "Unexpected role"),
+    ("messages", "", NEW, {"metadata": {}}, "metadata: Extra inputs"),
     ("messages", "", OLD, said(text("x" * 800_100)), "> 200000 maximum"),
     ("messages", "", NEW, {"headers": {"x-api-key": "", "authorization": ""}}, "401 x-api-key"),
-    ("messages", "", NEW, {"max_tokens": -1}, "greater than or equal to 0"),
-    ("messages", "", OLD, {**budget(2000), "temperature": 0.2}, "may only be set to 1"),
-    ("messages", "", OLD, {"temperature": 0.2, "top_p": 0.2}, "cannot both"),
+    ("messages", "", NEW, {"max_tokens": 0}, "greater than or equal to 1"),
     ("messages", "", NEW, {"system": [text("")]}, "system: text content"),
     ("messages", "", NEW, {"items": [{**USER, "content": []}]}, "non-empty content"),
     ("messages", "", NEW, {"items": [{"role": "assistant", "content": "A"}]}, '"user" role'),
     ("messages", "", NEW, said(TOOL_USE), "only be used in `assistant`"),
-    ("messages", "", OLD, {"items": [USER, {"role": "assistant", "content": [TOOL_USE]}]},
+    ("messages", "", OLD, {"items": [USER, {"role": "assistant", "content": [TOOL_USE]}, USER]},
      "without `tool_result`"),
     ("messages", "", NEW, thinking("adaptive") | tool("messages", type="array"), "'object'"),
     ("responses", "", SOL, {"top": 1}, "400 Unknown parameter: 'top'"),
@@ -197,9 +193,8 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("responses", "", SOL, effort("minimal", "responses"), "'low', 'medium'"),
     ("responses", "", SOL, effort("none", "responses"), "'gpt-6.1-sol' model"),
     ("responses", "", SOL, effort("huge", "responses"), "Invalid value: 'huge'"),
-    ("responses", "", SOL, {"temperature": 0.2}, "'temperature' is not"),
+    ("responses", "", SOL, {"previous_response_id": "resp_1"}, "'previous_response_id'"),
     ("responses", "", SOL, {"store": True}, "Store must be set to false"),
-    ("responses", "", SOL, {"previous_response_id": "resp_1"}, "previous_response_not_found"),
     ("responses", "", SOL, {"items": [{"type": "item_reference", "id": "rs_1"}]}, "404 persisted"),
     ("responses", "", SOL, {"max_output_tokens": 3}, "integer_below_min_value"),
     ("responses", "", SOL, {"max_output_tokens": 128_001}, "too large"),
@@ -208,19 +203,15 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("responses", "", SOL, {"tools": [{"type": "function", "name": "x", "parameters": SCHEMA,
                                        "strict": True}]}, "'additionalProperties'"),
     ("responses", "", SOL, {"text": {"format": {**FORMAT, **STRICT}}}, "invalid_json_schema"),
-    ("responses", "", GPT_5_4, {"prompt_cache_options": {"ttl": "12h"}}, "not supported"),
     ("responses", "", GPT_5_4, part(**BREAK), "unsupported_parameter"),
     ("responses", "", GPT_5_1, part("x" * 1_100_000), "context_length_exceeded"),
     ("chat", "openai", "gpt-6-sol", {}, "use /v1/responses"),
-    ("chat", "openai", "gpt-5.6", {}, "use /v1/responses"),
     ("chat", "openai", GPT_5_4, effort("low", "chat"), "use /v1/responses"),
     ("chat", "openai", SOL, effort("none", "chat"), "does not support 'none'"),
-    ("chat", "openai", "gpt-5-codex", {}, "404 only supported in v1/responses"),
+    ("chat", "openai", "gpt-5.3-codex", {}, "404 only supported in v1/responses"),
     ("chat", "openai", GPT_5_4, {"max_tokens": 100}, "Use 'max_completion_tokens' instead"),
-    ("chat", "openai", GPT_5_4, {"temperature": 0.2}, "Only the default (1)"),
-    ("chat", "openai", GPT_5_4, {"top": 1}, "Unknown parameter: 'top'"),
+    ("chat", "openai", GPT_5_4, {"temperature": 0.2}, "not supported with"),
     ("chat", "openai", GPT_5_4, {"items": [USER, SAY]}, "'messages[1].reasoning_content'"),
-    ("chat", "openai", GPT_5_4, {"prompt_cache_options": {"ttl": "30m"}}, "not supported"),
     ("chat", "openai", GPT_5_4, {"response_format": {"type": "json_schema", "json_schema": STRICT}},
      "'additionalProperties'"),
     ("responses", "", SOL, {"tools": [{**FIXED["responses"]["tools"][0], "strict": True,
@@ -252,23 +243,12 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
     ("chat", "mistral", MISTRAL, {"max_completion_tokens": 9}, "422 Extra inputs"),
     ("chat", "groq", "x", FOREIGN, "'reasoning_content' is unsupported"),
     ("chat", "cerebras", "x", FOREIGN, "is unsupported"),
-    ("chat", "xai", "small", said(text("x" * 5000)), "maximum context"),
+    ("chat", "deepseek", "deepseek-chat", said(text("x" * 520_000)), "maximum context"),
     # Taken: no words.
     ("messages", "", OLD, budget(2000), ""),
-    ("messages", "", "claude-opus-5", thinking("between_tools"), ""),
-    ("messages", "", OLD, {"temperature": 0.2}, ""),
-    ("messages", "", "claude-opus-4-7", {"tool_choice": {"type": "any"}}, ""),
     ("messages", "", NEW, said(*[text("x", **MARK)] * 4), ""),
-    ("messages", "", OLD, later("assistant"), ""),
-    ("messages", "", NEW, {"max_tokens": 0}, ""),
-    ("messages", "", "claude-haiku-4-5-20251001", {}, ""),
     ("responses", "", "gpt-5", effort("minimal", "responses"), ""),
-    ("responses", "", "gpt-5.5-pro", {}, ""),
-    ("responses", "", SOL, {"prompt_cache_options": {"mode": "explicit", "ttl": "12h"}}, ""),
-    ("responses", "", SOL, {"items": "Hello", "text": {"verbosity": "low"}}, ""),
     ("chat", "openai", "gpt-6-sol", effort("none", "chat"), ""),
-    ("chat", "openai", SOL, {"tools": [], "max_completion_tokens": 99}, ""),
-    ("chat", "openai", "gpt-4.1", {"max_tokens": 99, "temperature": 0.2}, ""),
     ("chat", "deepseek", DEEPSEEK, {**thinking("enabled"), "other": 1}, ""),
     ("chat", "openrouter", "x/y", {"reasoning": {"effort": "high"}, "provider": {}}, ""),
 ]  # fmt: skip
@@ -278,7 +258,7 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
 def test_a_request_is_refused_in_the_vendors_words_or_taken(
     api: str, vendor: str, model: str, body: Body, words: str
 ) -> None:
-    with client(api, model, vendor, models={"small": {"window": 1000}}) as asked:
+    with client(api, model, vendor) as asked:
         refusal = asked.ask(**body)
 
         status, _, rest = words.partition(" ")
