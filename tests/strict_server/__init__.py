@@ -9,18 +9,17 @@ nothing of kode. Its connections and scripts are those of `tests.scripted_server
     assert server.refusals == [] and server.soft_faults == []
 
 Vendors: `anthropic` (POST /v1/messages), `openai` (/v1/responses, /v1/chat/completions), gemini,
-deepseek, moonshot, openrouter, mistral, groq, cerebras, zai, minimax, qwen, or any other
+deepseek, moonshot, openrouter, mistral, groq, cerebras, zai, or any other
 ([any prefix]/chat/completions).
 
 A reply is as of the scripted server, and a request for which the script has nothing left is
 refused. Besides:
 
     thinking           left out where the request has thinking off
-    redacted           hidden thinking
     calls              [{"name", "arguments", "id"?, "extra"?}]; of a tool that the request declares
                        as `custom`, `arguments` is its raw input
-    parts              [...] in this order before what is above: {"thinking": text, "omitted"?},
-                       {"redacted": text}, {"text": text}, {"call": {...}},
+    parts              [...] in this order before what is above: {"thinking": text},
+                       {"text": text}, {"call": {...}},
                        {"search": {"query", "results": [{"url", "title"?}]}} (a server's web search)
                        each with "extra"?
     extra              {name: value} fields that no client knows, on every block, item or message;

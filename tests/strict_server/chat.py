@@ -45,7 +45,7 @@ CLOSED_MESSAGES = {
     "groq": frozenset("role content tool_calls tool_call_id name reasoning".split()),
     "cerebras": frozenset("role content tool_calls tool_call_id name reasoning".split()),
 }
-THINKS_ON = ("deepseek", "moonshot", "zai", "minimax", "qwen")
+THINKS_ON = ("deepseek", "moonshot", "zai")
 """Their models go on from `reasoning_content` within a turn; the first two refuse to go without."""
 NO_DEVELOPER = ("deepseek", "mistral", "moonshot")
 MISSING_SIGNATURE = (

@@ -8,7 +8,6 @@ from tests.strict_server.cache import Cost
 from tests.strict_server.chat import Body, Message, keep, signs_calls, thinks
 from tests.strict_server.models import Model
 from tests.strict_server.replies import (
-    THOUGHTS,
     Memory,
     Part,
     Reply,
@@ -37,7 +36,7 @@ def make(
     parts = parts_of(reply)
     effort = body.get("reasoning_effort") or model.default_effort
     on = thinks(body, vendor, model) or (vendor == "openai" and model.reasons and effort != "none")
-    parts = [part for part in parts if on or part.kind not in THOUGHTS]
+    parts = [part for part in parts if on or part.kind != "thinking"]
     stop = stop_of(reply, parts)
     text = "".join(part.text for part in parts if part.kind == "text")
     calls = [part for part in parts if part.kind == "call"]
@@ -46,7 +45,7 @@ def make(
         refused = text if stop == "refusal" else None
         message |= {"refusal": refused, "content": None if refused else message["content"]}
         message["annotations"] = []
-    thought = vendor != "scripted" or any(part.kind in THOUGHTS for part in parts)
+    thought = vendor != "scripted" or any(part.kind == "thinking" for part in parts)
     message |= _reasoning(parts, vendor, model) if on and thought and vendor not in HIDDEN else {}
     if calls:
         signs = signs_calls(vendor, model)
@@ -78,7 +77,7 @@ def _call(part: Part, vendor: str, signed: bool) -> dict[str, Any]:
 
 def _reasoning(parts: list[Part], vendor: str, model: Model) -> dict[str, Any]:
     """What was thought; the field is there without a thought too."""
-    text = "".join(part.text for part in parts if part.kind == "thinking" and not part.omitted)
+    text = "".join(part.text for part in parts if part.kind == "thinking")
     field = REASONING.get(vendor, "reasoning_content")
     shown: dict[str, Any] = {field: text} if text or field == "reasoning_content" else {}
     if vendor != "openrouter":
@@ -86,15 +85,10 @@ def _reasoning(parts: list[Part], vendor: str, model: Model) -> dict[str, Any]:
     style = "anthropic-claude-v1" if model.name.startswith("anthropic/") else "openai-responses-v1"
     details: list[dict[str, Any]] = []
     for part in parts:
-        detail = {"format": style, "index": len(details)}
         if part.kind == "thinking":
-            signature = seal(kind="thinking", text=part.text)
-            details.append(
-                {"type": "reasoning.text", "text": part.text, "signature": signature} | detail
-            )
-        elif part.kind == "redacted":
-            data = seal(kind="redacted", text=part.text)
-            details.append({"type": "reasoning.encrypted", "data": data, "id": None} | detail)
+            signed = {"text": part.text, "signature": seal(kind="thinking", text=part.text)}
+            detail = {"type": "reasoning.text", **signed, "format": style, "index": len(details)}
+            details.append(detail)
     return shown | ({"reasoning_details": details} if details else {})
 
 
@@ -105,7 +99,7 @@ def _usage(parts: list[Part], cost: Cost, vendor: str, model: Model) -> dict[str
         "completion_tokens": said,
         "total_tokens": cost.total + said,
         "prompt_tokens_details": {"cached_tokens": cost.cached},
-        "completion_tokens_details": {"reasoning_tokens": tokens_of(parts, THOUGHTS)},
+        "completion_tokens_details": {"reasoning_tokens": tokens_of(parts, "thinking")},
     }
     if model.breakpoints or vendor == "openrouter":
         usage["prompt_tokens_details"]["cache_write_tokens"] = cost.written
@@ -172,9 +166,6 @@ def events(body: Body, whole: dict[str, Any], vendor: str) -> Iterator[bytes]:
 
 def _detail_deltas(detail: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Text in pieces, each with the rest of the detail but the signature, which comes last."""
-    if detail["type"] != "reasoning.text":
-        yield detail
-        return
     rest = {key: value for key, value in detail.items() if key not in ("text", "signature")}
     for piece in pieces(detail["text"]):
         yield {**rest, "text": piece}

@@ -6,10 +6,9 @@ from typing import Any
 
 from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
-from tests.strict_server.messages import THINKING, Block, Body, Checked, bound_to, key_of, outline
+from tests.strict_server.messages import Block, Body, Checked, bound_to, key_of, outline
 from tests.strict_server.models import Model
 from tests.strict_server.replies import (
-    THOUGHTS,
     Memory,
     Part,
     Reply,
@@ -31,15 +30,15 @@ def make(
     body: Body, reply: Reply, checked: Checked, model: Model, memory: Memory, cost: Cost
 ) -> dict[str, Any]:
     """The whole message. What it holds is kept, to know it again."""
-    parts = [p for p in parts_of(reply) if checked.thinks or p.kind not in THOUGHTS]
+    parts = [p for p in parts_of(reply) if checked.thinks or p.kind != "thinking"]
     manual = body.get("thinking", {}).get("type") == "enabled"
-    if manual and not any(p.kind in THOUGHTS for p in parts):
+    if manual and not any(p.kind == "thinking" for p in parts):
         parts = [Part("thinking", "Let me see."), *parts]  # with a budget it always thinks
     made = [(part, block) for part in parts for block in _blocks(part, checked.shows)]
     plain = [block for _, block in made]
     blocks: list[Block] = []
     for at, (part, block) in enumerate(made):
-        if block["type"] in THINKING:
+        if part.kind == "thinking":
             prefix = bound_to(body, checked.turns, blocks) if model.binds else ""
             plain[at] = block = _sealed(block, at, plain, model, prefix)
         blocks.append(block | part.extra)
@@ -53,7 +52,7 @@ def make(
         "cache_read_input_tokens": cost.cached,
         "cache_creation": {"ephemeral_1h_input_tokens": cost.long},
         "output_tokens": tokens_of(parts) + 1,
-        "output_tokens_details": {"thinking_tokens": tokens_of(parts, THOUGHTS)},
+        "output_tokens_details": {"thinking_tokens": tokens_of(parts, "thinking")},
     }
     return {
         "id": new_id("msg_"),
@@ -70,10 +69,8 @@ def make(
 def _blocks(part: Part, shows: bool) -> list[Block]:
     """Without the seals. A search is two blocks."""
     if part.kind == "thinking":
-        text = part.text if shows and not part.omitted else ""
+        text = part.text if shows else ""
         return [{"type": "thinking", "thinking": text, "signature": ""}]
-    if part.kind == "redacted":
-        return [{"type": "redacted_thinking", "data": part.text}]
     if part.kind == "text":
         return [{"type": "text", "text": part.text}]
     if part.kind == "call":
@@ -109,9 +106,7 @@ def _sealed(block: Block, at: int, reply: list[Block], model: Model, prefix: str
         "reply": digest(*(outline(other) for other in reply)),
         "prefix": prefix,
     }
-    if block["type"] == "thinking":
-        return block | {"signature": seal(**said)}
-    return block | {"data": seal(**said, hidden=block["data"])}
+    return block | {"signature": seal(**said)}
 
 
 def events(message: dict[str, Any], parts: list[Part]) -> Iterator[bytes]:

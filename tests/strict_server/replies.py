@@ -16,32 +16,30 @@ from tests.scripted_server import arguments_text
 Reply = dict[str, Any]
 Key = tuple[Any, ...]
 
-KEYS = frozenset("text thinking redacted calls parts extra stop match model delay_s wire".split())
-THOUGHTS = ("thinking", "redacted")
+KEYS = frozenset("text thinking calls parts extra stop match model delay_s wire".split())
 COUNTER = itertools.count(1)
 """Over all servers of a process, so that no two ids are the same."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """`kind` is thinking, redacted, text, call or search."""
+    """`kind` is thinking, text, call or search."""
 
     kind: str
     text: str = ""
     name: str = ""
     """Of the tool called."""
     id: str | None = None
-    omitted: bool = False
     results: tuple[Reply, ...] = ()
     extra: Reply = field(default_factory=dict)
 
 
 def parts_of(reply: Reply) -> list[Part]:
-    """In order: thinking, redacted thinking, text, calls; or as `parts` says."""
+    """In order: thinking, text, calls; or as `parts` says."""
     if unknown := sorted(set(reply) - KEYS):
         raise ValueError(f"a reply has {unknown}, which this server does not know")
     given = list(reply.get("parts", ()))
-    given += [{name: reply[name]} for name in (*THOUGHTS, "text") if reply.get(name)]
+    given += [{name: reply[name]} for name in ("thinking", "text") if reply.get(name)]
     given += [{"call": call} for call in reply.get("calls", ())]
     return [_part(part, reply.get("extra", {}) | part.get("extra", {})) for part in given]
 
@@ -53,8 +51,8 @@ def _part(given: Reply, extra: Reply) -> Part:
     if search := given.get("search"):
         results = tuple(search.get("results", ()))
         return Part("search", search["query"], results=results, extra=extra)
-    (kind,) = {"thinking", "redacted", "text"} & given.keys()
-    return Part(kind, given[kind], omitted=bool(given.get("omitted")), extra=extra)
+    (kind,) = {"thinking", "text"} & given.keys()
+    return Part(kind, given[kind], extra=extra)
 
 
 def stop_of(reply: Reply, parts: list[Part]) -> str:
@@ -63,9 +61,9 @@ def stop_of(reply: Reply, parts: list[Part]) -> str:
     return str(reply.get("stop") or ("tool_calls" if asked else "end"))
 
 
-def tokens_of(parts: list[Part], kinds: tuple[str, ...] = ()) -> int:
-    """Said in all, or by parts of these kinds: four bytes each."""
-    said = [p for p in parts if not kinds or p.kind in kinds]
+def tokens_of(parts: list[Part], kind: str = "") -> int:
+    """Said in all, or by parts of a kind: four bytes each."""
+    said = [p for p in parts if kind in ("", p.kind)]
     return sum(len(f"{p.text}{p.name}".encode()) // 4 + 1 for p in said)
 
 

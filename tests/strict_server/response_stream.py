@@ -8,7 +8,6 @@ from tests.scripted_server import pieces, sse
 from tests.strict_server.cache import Cost
 from tests.strict_server.models import Model
 from tests.strict_server.replies import (
-    THOUGHTS,
     Memory,
     Part,
     Reply,
@@ -25,7 +24,7 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
     """The whole response. What it holds is kept, to know it again."""
     effort = (body.get("reasoning") or {}).get("effort") or model.default_effort
     thinks = model.reasons and effort != "none"
-    parts = [p for p in parts_of(reply) if thinks or p.kind not in THOUGHTS]
+    parts = [p for p in parts_of(reply) if thinks or p.kind != "thinking"]
     stop = stop_of(reply, parts)
     items = _items(body, parts, stop, model)
     thought = ""
@@ -43,7 +42,7 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
             "cache_write_tokens": cost.written,
         },
         "output_tokens": tokens_of(parts) + 1,
-        "output_tokens_details": {"reasoning_tokens": tokens_of(parts, THOUGHTS)},
+        "output_tokens_details": {"reasoning_tokens": tokens_of(parts, "thinking")},
     }
     return {
         "id": new_id("resp_", 48),
@@ -65,7 +64,7 @@ def _items(body: Body, parts: list[Part], stop: str, model: Model) -> list[Item]
         is_cut = at == len(parts) - 1 and stop == "length"
         status = {"status": "incomplete" if is_cut else "completed"}
         call = {"call_id": new_id("call_") if part.id is None else part.id, "name": part.name}
-        if part.kind in THOUGHTS:
+        if part.kind == "thinking":
             items.append(_reasoning(part, body, model))
         elif part.kind == "call" and part.name in custom:
             made = {"id": new_id("ctc_", 48), "type": "custom_tool_call", "input": part.text}
@@ -90,7 +89,7 @@ def _reasoning(part: Part, body: Body, model: Model) -> Item:
     name, text = new_id("rs_", 48), part.text
     asked = "reasoning.encrypted_content" in (body.get("include") or ())
     is_sealed = model.breakpoints or asked  # older models give it only to those who ask
-    is_shown = part.kind == "thinking" and text and not part.omitted
+    is_shown = part.kind == "thinking" and text
     is_shown = is_shown and (body.get("reasoning") or {}).get("summary")
     sealed = seal(SEALED, at="done", id=name, model=model.name, text=text) if is_sealed else None
     summary = [{"type": "summary_text", "text": text}] if is_shown else []
