@@ -1,6 +1,6 @@
 """A real HTTP server on the loopback that plays one vendor as strictly as the real one.
 
-It refuses what the vendor refuses, in its words, with its status and its error envelope; it
+It refuses what the vendor refuses, and what kode has no reason to send; it
 signs thinking and knows its own words again; it counts what a prompt costs by prefix. It imports
 nothing of kode. Its connections and scripts are those of `tests.scripted_server`, `wire` included.
 

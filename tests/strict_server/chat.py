@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.strict_server.cache import Cache, Cost, Piece
 from tests.strict_server.models import Model
-from tests.strict_server.refusals import Refused, refuse, shape_fault
+from tests.strict_server.refusals import check_shape, refuse
 from tests.strict_server.replies import Key, Memory, compact, unseal
 from tests.strict_server.responses import (
     check_effort,
@@ -22,7 +22,6 @@ from tests.strict_server.responses import (
     check_limits,
     check_schema,
     check_tool,
-    refuse_shape,
     unsupported,
 )
 
@@ -62,11 +61,10 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
     messages = [_known(m, at, model, memory) for at, m in enumerate(body.get("messages", ()))]
     plain = {key: value for key, value in body.items() if key != "stream"} | {"messages": messages}
     if vendor == "openai":
-        refuse_shape("chat", plain)
+        check_shape("chat", plain)
         _openai(body, model)
-    elif wrong := shape_fault("chat", plain | {"reasoning_effort": None}, closed=False):
-        where = ".".join(str(part) for part in wrong["path"])
-        raise Refused(f"{where}: {wrong['msg']}", param=where)
+    else:
+        check_shape("chat", plain | {"reasoning_effort": None}, closed=False)
     for at, tool in enumerate(body.get("tools") or ()):
         if tool["type"] == "function":
             check_tool(tool["function"], f"tools[{at}].function")
@@ -85,7 +83,7 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
     refuse(vendor == "openrouter" and marks > 4, words)
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
     words = f"This model's maximum context length is {model.window} tokens, not {total}."
-    refuse(total > model.window, words, param="messages", code="context_length_exceeded")
+    refuse(total > model.window, words)
     refuse(vendor == "openai" and marks, "Unknown parameter: 'cache_control'.")
     return pieces
 
@@ -119,31 +117,11 @@ def signs_calls(vendor: str, model: Model) -> bool:
 def _closed(body: Body, vendor: str) -> None:
     allowed, fields = CLOSED_BODIES.get(vendor), CLOSED_MESSAGES.get(vendor)
     for name in body:
-        if allowed is not None and name not in allowed:
-            raise _unknown(vendor, name, name)
+        refuse(allowed is not None and name not in allowed, f"Unknown parameter: '{name}'.")
     for at, message in enumerate(body.get("messages", ())):
         for name in message:
-            if fields is not None and name not in fields:
-                raise _unknown(vendor, f"messages.{at}.{message.get('role')}.{name}", name)
-
-
-def _unknown(vendor: str, path: str, name: str) -> Refused:
-    if vendor == "openai":
-        return unsupported(name)
-    if vendor == "gemini":
-        return Refused(f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.')
-    if vendor == "mistral":
-        words = "Extra inputs are not permitted"
-        return Refused(words, status=422, param=path, code="extra_forbidden")
-    if vendor == "cerebras":
-        words = f"property '{path}' is unsupported"
-        return Refused(words, param=name, code="wrong_api_format")
-    words = f"property '{name}' is unsupported"
-    if "." in path:
-        _, at, role, _ = path.split(".")
-        at = f"messages.{at}"
-        words = f"'{at}' : for 'role:{role}' the following must be satisfied[('{at}' : {words})]"
-    return Refused(words)
+            words = f"Unknown parameter: 'messages[{at}].{name}'."
+            refuse(fields is not None and name not in fields, words)
 
 
 GOOGLE_KEYWORDS = frozenset(
@@ -181,9 +159,9 @@ def _google_schema(schema: Body, path: str) -> None:
 
 def _openai(body: Body, model: Model) -> None:
     words = "This model is only supported in v1/responses and not in v1/chat/completions."
-    refuse(model.responses_only, words, status=404, param="model")
+    refuse(model.responses_only, words, status=404)
     effort = body.get("reasoning_effort")
-    check_effort(effort, "reasoning_effort", model)
+    check_effort(effort, model)
     functions = [tool for tool in body.get("tools") or () if tool["type"] == "function"]
     counts = effort if model.chat_tools == "given" else effort or model.default_effort
     words = (
@@ -191,7 +169,7 @@ def _openai(body: Body, model: Model) -> None:
     )
     words += "function tools, use /v1/responses or set reasoning_effort to 'none'."
     thinks = functions and model.chat_tools != "any" and counts not in (None, "none")
-    refuse(thinks, words, param="reasoning_effort")
+    refuse(thinks, words)
     if body.get("max_tokens") is not None and model.reasons:
         refused = unsupported("max_tokens")
         refused.message += " Use 'max_completion_tokens' instead."
@@ -201,11 +179,11 @@ def _openai(body: Body, model: Model) -> None:
     check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
     words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
     is_alone = body.get("stream_options") is not None and not body.get("stream")
-    refuse(is_alone, words, param="stream_options")
+    refuse(is_alone, words)
     wanted = (body.get("response_format") or {}).get("json_schema") or {}
     if wanted.get("strict"):
         where = f"response_format '{wanted['name']}'"
-        check_schema(wanted["schema"], where, "response_format", "invalid_json_schema")
+        check_schema(wanted["schema"], where)
     for at, message in enumerate(body["messages"]):
         for number, call in enumerate(message.get("tool_calls") or ()):
             check_length(call["id"], f"messages[{at}].tool_calls[{number}].id", 40)
@@ -219,16 +197,14 @@ def _roles(body: Body, vendor: str) -> None:
     for at, message in enumerate(body["messages"]):
         role, content = message["role"], message.get("content")
         words = f"messages[{at}].role: unknown variant `developer`, expected one of `system`, ..."
-        refuse(role == "developer" and vendor in NO_DEVELOPER, words, status=422)
+        refuse(role == "developer" and vendor in NO_DEVELOPER, words)
         is_late = vendor == "mistral" and before == "tool" and role == "user"
         words = "Unexpected role 'user' after role 'tool'"
-        refuse(is_late, words, kind="invalid_request_message_order", code="3230")
+        refuse(is_late, words)
         before = role
-        words = f"Invalid value for 'messages[{at}].content': expected a string, got null."
-        if vendor == "moonshot":
-            words = f"the message at position {at} with role 'assistant' must not be empty"
+        words = f"the message at position {at} with role 'assistant' must not be empty"
         empty = role == "assistant" and content in (None, "", []) and not message.get("tool_calls")
-        refuse(empty, words, param=f"messages.[{at}].content")
+        refuse(empty, words)
         for part in content if isinstance(content, list) and vendor == "deepseek" else ():
             words = f"messages[{at}]: unknown variant `{part['type']}`, expected `text`"
             refuse(part["type"] != "text", words)
@@ -236,31 +212,20 @@ def _roles(body: Body, vendor: str) -> None:
 
 def _pairs(messages: list[Message], vendor: str) -> None:
     waiting: list[str] = []
-    for at, message in enumerate([*messages, {"role": "end"}]):
+    for message in [*messages, {"role": "end"}]:
         if message["role"] == "tool":
             words = "'tool' must be a response to a preceeding message with 'tool_calls'."
             is_odd = message["tool_call_id"] not in waiting
-            refuse(is_odd, words, param=f"messages.[{at}].role")
+            refuse(is_odd, words)
             waiting.remove(message["tool_call_id"])
             continue
-        if waiting:
-            raise _unanswered(waiting, at, vendor)
+        words = "The following tool_call_ids did not have response messages: " + ", ".join(waiting)
+        refuse(waiting, words)
         waiting = [call["id"] for call in message.get("tool_calls") or ()]
         for name in waiting if vendor == "mistral" else ():
             words = f"Tool call id was {name} but must be a-z, A-Z, 0-9, with a length of 9."
             is_odd = not re.fullmatch("[a-zA-Z0-9]{9}", name)
-            refuse(is_odd, words, kind="invalid_function_call", code="3280")
-
-
-def _unanswered(waiting: list[str], at: int, vendor: str) -> Refused:
-    if vendor == "gemini":
-        words = "The number of function response parts is not equal to that of function call parts."
-        return Refused(words)
-    if vendor == "mistral":
-        words = "Not the same number of function calls and responses"
-        return Refused(words, kind="invalid_request_message_order", code="3230")
-    words = "The following tool_call_ids did not have response messages: " + ", ".join(waiting)
-    return Refused(words, param=f"messages.[{at}].role")
+            refuse(is_odd, words)
 
 
 def _signatures(messages: list[Message]) -> None:
@@ -291,7 +256,7 @@ def _reasoning(body: Body, vendor: str) -> None:
         thought = message.get("reasoning_content")
         words = "The `reasoning_content` in the thinking mode must be passed back to the API."
         is_lost = vendor == "deepseek" and not isinstance(thought, str)
-        refuse(is_lost, words, code="invalid_request_error")
+        refuse(is_lost, words)
         words = "thinking is enabled but reasoning_content is missing in assistant tool call "
         refuse(is_kimi and not thought, f"{words}message at index {at}")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.strict_server.cache import Piece
 from tests.strict_server.models import Model
-from tests.strict_server.refusals import Refused, refuse, schema_fault, shape_fault
+from tests.strict_server.refusals import Refused, check_shape, refuse, schema_fault
 from tests.strict_server.replies import Key, Memory, compact, digest, unseal
 
 Body = dict[str, Any]
@@ -88,8 +88,7 @@ def _shape(body: Body, memory: Memory) -> None:
         plain["messages"] = [
             _known(message, at, memory) for at, message in enumerate(plain["messages"])
         ]
-    if wrong := shape_fault("messages", plain):
-        raise Refused(f"{'.'.join(map(str, wrong['path']))}: {wrong['msg']}")
+    check_shape("messages", plain)
 
 
 def _known(message: Any, at: int, memory: Memory) -> Any:

@@ -1,5 +1,5 @@
-"""What is refused: bodies checked against the SDKs' own types, to the last field, tools' schemas by
-draft 2020-12, and what each vendor wraps a refusal in.
+"""What is refused: bodies checked against the SDKs' own types, to the last field, and schemas of
+tools by draft 2020-12.
 
 pydantic takes the SDK's TypedDicts as they are, with two gaps: an `Iterable` is checked when
 somebody reads it, and unknown keys pass. Both are closed in the schema that it makes of them.
@@ -21,20 +21,12 @@ from referencing.jsonschema import DRAFT202012
 
 
 class Refused(Exception):
-    """What the vendor answers instead of a reply, in its words."""
+    """What is answered instead of a reply; `error` is more for its error object."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int = 400,
-        kind: str = "invalid_request_error",
-        param: str | None = None,
-        code: Any = None,
-    ) -> None:
+    def __init__(self, message: str, *, status: int = 400, **error: Any) -> None:
         super().__init__(message)
-        self.message, self.status, self.kind = message, status, kind
-        self.param, self.code = param, code
+        self.message, self.status = message, status
+        self.body = {"type": "invalid_request_error", "message": message, **error}
 
 
 class Scripted(Refused):
@@ -45,38 +37,6 @@ def refuse(is_wrong: Any, words: str, **more: Any) -> None:
     """Raises `Refused` with the words where something is wrong."""
     if is_wrong:
         raise Refused(words, **more)
-
-
-GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"}
-GOOGLE_STATUS |= {404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE"}
-
-
-def envelope(vendor: str, refused: Refused, number: int) -> Any:
-    """The body of the error as JSON."""
-    message, status = refused.message, refused.status
-    error: Any = {"type": refused.kind, "message": message}
-    if vendor == "anthropic":
-        return {"type": "error", "error": error, "request_id": request_id(number)}
-    if vendor == "gemini":
-        word = GOOGLE_STATUS.get(status, "INTERNAL")
-        return [{"error": {"code": status, "message": message, "status": word}}]
-    if vendor == "openrouter":
-        metadata = {"raw": json.dumps({"error": error}), "provider_name": "Strict"}
-        error = {"message": "Provider returned error", "code": status, "metadata": metadata}
-        return {"error": error, "user_id": "user_strict"}
-    if vendor not in ("moonshot", "groq"):
-        error |= {"param": refused.param, "code": refused.code}
-    if vendor != "mistral":
-        return {"error": error}
-    if status == 422:
-        where = ["body", *(refused.param or "").split(".")]
-        detail = {"type": refused.code, "loc": where, "msg": message, "input": None}
-        error |= {"message": {"detail": [detail]}, "code": None}
-    return {"object": "error", **error, "param": None}
-
-
-def request_id(number: int) -> str:
-    return f"req_strict{number:06d}"
 
 
 # ── schemas of tools ─────────────────────────────────────────────────────────────────────────
@@ -111,15 +71,15 @@ TYPES = {
 """Each is the request without `stream`."""
 
 
-def shape_fault(kind: str, body: Any, *, closed: bool = True) -> dict[str, Any] | None:
-    """The first thing wrong with a body: its `path` (keys and numbers), pydantic's `type`, `msg`,
-    `input` and `ctx`; None where the SDK's type takes it."""
+def check_shape(kind: str, body: Any, *, closed: bool = True) -> None:
+    """Refuses a body that the SDK's type does not take, with the deepest of its faults: that of the
+    branch of a union that was meant."""
     try:
         _validator(kind, closed).validate_python(body)
     except ValidationError as error:
-        nearest = _nearest(error.errors(include_url=False))
-        return {**nearest, "path": _path(nearest["loc"], body, nearest["type"])}
-    return None
+        faults = error.errors(include_url=False)
+        fault = max(faults, key=lambda it: (it["type"] == "extra_forbidden", len(it["loc"])))
+        raise Refused(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
 
 
 @cache
@@ -152,34 +112,3 @@ def _is_model(choice: Any, models: set[str]) -> bool:
     if choice.get("type") == "union":
         return all(_is_model(inner, models) for inner in choice["choices"])
     return choice.get("type") == "model" or choice.get("schema_ref") in models
-
-
-def _nearest(errors: list[Any]) -> dict[str, Any]:
-    """Of the errors of all branches of a union the one of the branch that was meant: the branch
-    whose `type` and `role` fit; of those the deepest."""
-    named = [e for e in errors if e["type"] == "literal_error" and e["loc"][-1] in ("type", "role")]
-    wrong = [e["loc"][:-1] for e in named]
-    meant = [e for e in errors if not any(e["loc"][: len(w)] == w for w in wrong)]
-    scalars = ("string_type", "none_required", "list_type", "dict_type")
-    likely = [e for e in meant if e["type"] not in scalars] or meant or named
-    best = max(likely, key=lambda e: (len(e["loc"]), e["type"] == "extra_forbidden"))
-    deepest = max(named, key=lambda e: len(e["loc"]), default=best)
-    # Where no branch fits, its type is known to none.
-    nearest: dict[str, Any] = deepest if len(deepest["loc"]) > len(best["loc"]) else best
-    return nearest
-
-
-def _path(loc: tuple[Any, ...], body: Any, kind: str) -> list[Any]:
-    """Where it is in the body: the location without the names of a union's branches."""
-    path: list[Any] = []
-    at = body
-    for number, key in enumerate(loc):
-        is_missing = kind == "missing" and number == len(loc) - 1
-        if isinstance(at, dict) and (key in at or is_missing):
-            at = at.get(key)
-        elif isinstance(at, list) and isinstance(key, int) and key < len(at):
-            at = at[key]
-        else:
-            continue
-        path.append(key)
-    return path

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.strict_server.cache import Cache, Cost, Piece
 from tests.strict_server.models import Model
-from tests.strict_server.refusals import Refused, refuse, schema_fault, shape_fault
+from tests.strict_server.refusals import Refused, check_shape, refuse, schema_fault
 from tests.strict_server.replies import Key, Memory, compact, unseal
 
 Body = dict[str, Any]
@@ -35,8 +35,8 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     _shape(body, model, memory)
     for name in sorted(body.keys() - FIELDS):
         raise unsupported(name)
-    refuse(body.get("store") is not False, "Store must be set to false", param="store")
-    check_effort((body.get("reasoning") or {}).get("effort"), "reasoning.effort", model)
+    refuse(body.get("store") is not False, "Store must be set to false")
+    check_effort((body.get("reasoning") or {}).get("effort"), model)
     check_limits(body, "max_output_tokens", model)
     check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
     for at, tool in enumerate(body.get("tools", ())):
@@ -45,7 +45,7 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     wanted = (body.get("text") or {}).get("format") or {}
     if wanted.get("type") == "json_schema" and wanted.get("strict"):
         where = f"response_format '{wanted['name']}'"
-        check_schema(wanted["schema"], where, "text.format.schema", "invalid_json_schema")
+        check_schema(wanted["schema"], where)
     items = items_of(body)
     _ids(items)
     _reasoning(items, model, memory)
@@ -56,7 +56,7 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     marked = marks_that_count(pieces, memory)
     words = "Your input exceeds the context window of this model."
     is_long = sum(len(piece.text.encode()) for piece in pieces) // 4 > model.window
-    refuse(is_long, words, param="input", code="context_length_exceeded")
+    refuse(is_long, words)
     return pieces, marked
 
 
@@ -82,75 +82,40 @@ def marks_that_count(pieces: list[Piece], memory: Memory) -> list[Piece]:
 
 
 def unsupported(name: str) -> Refused:
-    words = f"Unsupported parameter: '{name}' is not supported with this model."
-    return Refused(words, param=name, code="unsupported_parameter")
+    return Refused(f"Unsupported parameter: '{name}' is not supported with this model.")
 
 
-def refuse_shape(kind: str, body: Body) -> None:
-    wrong = shape_fault(kind, body)
-    if wrong is None:
-        return
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in wrong["path"]).lstrip(".")
-    words, code = f"Invalid type for '{path}': {wrong['msg']}.", "invalid_type"
-    if wrong["type"] == "extra_forbidden":
-        words, code = f"Unknown parameter: '{path}'.", "unknown_parameter"
-    elif wrong["type"] == "missing":
-        words, code = f"Missing required parameter: '{path}'.", "missing_required_parameter"
-    elif wrong["type"] == "literal_error":
-        values = wrong.get("ctx", {}).get("expected", "").replace(" or ", ", and ")
-        words = f"Invalid value: '{wrong['input']}'. Supported values are: {values}."
-        code = "invalid_value"
-    raise Refused(words, param=path, code=code)
-
-
-def check_effort(effort: str | None, param: str, model: Model) -> None:
-    if effort is None or effort in model.efforts:
-        return
-    if not model.efforts:
-        raise unsupported(param)
-    words = f"'{effort}' is not supported with the '{model.name}' model."
-    if param == "reasoning_effort":
-        words = f"'{param}' does not support '{effort}' with this model."
-    values = ", ".join(f"'{name}'" for name in model.efforts)
-    words = f"Unsupported value: {words} Supported values are: {values}."
-    raise Refused(words, param=param, code="unsupported_value")
+def check_effort(effort: str | None, model: Model) -> None:
+    words = f"Unsupported value: '{effort}' is not supported with the '{model.name}' model."
+    refuse(effort is not None and effort not in model.efforts, words)
 
 
 def check_limits(body: Body, name: str, model: Model) -> None:
     limit = body.get(name) or 16
-    words = (
-        f"Invalid '{name}': integer below minimum value. Expected a value >= 16, but got {limit}"
-    )
-    is_small = limit < 16 and name == "max_output_tokens"
-    refuse(is_small, f"{words} instead.", param=name, code="integer_below_min_value")
-    words = f"max_tokens is too large: {limit}. This model supports at most {model.max_output} "
-    words += "completion tokens."
-    refuse(limit > model.max_output, words, param=name, code="invalid_value")
+    refuse(limit < 16 and name == "max_output_tokens", f"Invalid '{name}': Expected >= 16.")
+    words = f"max_tokens is too large: {limit}. This model supports at most {model.max_output}."
+    refuse(limit > model.max_output, words)
 
 
 def check_length(text: str, param: str, most: int) -> None:
     words = f"Invalid '{param}': string too long. Expected a string with maximum length {most}."
-    refuse(len(text) > most, words, param=param, code="string_above_max_length")
+    refuse(len(text) > most, words)
 
 
 def check_tool(function: Body, where: str) -> None:
     """A function: flat, as Responses has it."""
-    words = f"Invalid '{where}.name': string does not match pattern '^[a-zA-Z0-9_-]+$'."
-    is_odd = not NAME.fullmatch(function["name"])
-    refuse(is_odd, words, param=f"{where}.name", code="invalid_value")
+    refuse(not NAME.fullmatch(function["name"]), f"Invalid '{where}.name'.")
     schema, named = function.get("parameters"), f"function '{function['name']}'"
     if schema is None:
         return
-    code, param = "invalid_function_parameters", f"{where}.parameters"
     kind, alternatives = schema.get("type"), {"oneOf", "anyOf", "allOf", "enum", "not"}
     wrong = schema_fault(compact(schema)) or missing_contents(schema)
     if kind != "object":
         wrong = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'"
     elif schema.keys() & alternatives:
         wrong = "schema must not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level"
-    refuse(wrong, f"Invalid schema for {named}: {wrong}.", param=param, code=code)
-    if function.get("strict"):
-        check_schema(schema, named, param, code)
+    refuse(wrong, f"Invalid schema for {named}: {wrong}.")
+    refuse(function.get("strict"), f"Invalid schema for {named}: strict is for answers.")
 
 
 def missing_contents(schema: Any, path: tuple[str, ...] = ()) -> str:
@@ -167,22 +132,22 @@ def missing_contents(schema: Any, path: tuple[str, ...] = ()) -> str:
     return next(filter(None, found), "")
 
 
-def check_schema(schema: Any, name: str, param: str, code: str) -> None:
+def check_schema(schema: Any, name: str) -> None:
     """A strict schema closes its objects and requires all of their properties."""
     for inner in schema if isinstance(schema, list) else ():
-        check_schema(inner, name, param, code)
+        check_schema(inner, name)
     if not isinstance(schema, dict):
         return
     if schema.get("type") == "object":
         words = f"Invalid schema for {name}: In context=(),"
         tail = "'additionalProperties' is required to be supplied and to be false."
         is_open = schema.get("additionalProperties") is not False
-        refuse(is_open, f"{words} {tail}", param=param, code=code)
+        refuse(is_open, f"{words} {tail}")
         tail = "'required' is required to be an array including every key in properties."
         missing = set(schema.get("properties", {})) - set(schema.get("required", ()))
-        refuse(missing, f"{words} {tail}", param=param, code=code)
+        refuse(missing, f"{words} {tail}")
     for inner in schema.values():
-        check_schema(inner, name, param, code)
+        check_schema(inner, name)
 
 
 # ── input ────────────────────────────────────────────────────────────────────────────────────
@@ -190,7 +155,7 @@ def check_schema(schema: Any, name: str, param: str, code: str) -> None:
 
 def items_of(body: Body) -> list[Item]:
     given = body["input"]
-    refuse(isinstance(given, str), "input: a list is expected", param="input")
+    refuse(isinstance(given, str), "input: a list is expected")
     return [item if "type" in item else {"type": "message", **item} for item in given]
 
 
@@ -222,19 +187,19 @@ def _shape(body: Body, model: Model, memory: Memory) -> None:
             else item
             for at, item in enumerate(plain["input"])
         ]
-    refuse_shape("responses", plain)
+    check_shape("responses", plain)
 
 
 def _ids(items: list[Item]) -> None:
     for at, item in enumerate(items):
         if item["type"] == "item_reference":
-            raise Refused(NOT_STORED.format(id=item["id"]), status=404, param="input")
+            raise Refused(NOT_STORED.format(id=item["id"]), status=404)
         for name in ("id", "call_id"):
             check_length(str(item.get(name) or ""), f"input[{at}].{name}", 64)
         prefix, name = PREFIXES.get(item["type"], ""), item.get("id") or ""
         words = f"Invalid 'input[{at}].id': '{name}'. Expected an ID that begins with '{prefix}'."
         is_odd = bool(name) and not name.startswith(prefix)
-        refuse(is_odd, words, param=f"input[{at}].id", code="invalid_value")
+        refuse(is_odd, words)
 
 
 def _reasoning(items: list[Item], model: Model, memory: Memory) -> None:
@@ -245,19 +210,19 @@ def _reasoning(items: list[Item], model: Model, memory: Memory) -> None:
             _sealed(item, model, memory)
             after = next((i for i in items[at + 1 :] if i["type"] != "reasoning"), {})
             said = after.get("type") in SAID and after.get("role", "assistant") == "assistant"
-            refuse(not said, f"{what} following item.", param="input")
+            refuse(not said, f"{what} following item.")
         needed = memory.needs.get(str(item.get("id")))
         is_missing = needed and needed not in given
-        refuse(is_missing, f"{what} 'reasoning' item: '{needed}'.", param="input")
+        refuse(is_missing, f"{what} 'reasoning' item: '{needed}'.")
 
 
 def _sealed(item: Item, model: Model, memory: Memory) -> None:
     text = item.get("encrypted_content")
-    refuse(not text, NOT_STORED.format(id=item["id"]), status=404, param="input")
+    refuse(not text, NOT_STORED.format(id=item["id"]), status=404)
     said = unseal(text, SEALED)
     if said is None or said.get("at") != "done" or said["id"] != item["id"]:
         words = f"The encrypted content for item {item['id']} could not be verified."
-        raise Refused(words, param="input", code="invalid_encrypted_content")
+        raise Refused(words)
     if said["model"] != model.name:
         memory.soft_faults.append(f"{item['id']} is {said['model']}'s, sent to {model.name}")
 
@@ -268,10 +233,10 @@ def _pairs(items: list[Item]) -> None:
         outputs = [item["call_id"] for item in items if item["type"] == f"{kind}_output"]
         for name in outputs:
             words = f"No tool call found for {word} call output with call_id {name}."
-            refuse(name not in calls, words, param="input")
+            refuse(name not in calls, words)
         for name in calls:
             words = f"No tool output found for {word} call {name}."
-            refuse(name not in outputs, words, param="input")
+            refuse(name not in outputs, words)
 
 
 # ── the prompt ───────────────────────────────────────────────────────────────────────────────

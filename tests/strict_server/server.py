@@ -24,7 +24,7 @@ from tests.strict_server import (
     responses,
 )
 from tests.strict_server.cache import Cache
-from tests.strict_server.refusals import Refused, Scripted, envelope, refuse, request_id
+from tests.strict_server.refusals import Refused, Scripted, refuse
 from tests.strict_server.replies import Memory, parts_of
 
 
@@ -74,14 +74,8 @@ class StrictServer(ScriptedServer):
         reply = self.choose(request)
         if error := reply.get("error"):
             refuse(reply.get("is_through"), error["text"])
-            default = "api_error" if self.vendor == "anthropic" else "server_error"
-            raise Scripted(
-                error.get("text", "scripted error"),
-                status=error.get("status", 500),
-                kind=error.get("type", default),
-                code=error.get("code"),
-                param=error.get("param"),
-            )
+            more = {name: error[name] for name in ("type", "code", "param") if name in error}
+            raise Scripted(error.get("text", "scripted"), status=error.get("status", 500), **more)
         return reply
 
 
@@ -104,11 +98,7 @@ class StrictConnection(Connection):
         except Exception as error:  # a bug here, or in a script function, must not hang the test
             self._refuse(request, Refused(f"the server failed: {error!r}", status=500))
         else:
-            if not request.json.get("stream"):
-                self._send(200, request.reply, request)
-                return
-            headers = {"request-id": request_id(request.number)}
-            wire = {"headers": headers, **reply.get("wire", {}), "frames": frames}
+            wire = {**reply.get("wire", {}), "frames": frames}
             play = self._misbehave(request, {**reply, "wire": wire})
             self.task = asyncio.get_running_loop().create_task(play)
 
@@ -117,21 +107,17 @@ class StrictConnection(Connection):
         given = headers.get("authorization", "").removeprefix("Bearer ")
         if self.server.vendor == "anthropic":
             given = headers.get("x-api-key", given)
-            words = "x-api-key header is required"
-            refuse(not given, words, status=401, kind="authentication_error")
-            is_missing = "anthropic-version" not in headers
-            refuse(is_missing, "anthropic-version: header is required")
-        refuse(not given, "Incorrect API key provided.", status=401, code="invalid_api_key")
+            refuse("anthropic-version" not in headers, "anthropic-version: header is required")
+        refuse(not given, "A key is required.", status=401)
 
     def _refuse(self, request: Asked, refused: Refused) -> None:
         if not isinstance(refused, Scripted):
             request.refusal = refused.message
             self.server.refusals.append(f"{request.path}: {refused.message}")
-        self._send(refused.status, envelope(self.server.vendor, refused, request.number), request)
+        self._send(refused.status, {"type": "error", "error": refused.body}, request)
 
     def _send(self, status: int, body: Any, request: Asked) -> None:
-        headers = {"request-id": request_id(request.number)}
-        self.transport.write(whole_response(status, json.dumps(body), "application/json", headers))
+        self.transport.write(whole_response(status, json.dumps(body), "application/json"))
 
 
 def answer_to(server: StrictServer, request: Asked, body: Any) -> tuple[Reply, Iterator[bytes]]:
@@ -158,7 +144,7 @@ def answer_to(server: StrictServer, request: Asked, body: Any) -> tuple[Reply, I
         whole = chat_stream.make(body, reply, vendor, model, memory, cost)
         frames = chat_stream.events(body, whole, vendor)
     else:
-        raise Refused(f"Unknown path {request.path}", status=404, kind="not_found_error")
+        raise Refused(f"Unknown path {request.path}", status=404)
     request.reply, request.usage = whole, whole["usage"]
     return reply, frames
 
@@ -168,6 +154,6 @@ def find_model(server: StrictServer, name: str) -> models.Model:
     if model is not None:
         return model
     if server.vendor == "anthropic":
-        raise Refused(f"model: {name}", status=404, kind="not_found_error")
+        raise Refused(f"model: {name}", status=404)
     words = f"The model `{name}` does not exist or you do not have access to it."
-    raise Refused(words, status=404, code="model_not_found")
+    raise Refused(words, status=404)
