@@ -4,7 +4,6 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import nearest
@@ -40,37 +39,34 @@ async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: 
 
 
 async def resume(state: PromptState, argument: str) -> None:
-    """Opens a session by an id prefix, its number in the list, or from a menu."""
-    place = state.conversation.place
-    session_id = await pick_session(state.screen, place.home, place.cwd, argument)
-    if session_id == state.conversation.session.id:
-        state.screen.print("You are already in that session.", "dim")
-    elif session_id is not None:
-        await state.conversation.switch_session(session_id)
-        state.show_resumed()
-
-
-async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") -> str | None:
-    """The id of the session that the person picks, or of the one with this number in the list, or
-    with an id that begins so; None if they pick none. Raises: SessionError, StorageError."""
+    """Opens a session by an id prefix, its number in the list, or from a menu. Raises:
+    SessionError, StorageError."""
     from kode.session.index import find, list_sessions
 
-    if len(name) > 2 or (name and not name.isdecimal()):
-        return find(home, name)
-    limit = LISTED_SESSIONS if screen.editor is None else PICKED_FROM
-    summaries = list_sessions(home, cwd=cwd, limit=3 * limit)
-    # A subagent's session belongs to the one that started it.
-    rows = [row for row in summaries if not row.parent and not row.damaged and row.turns][:limit]
-    if not rows:
-        screen.print("There is no session to resume here.", "dim")
-        return None
-    facts = {row.id: f"{row.id} · {plural(row.turns, 'turn')} · {row.model}" for row in rows}
-    choices = [Choice(row.id, f"{when(row.updated_at):<16}  {one_line(row.task)}") for row in rows]
-    if not name:
-        name = await choose(
-            screen, "Resume a session", choices, preview=lambda choice: [facts[choice.value]]
+    screen, place, name = state.screen, state.conversation.place, argument
+    if len(name) <= 2 and (not name or name.isdecimal()):
+        limit = LISTED_SESSIONS if screen.editor is None else PICKED_FROM
+        summaries = list_sessions(place.home, cwd=place.cwd, limit=3 * limit)
+        # A subagent's session belongs to the one that started it.
+        rows = [it for it in summaries if not it.parent and not it.damaged and it.turns][:limit]
+        if not rows:
+            return screen.print("There is no session to resume here.", "dim")
+        facts = {row.id: f"{row.id} · {plural(row.turns, 'turn')} · {row.model}" for row in rows}
+        choices = [Choice(it.id, f"{when(it.updated_at):<16}  {one_line(it.task)}") for it in rows]
+        name = Menu(choices).value_of(
+            name
+            or await choose(
+                screen, "Resume a session", choices, preview=lambda choice: [facts[choice.value]]
+            )
         )
-    return find(home, Menu(choices).value_of(name)) if name else None
+    if not name:
+        return
+    session_id = find(place.home, name)
+    if session_id == state.conversation.session.id:
+        screen.print("You are already in that session.", "dim")
+    else:
+        await state.conversation.switch_session(session_id)
+        state.show_resumed()
 
 
 _WHAT_TO_REWIND = (

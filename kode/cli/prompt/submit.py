@@ -247,24 +247,23 @@ async def _ask_about_plan(state: PromptState) -> None:
         hint="Tab: write what to change",
         takes_words=True,
     )
-    while True:
+    chosen = "edit"
+    while chosen == "edit":
         plan = await asyncio.to_thread(lambda: state.conversation.plan.text)
         question = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
         keys = state.screen.read_answer("plan: ", menu)
         answer = await state.screen.await_first_answer(
             keys, question, lambda given: "ask" if given.choice == "once" else given.message or "no"
         )
-        chosen = (answer or "").strip()
+        chosen = (answer or "").strip() or "no"
         if chosen == "edit":
             await edit_plan(state)
-            continue
-        if chosen in ("ask", "auto-edit"):
-            await go_ahead(state, "auto-edit" if chosen == "auto-edit" else "ask")
-        elif chosen not in ("", "no"):
-            await run_turn(state, chosen)
-        else:
-            state.screen.print("Still planning. /plan go approves it, /plan edit edits it.", "dim")
-        return
+    if chosen in ("ask", "auto-edit"):
+        await go_ahead(state, "auto-edit" if chosen == "auto-edit" else "ask")
+    elif chosen != "no":
+        await run_turn(state, chosen)
+    else:
+        state.hint("Still planning. /plan go approves it, /plan edit edits it.")
 
 
 async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
