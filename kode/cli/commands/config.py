@@ -35,11 +35,9 @@ def _load() -> Loaded:
 
 def _path(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.parse(argv)
-    folder = directory()
-    home_file, project = paths.config_file(paths.home()), project_file(folder)
-    missing = folder / "kode.json"
-    second = str(project) if project else f"{missing}  (not there)"
-    return Answer(lines=[f"{home_file}{'' if home_file.exists() else '  (not there)'}", second])
+    project = project_file(directory()) or directory() / "kode.json"
+    files = (paths.config_file(paths.home()), project)
+    return Answer(lines=[f"{it}{'' if it.exists() else '  (not there)'}" for it in files])
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> Answer:
