@@ -99,7 +99,7 @@ async def test_names_and_descriptions_mislead_nobody(server):
 
 async def test_an_odd_tool_or_prompt_does_not_remove_its_server(server, context):
     one = await server("hostile", "odd")
-    names = "read,no type,empty,none,null,hint,required,requires,types,words,output,last"
+    names = "read,no type,empty,null,hint,required,types,output,last"
     assert ",".join(one.definitions) == names
     assert all(each.parameters["type"] == "object" for each in one.definitions.values())
     assert [prompt.key for prompt in one.prompts] == ["greet", "odd"]

@@ -83,14 +83,6 @@ async def test_the_start_with_the_network_sees_no_other_project(home, servers, e
     assert seen.exists()
 
 
-async def test_a_server_that_drops_its_cache_gets_no_second_download(servers, entry, registry):
-    await servers.download(entry("forget"))
-    with pytest.raises(ServerError) as failed:
-        await tools(servers, entry("forget"))
-    assert not isinstance(failed.value, DownloadNeededError)
-    assert registry.asked == 1
-
-
 async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry):
     trust.approve(home, home, [mcp_server.download_item(entry())])
     await servers.download(entry())

@@ -68,7 +68,7 @@ async def extensions(home, project, place):
     makes one of an entry."""
     opened = []
 
-    def open_with(connect, *names, trusted=True, emit=silent):
+    def open_with(connect, *names, trusted=True, emit=silent, ask=None):
         @asynccontextmanager
         async def open_entry(entry):
             yield await connect(entry) if callable(connect) else connect
@@ -79,7 +79,7 @@ async def extensions(home, project, place):
             trust.approve(home, project, review.find_items(home, project))
         open_entry.trust_project, open_entry.place = trusted, place
         open_entry.needs_start = lambda entry: False
-        one = Extensions(emit=emit, ask=None, opener=open_entry)
+        one = Extensions(emit=emit, ask=ask, opener=open_entry)
         opened.append(one)
         return one
 
@@ -89,27 +89,21 @@ async def extensions(home, project, place):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-async def test_first_starts_are_asked_about_at_once(place, project, asked):
-    downloaded, notices = [], []
+async def test_first_starts_are_asked_about_at_once(extensions, asked):
+    downloaded, notices, person = [], [], Person(ONCE)
 
-    @asynccontextmanager
-    async def open_entry(entry):
+    async def connect(entry):
         if entry.name not in downloaded:
             raise DownloadNeededError("it never ran here")
-        yield Fake()
+        return Fake()
 
     async def download(entry):
         downloaded.append(entry.name)
 
-    open_entry.place, open_entry.trust_project, open_entry.download = place, True, download
-    open_entry.needs_start = lambda entry: entry.name not in downloaded
-    servers = {name: {"command": "npx"} for name in ("a", "b")}
-    (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    person = Person(ONCE)
-    ask = person if asked else None
-    one = Extensions(emit=notices.append, ask=ask, opener=open_entry)
+    one = extensions(connect, "a", "b", emit=notices.append, ask=person if asked else None)
+    one.opener.download = download
+    one.opener.needs_start = lambda entry: entry.name not in downloaded
     tools = await one.open(100_000)
-    await one.close()
     (notice,) = notices
     if asked:
         assert len(person.questions) == 1

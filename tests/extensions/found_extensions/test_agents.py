@@ -34,7 +34,6 @@ You review. Be strict.
         ("---\ndescription: d\neffort: high\n---\nbody", ["high"], ""),
         ("---\ndescription: d\nreasoningEffort: xhigh\n---\nbody", ["xhigh"], ""),
         ("---\ndescription: d\neffort: huge\n---\nbody", [None], ""),
-        ("---\nname: x\n---\nbody", [], "has no description"),
         ("---\ndescription: x\n---\n", [], "has no prompt"),
         ("---\n- tools: Read\ndescription: x\n---\nbody", [], "is not YAML"),
     ],

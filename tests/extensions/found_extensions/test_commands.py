@@ -84,12 +84,7 @@ async def test_its_limits_hold_even_where_the_mode_allows_all(world: World, open
     await conversation.turn("and now?")
     assert (world.project / "b.txt").exists()
 
-
-async def test_its_limits_allow_nothing_that_would_be_asked_about(
-    world: World, opened: Open
-) -> None:
+    # They allow nothing that would be asked about.
     world.write("~/.claude/commands/write.md", "---\nallowed-tools: Write, Bash\n---\nWrite")
-    edit = {"name": "write_file", "arguments": {"path": "b.txt", "content": "b"}}
     _, ended = await play(opened, edit, mode="ask", message="/write")
-    assert not (world.project / "b.txt").exists()
     assert [denial.tool for denial in ended.denials] == ["write_file"]

@@ -10,11 +10,10 @@ import pytest
 from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.messages import Text, calls_of, results_of
-from kode.permissions.question import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
 from tests.extensions.found_extensions.conftest import Open, World, play
 from tests.needs import needs
-from tests.permissions.gates import NO, Person
+from tests.permissions.gates import NO, ONCE, Person
 from tests.sandbox.sandboxed import running
 
 EDIT = {"name": "write_file", "arguments": {"path": "a.txt", "content": "a\n"}}
@@ -233,16 +232,8 @@ async def test_stopping_the_hooks_at_turns_end_keeps_the_turn(world: World, open
 @pytest.mark.slow
 async def test_a_question_is_announced_without_waiting_for_it(world: World, opened: Open) -> None:
     hooks(world, ("Notification", "permission_prompt", "sleep 60"), timeout=1)
-    seen: list[int] = []
-
-    async def ask(question: Question) -> Answer:
-        seen.append(len(runs(conversation)))
-        return Answer(choice="once")
-
-    conversation = await opened({"calls": [EDIT]}, DONE, ask=ask)
-    await conversation.turn("write")
-
-    assert seen == [0]
+    conversation, _ = await play(opened, EDIT, ask=Person(ONCE))
+    assert runs(conversation) == []
     while not runs(conversation):
         await asyncio.sleep(0.05)
     assert runs(conversation)[0].event == "Notification"

@@ -100,17 +100,6 @@ def test_an_approval_holds_until_withdrawn_or_marked_again(world: World) -> None
     assert "be cruel" not in used(world)
 
 
-def test_imports_of_a_waiting_file_wait_with_it(world: World) -> None:
-    mark(world, "docs/a.md", "text of a")
-    world.write("docs/b.md", "text of b")
-    mark(world, "CLAUDE.md", "See @docs/a.md and @docs/b.md too.")
-    names = [item.name for item in find_instruction_items(world.home, world.project)]
-    assert names == ["CLAUDE.md", "docs/a.md"]
-    assert read_instructions(world.home, world.project).section == ""
-    world.approve()
-    assert {"text of a", "text of b"} <= set(used(world).split("\n"))
-
-
 def test_a_program_of_the_persons_hook_is_marked_too(world: World) -> None:
     world.write("~/hooks/a.sh", "echo fine")
     command = {"type": "command", "command": "~/hooks/a.sh --quick"}

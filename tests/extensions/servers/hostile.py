@@ -19,13 +19,10 @@ SHADOWS = ["shell", "read", "a/../b\x1b[2J"]
 ODD = [
     {"name": "no type", "inputSchema": {"properties": {"a": {}}}},
     {"name": "empty", "inputSchema": {}},
-    {"name": "none"},
     {"name": "null", "inputSchema": None, "description": None},
     {"name": "hint", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": "maybe"}},
     {"name": "required", "inputSchema": {"type": "object", "required": True}},
-    {"name": "requires", "inputSchema": {"type": "object", "required": ["a", 1]}},
     {"name": "types", "inputSchema": {"type": ["object", "null"]}},
-    {"name": "words", "inputSchema": {"type": "object", "properties": {"a": "text"}}},
     {"name": "output", "inputSchema": SCHEMA, "outputSchema": {"type": "array"}},
     {"name": "list", "inputSchema": {"type": "array"}},
     {"name": "no schema", "inputSchema": "none"},
