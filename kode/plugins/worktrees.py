@@ -167,15 +167,6 @@ def remove_branch(tree: Worktree, tip: str) -> None:
         run_git(project, ["update-ref", "-d", f"refs/heads/{tree.branch}", tip])
 
 
-def changed_files(tree: Worktree) -> tuple[str, ...]:
-    """The files that differ from where it began, committed or not; ignored ones are not among
-    them. Raises: GitError."""
-    root = Path(tree.root)
-    with staged_changes(root, "HEAD") as index:
-        diff = ["diff", "--cached", "--name-only", "-z", "--no-renames", tree.base]
-        return names_in(run_git(root, diff, environ=index))
-
-
 def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     """Commits what the worktree holds to its branch, merges that into the branch checked out in the
     project, and removes the worktree and its branch. Returns the merged files. `title` is that of

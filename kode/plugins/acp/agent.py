@@ -38,6 +38,10 @@ ANSWER_GRACE_S = 2.0
 TITLE_CHARS = 80  # one line of an editor's list
 VERSION = 1
 """Of the protocol; the one that kode speaks."""
+KEY_HELP = (
+    "`kode init` in a terminal asks for a key and saves it. Or set OPENAI_API_KEY or "
+    "ANTHROPIC_API_KEY in the editor's environment."
+)
 CAPABILITIES = ("list", "resume", "close", "additionalDirectories")
 """What a client may do with sessions."""
 Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
@@ -75,18 +79,10 @@ class KodeAgent:
     async def initialize(
         self,
         protocol_version: int,
-        client_capabilities: schema.ClientCapabilities | None = None,
         **_: Any,
     ) -> schema.InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
-        auth = client_capabilities.auth if client_capabilities is not None else None
-        # kode asks for a key in a terminal, or takes it from the environment.
-        terminal = auth is not None and bool(auth.terminal)
-        what = "`kode init` in a terminal asks for a key and saves it."
-        more = " Or set OPENAI_API_KEY or ANTHROPIC_API_KEY in the editor's environment."
-        setup = {"type": "terminal", "args": ["--setup"]} if terminal else {}
-        described = what if terminal else what + more
-        method = {"id": "init", "name": "Set up a key", "description": described, **setup}
+        method = {"id": "init", "name": "Set up a key", "description": KEY_HELP}
         introduction = {
             "protocolVersion": VERSION,
             "agentInfo": {"name": "kode", "title": "kode", "version": kode_version},

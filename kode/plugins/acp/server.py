@@ -30,11 +30,7 @@ def main(argv: Sequence[str]) -> int:
     input or output is a file."""
     parser = Parser("kode acp", "Serve an editor by the Agent Client Protocol on stdin and stdout.")
     read_settings = add_setting_flags(parser)
-    setup = "set up a key in this terminal, then exit"
-    parser.add_argument("--setup", action="store_true", help=setup)
     arguments = parser.parse(argv)
-    if arguments.setup:
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "kode", "init"])
     require_extra("acp")
     if not all(map(can_wait, (0, 1))):
         raise UserError(

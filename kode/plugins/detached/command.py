@@ -18,7 +18,6 @@ from typing import Any
 
 from kode.plugin import (
     ConfigError,
-    GitError,
     Parser,
     SessionError,
     kode_home,
@@ -74,7 +73,7 @@ def ps(argv: Sequence[str]) -> int:
     lines = [line for session in shown for line in _lines_below(session, is_done=is_done)]
     if not rows:
         lines = ["No session in the background. `kode start TASK` starts one."]
-    values = [_value(session, is_done=is_done) for session in shown]
+    values = [_value(session) for session in shown]
     print_either(values, lines, rows=rows, as_json=arguments.json, faults=faults)
     return 0
 
@@ -160,7 +159,7 @@ def _wait_until_taken(home: Path, session: Background, number: int) -> None:
         time.sleep(0.05)
 
 
-def _value(session: Background, *, is_done: bool) -> dict[str, Any]:
+def _value(session: Background) -> dict[str, Any]:
     """A session for programs."""
     state, tree = session.state, session.spec.tree
     is_alive = session.life == "alive"
@@ -174,7 +173,7 @@ def _value(session: Background, *, is_done: bool) -> dict[str, Any]:
         "task": session.spec.title,
         "cwd": session.spec.cwd,
         "question": question,
-        "files_changed": list(_files_of(session) if is_done else state.files),
+        "files_changed": session.files,
         "branch": tree.branch if tree else None,
         "worktree": tree.root if tree else None,
         **{name: getattr(state, name) for name in names},
@@ -207,20 +206,12 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     if not is_done:
         is_over = session.life != "alive" or state.doing != "works"
         return [f"{id}: {shorten(state.error, 200)}"] if state.error and is_over else []
-    files = _files_of(session)
-    if not files:
+    if not session.files:
         return []
     where = f" on {tree.branch}" if tree and not state.settled else ""
     settle = f"  kode ps --done --merge {id} · kode ps --done --drop {id}"
-    return [f"{id} changed{where}: {worktrees.name_files(files)}", *([settle] if where else [])]
-
-
-def _files_of(session: Background) -> tuple[str, ...]:
-    tree = session.spec.tree
-    if tree is not None and not session.state.settled:
-        with contextlib.suppress(GitError, OSError):
-            return worktrees.changed_files(tree)
-    return session.state.files
+    lines = [f"{id} changed{where}: {worktrees.name_files(session.files)}"]
+    return [*lines, settle] if where else lines
 
 
 def _settle(session: Background, *, merge: bool) -> str:

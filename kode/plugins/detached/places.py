@@ -119,6 +119,11 @@ class Background:
     def session_id(self) -> str:
         return self.state.session or self.spec.id
 
+    @property
+    def files(self) -> list[str]:
+        """What its turns changed, relative to where it works."""
+        return [path.removeprefix(f"{self.spec.cwd}/") for path in self.state.files]
+
 
 def all_folder(home: Path) -> Path:
     return home / "detached"

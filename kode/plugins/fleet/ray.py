@@ -45,8 +45,8 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
         while True:
             left = 0 if queue.explain_stop() else len(list(queue.state.open_tasks()))
             while len(workers) < min(queue.fleet.jobs, left):
-                worker = ray.remote(run_worker).options(num_cpus=1, max_retries=0)
-                ref = worker.remote(queue.fleet.id, str(kode_home()))
+                function = ray.remote(run_worker).options(num_cpus=1, max_retries=0)
+                ref = function.remote(queue.fleet.id, str(kode_home()))
                 workers[asyncio.wrap_future(ref.future())] = ref
             if not workers:
                 return
