@@ -72,12 +72,6 @@ FAULTS: list[tuple[dict[str, Any], type[ProviderError], str]] = [
             '{"half":',
             "[1, 2]",
             "17",
-            '{"choices": "none", "type": 5}',
-            '{"choices": [null], "type": "content_block_delta", "index": "x", "delta": 3}',
-            '{"choices": [{"delta": "x"}], "type": "message_start", "message": 3}',
-            '{"choices": [{"delta": {"content": 5, "tool_calls": {"a": 1}}}]}',
-            '{"choices": [{"delta": {"tool_calls": [null, 3, {"function": 4}]}}]}',
-            '{"choices": [{"finish_reason": 7}], "usage": "much"}',
             "\xff\xfe",
             "[" * 100_000,
         )
@@ -205,16 +199,6 @@ async def test_an_official_server_is_not_asked_without_a_key(name: str) -> None:
         await open_provider(name, "m").reply(HELLO, print)
 
 
-@each
-@pytest.mark.parametrize("url", ["localhost:8080/v1", "ftp://host/v1", "http://", "http://[::1"])
-async def test_a_url_that_is_none_is_refused(name: str, url: str) -> None:
-    provider = open_provider(name, "m", base_url=url, api_key="k")
-
-    with pytest.raises((RefusedError, TransientError)):
-        await provider.reply(HELLO, print)
-    await provider.aclose()
-
-
 TRACES: dict[str, Any] = {
     "openai_text_stream": ("end", [], (25, 5, 6)),
     "anthropic_text_stream": ("end", [], None),
@@ -230,12 +214,8 @@ TRACES: dict[str, Any] = {
     "openai_parallel_tools": ("tool_calls", ["a.txt", "b.txt"], None),
     "openai_tool_call_truncated": ("length", ['{"path": "'], None),
     "anthropic_tool_call_truncated": ("length", ['{"path": "'], None),
-    "openai_err_model_output_stream": TransientError,
-    "anthropic_err_model_output_stream": TransientError,
     "openai_err_context_overflow": ContextOverflow,
     "anthropic_err_overflow": ContextOverflow,
-    "openai_err_bad_tool_schema": RefusedError,
-    "anthropic_err_bad_tool": RefusedError,
     "openai_bad_key": AuthenticationError,
 }
 """How each recorded reply stops, the paths of its calls and its tokens, or the error it is."""
@@ -360,9 +340,9 @@ TOO_LARGE = "image dimensions exceed max allowed size for many-image requests: 2
 
 
 @each
-@pytest.mark.parametrize(("words", "later"), [(TOO_LARGE, 1), ("image input is not supported", 1)])
+@pytest.mark.parametrize("words", [TOO_LARGE, "image input is not supported"])
 async def test_a_turn_goes_on_without_pictures_that_the_server_refused(
-    connect: Connect, name: str, words: str, later: int, tmp_path: Path
+    connect: Connect, name: str, words: str, tmp_path: Path
 ) -> None:
     line = connect(name)
     shown, new = attached(tmp_path), keep(tmp_path, "new.png", png(width=3))
@@ -376,7 +356,7 @@ async def test_a_turn_goes_on_without_pictures_that_the_server_refused(
     assert len(line.shown(Notice)) == 1
     assert "its server does not take it" in repaired
     assert repaired.count("base64") == 0
-    assert after.count("base64,") + after.count('"base64"') == later
+    assert after.count("base64,") + after.count('"base64"') == 1
 
 
 SHOWN = {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kode.errors import ThinkingRefused
-from kode.events import Event, Notice, ThinkingDelta
+from kode.events import Event, ThinkingDelta
 from kode.messages import Message, ServerItem, Text, calls_of, text_of
 from kode.provider import Provider, Request
 from kode.registry import PROVIDERS
@@ -146,19 +146,6 @@ async def test_thinking_of_a_changed_past_is_left_out() -> None:
     assert "thinking" not in str(kinds(bodies(server)[-1]))
 
 
-async def test_a_refused_setting_stays_out_with_one_notice() -> None:
-    facts = {"efforts": ("low", "high", "xhigh")}
-    script = [{"text": "One."}, {"text": "Two."}]
-    async with talking("claude-opus-4-6", script, facts=facts, faulty=True) as (talk, server):
-        await talk.say("Go on")
-        await talk.say("More")
-
-    notices = [event.text for event in talk.events if isinstance(event, Notice)]
-    assert (len(server.refusals), len(notices)) == (1, 1)
-    assert any("`effort`" in text for text in notices)
-    assert "output_config" not in bodies(server)[-1]
-
-
 async def test_a_paused_search_goes_on_with_what_it_had() -> None:
     search = {"query": "kode", "results": [{"url": "https://kode.example", "title": "Kode"}]}
     script = [
@@ -176,16 +163,6 @@ async def test_a_paused_search_goes_on_with_what_it_had() -> None:
     assert [item.own["type"] for item in items] == [asked, found]
     assert "https://kode.example" in items[1].text
     assert kinds(bodies(server)[2])[1] == ["thinking", asked, found, "thinking", "text"]
-
-
-async def test_another_model_gets_the_plain_form() -> None:
-    async with talking("claude-sonnet-5-5", TWO_ROUNDS) as (talk, server):
-        await talk.say("Read them.")
-        async with contextlib.aclosing(open_at(server, "anthropic", "claude-opus-4-8")) as other:  # type: ignore[type-var]
-            talk.provider = other
-            await talk.say("Thanks.")
-
-    assert "thinking" not in str(kinds(bodies(server)[-1]))
 
 
 # ── OpenAI's Responses ───────────────────────────────────────────────────────────────────────

@@ -107,10 +107,8 @@ YES = ("end", ["Hm.", ""], "Yes.")
     ("frames", "expected"),
     [
         *((chat(*way, finish="tool_calls"), ASKED) for way in FRAGMENTS),
-        *((chat(*way), ASKED) for way in FRAGMENTS),
         (chat([piece(0, "x", "todo", None)]), ("tool_calls", ("todo", "{}"))),
         (chat(chunk(reasoning_content="Hm."), chunk(content="Yes.")), YES),
-        (chat(chunk(reasoning="Hm."), chunk(content="Yes.")), YES),
         (chat(chunk(reasoning="Hm.", reasoning_content="Hm."), chunk(content="Yes.")), YES),
         (chat(chunk(content=THOUGHT_PARTS)), YES),
         (chat(chunk(refusal="I will "), chunk(refusal="not.")), ("refusal", "I will not.")),
@@ -143,12 +141,8 @@ async def test_chunks_become_a_message(
 
 COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "thinking_tokens")
 CHAT_USAGE: list[tuple[str, list[Any], tuple[int, ...]]] = [
-    ("openai", [{"prompt_tokens": 9, "completion_tokens": 2,
-                 "prompt_tokens_details": {"cached_tokens": 4}}], (9, 2, 4, 0, 0)),
     ("openai", [{"prompt_tokens": 9, "completion_tokens": 0, "prompt_cache_hit_tokens": 4},
                 {"prompt_tokens": 9, "completion_tokens": 2}], (9, 2, 4, 0, 0)),
-    ("openai", [None, {"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4.0}],
-     (9, 2, 4, 0, 0)),
     ("openai", [{"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4,
                  "prompt_tokens_details": None},
                 {"prompt_tokens": None, "completion_tokens": -1}], (9, 2, 4, 0, 0)),
@@ -222,7 +216,6 @@ SAID = start(0, type="text", text="Hi")
     [
         ([SAID, *stop("stop_sequence")], ("end", "Hi")),
         ([SAID, *stop("model_context_window_exceeded")], ContextOverflow),
-        ([SAID, *stop(None)], TransientError),
         # Two calls under one index are two.
         ([start(0, type="tool_use", id="a", name=R, input={}),
           delta(0, "input_json", partial_json=A),
@@ -336,16 +329,11 @@ async def test_items_become_a_message(
     ("error", "kind"),
     [
         ({"code": "server_error", "message": "oops"}, TransientError),
-        ({"code": "rate_limit_exceeded", "message": "slow down"}, TransientError),
         ({"code": "server_is_overloaded", "message": "later"}, TransientError),
-        ({"code": "vector_store_timeout", "message": "later"}, TransientError),
         ({"message": "who knows"}, TransientError),
-        ({}, TransientError),
         ({"code": "context_length_exceeded", "message": "Your input is long."}, ContextOverflow),
         ({"code": "invalid_prompt", "message": "no"}, RefusedError),
-        ({"code": "image_too_large", "message": "no"}, RefusedError),
         ({"code": "something_new", "message": "no"}, RefusedError),
-        ({"code": "insufficient_quota", "message": "no"}, RefusedError),
         ({"code": "invalid_encrypted_content", "message": "It could not"}, ThinkingRefused),
     ],
 )

@@ -155,9 +155,7 @@ NO_EFFORT = dict.fromkeys(
         ("azure", GPT, REASONS, {}, {"reasoning": AUTO,
                                      "include": ["reasoning.encrypted_content"]}),
         ("azure", GPT, REASONS, effort("low"), {"reasoning": {"effort": "low", "summary": "auto"}}),
-        ("azure", GPT, REASONS, effort("max"), {"reasoning": AUTO}),
         ("azure", GPT, REASONS, effort("none"), {"reasoning": {"effort": "none"}}),
-        ("azure", SOME, REASONS, {}, {"reasoning": {"summary": "auto"}}),
         ("azure", SOME, {}, effort("high"), NO_EFFORT),
         ("azure", SOME, {}, {"max_output_tokens": 4}, {"max_output_tokens": 16}),
         ("azure", SOME, {}, {"answer_schema": CLOSED, "tools": (READ,)},
@@ -168,18 +166,14 @@ NO_EFFORT = dict.fromkeys(
         ("anthropic", NEW, {}, effort("none"),
          {"thinking": ADAPTIVE, "output_config": {"effort": "low"}}),
         ("anthropic", HAIKU, {}, effort("none"), {**OFF, "output_config": None}),
-        ("anthropic", "claude-opus-4-6", {}, effort("xhigh"),
-         {"thinking": ADAPTIVE, "output_config": {"effort": "high"}}),
         ("anthropic", "claude-opus-4-5", {}, effort("max"),
          {**budget(32_000), "output_config": {"effort": "high"}}),
-        ("anthropic", BEFORE, {}, {}, {**budget(16_000), "output_config": None}),
         ("anthropic", BEFORE, {}, effort("none"), OFF),
         ("anthropic", SOME, {}, effort("high"), {"thinking": None, "output_config": None}),
         # The limit leaves room for the answer beside the budget, which fits into it.
         *(("anthropic", BEFORE, {}, {"max_output_tokens": asked}, {"max_tokens": limit})
           for asked, limit in ((300, 16_300), (12_000, 24_192), (64_000, 64_000))),
         ("anthropic", BEFORE, {"max_output_tokens": 2_000}, {}, {"thinking": None}),
-        ("anthropic", SOME, {}, SMALL, {"temperature": None}),
         # Without an own limit, room for the conversation is left.
         ("anthropic", SOME, {"context_window": 60_000, "max_output_tokens": 30_000}, {},
          {"max_tokens": 10_000}),
@@ -187,39 +181,27 @@ NO_EFFORT = dict.fromkeys(
         # person's own, the vendor's recommendation or nothing.
         ("deepseek", SOME, LEVELS, effort("medium"), {**ON, "reasoning_effort": "low"}),
         ("deepseek", GPT, LEVELS, {}, {**ON, "reasoning_effort": "high"}),
-        ("deepseek", SOME, LEVELS, {}, NO_EFFORT),
         ("deepseek", SOME, LEVELS, effort("none"), {**OFF, "reasoning_effort": None}),
-        ("xai", SOME, {}, effort("high"), {"reasoning_effort": "high"}),
         ("xai", SOME, {}, effort("none"), {"reasoning_effort": "none"}),
         ("openrouter", SOME, {}, effort("none"), {"reasoning": {"effort": "none"}}),
         ("openrouter", SOME, {"thinking": ("enabled", "disabled")}, {},
          {"reasoning": {"enabled": True}}),
-        ("openrouter", SOME, {"thinking": ("disabled",)}, {}, NO_EFFORT),
-        ("together", SOME, {}, effort("high"),
-         {"reasoning": {"enabled": True}, "reasoning_effort": "high"}),
         ("together", SOME, {}, effort("none"),
          {"reasoning": {"enabled": False}, "reasoning_effort": None}),
         ("moonshot", SOME, LEVELS, effort("high"), {"thinking": None, "reasoning_effort": "high"}),
         *(("moonshot", SOME, {}, effort(level), {**KIMI, "reasoning_effort": None})
           for level in ("high", None)),
-        ("zai", SOME, {}, effort("high"), {**KEPT, "reasoning_effort": "high"}),
-        ("zai", SOME, {}, effort("none"), OFF),
         ("zai", SOME, {}, {}, KEPT),
         ("vllm", GPT, LEVELS, {}, NO_EFFORT),
-        ("vllm", SOME, {}, effort("low"), template(True)),
         ("vllm", SOME, {}, effort("none"), template(False)),
-        ("ollama", GPT, LEVELS, {}, NO_EFFORT),
         ("ollama", SOME, {}, effort("low"), {"reasoning_effort": "low"}),
         ("gemini", "gemini-3.8-flash", LEVELS, effort("high"), shown(thinking_level="high")),
-        ("gemini", "gemini-3.8-flash", LEVELS, {}, shown()),
         ("gemini", "gemini-3.8-flash", LEVELS, effort("none"), {"reasoning_effort": "none"}),
         ("gemini", "gemini-2.5-pro", LEVELS, effort("high"), {"reasoning_effort": "high"}),
-        ("gemini", "gemini-2.5-pro", LEVELS, {}, NO_EFFORT),
         # Further differences of hosts.
         ("openai", SOME, {}, {"max_output_tokens": 50},
          {"max_tokens": 50, "max_completion_tokens": None, "prompt_cache_key": None}),
         ("zai", SOME, {}, {"tools": (READ,)}, {"tool_stream": True}),
-        ("zai", SOME, {}, {}, {"tool_stream": None}),
         ("mistral", SOME, {}, {}, {"stream_options": None}),
         *((name, SOME, {}, {"conversation": "s1"}, {field: "s1"} if field else {"user": None})
           for name, field in (("moonshot", "prompt_cache_key"), ("openrouter", "session_id"),
@@ -228,7 +210,7 @@ NO_EFFORT = dict.fromkeys(
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": schema, "strict": strict}}})
           for schema, strict in (
-              ({"type": "integer"}, True), (CLOSED, True),
+              (CLOSED, True),
               ({**CLOSED, "required": []}, False),
               ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, False),
               ({"type": "array", "items": {"type": "object"}}, False))),
@@ -270,15 +252,6 @@ async def test_schemas_searches_and_levels_go_together(connect: Connect) -> None
 async def test_a_schema_that_claude_cannot_answer_by_is_refused(connect: Connect) -> None:
     with pytest.raises(RefusedError, match="cannot hold an answer"):
         await connect("anthropic", NEW).sent(answer_schema={"properties": {"a": {}}})
-
-
-async def test_a_base_url_may_end_in_v1_or_not(connect: Connect) -> None:
-    line = connect("anthropic")
-    for url in (line.server.openai_url, line.server.root_url + "/"):
-        other = connect("anthropic", base_url=url)
-        line.server.play([{"text": "ok"}])
-        await other.again()
-        assert line.server.requests[-1].path == "/v1/messages"
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kode.providers import open_provider, server
 from kode.providers import provider as provider_module
 from kode.providers.errors import Endpoint
-from kode.providers.models import info_of
 from kode.providers.provider import HttpProvider
 from kode.providers.server import Facts, ModelServer, ask_facts, find_entry, read_entry
 from kode.registry import provider_row
@@ -174,27 +173,6 @@ async def test_a_loading_server_is_asked_until_it_has_loaded(
 
 
 # ── what a provider learns ───────────────────────────────────────────────────────────────────
-
-
-async def learn(scripted: ScriptedServer, **overrides: Any) -> HttpProvider:
-    given: Object = {"overrides": {"maker/model-1": overrides}} if overrides else {}
-    url = scripted.openai_url
-    provider = open_provider("openai", "maker/model-1", base_url=url, **given)
-    assert isinstance(provider, HttpProvider)
-    await provider.learn(patience_s=30)
-    return provider
-
-
-async def test_the_users_values_win_over_what_servers_say(
-    far: ScriptedServer,
-) -> None:
-    before, info = info_of("maker/model-1"), (await learn(far)).info
-    mine = (await learn(far, context_window=50_000, sees_pdf=False)).info
-
-    assert (info.context_window, info.max_output_tokens) == (300_000, 65_536)
-    assert (info.known, before.known) == (True, False)
-    assert (mine.context_window, mine.sees_pdf) == (50_000, False)
-    assert mine.max_output_tokens <= 50_000
 
 
 async def test_a_near_server_is_asked_twice_for_its_window() -> None:

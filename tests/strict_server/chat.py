@@ -46,11 +46,6 @@ CLOSED_MESSAGES = {
 }
 THINKS_ON = ("deepseek", "moonshot", "zai")
 """Their models go on from `reasoning_content` within a turn; the first two refuse to go without."""
-NO_DEVELOPER = ("deepseek", "mistral", "moonshot")
-MISSING_SIGNATURE = (
-    "Function call is missing a thought_signature in functionCall parts. This is required for "
-    "tools to work correctly. Additional data, function call `default_api:{name}` , position {at}."
-)
 UNSIGNED = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """What Google's notes name for calls that another model made."""
 
@@ -79,11 +74,9 @@ def check(body: Body, vendor: str, model: Model, memory: Memory) -> list[Piece]:
         _reasoning(body, vendor)
     pieces = list(_pieces(body))
     marks = sum(bool(piece.mark) for piece in pieces)
-    words = f"A maximum of 4 blocks with cache_control may be provided. Found {marks}."
-    refuse(vendor == "openrouter" and marks > 4, words)
+    refuse(vendor == "openrouter" and marks > 4, f"At most 4 cache_control. Found {marks}.")
     total = sum(len(piece.text.encode()) for piece in pieces) // 4
-    words = f"This model's maximum context length is {model.window} tokens, not {total}."
-    refuse(total > model.window, words)
+    refuse(total > model.window, f"The maximum context length is {model.window}, not {total}.")
     refuse(vendor == "openai" and marks, "Unknown parameter: 'cache_control'.")
     return pieces
 
@@ -133,57 +126,35 @@ GOOGLE_KEYWORDS = frozenset(
 
 
 def _google_schema(schema: Body, path: str) -> None:
-    unknown = "Invalid JSON payload received. Unknown name"
-    for name in schema:
-        words = f"{unknown} \"{name}\" at '{path}': Cannot find field."
-        refuse(name not in GOOGLE_KEYWORDS, words)
-    words = f"{unknown} \"type\" at '{path}': Proto field is not repeating, cannot start list."
-    refuse(isinstance(schema.get("type"), list), words)
-    words = "schema specified other fields alongside any_of. When using any_of, it must be the only"
-    refuse("anyOf" in schema and len(schema) > 1, f"{path} {words} field set.")
-    place = f"* GenerateContentRequest.{path}"
-    is_bare = schema.get("type") == "array" and "items" not in schema
-    refuse(is_bare, f"{place}.items: missing field.")
-    is_odd = schema.get("enum") and schema.get("type") != "string"
-    refuse(is_odd, f"{place}.enum: only allowed for STRING type")
-    for at, name in enumerate(schema.get("required", ())):
-        words = f"{place}.required[{at}]: property is not defined"
-        refuse(name not in schema.get("properties", {}), words)
-    for name, inner in schema.get("properties", {}).items():
-        _google_schema(inner, f"{path}.properties[{name}]")
-    for at, inner in enumerate(schema.get("anyOf", ())):
-        _google_schema(inner, f"{path}.any_of[{at}]")
-    if "items" in schema:
-        _google_schema(schema["items"], f"{path}.items")
+    kind, properties = schema.get("type"), schema.get("properties", {})
+    refuse(schema.keys() - GOOGLE_KEYWORDS, f"{path}: unknown {[*schema]}")
+    refuse(isinstance(kind, list), f"{path}.type is not repeating")
+    refuse("anyOf" in schema and len(schema) > 1, f"{path}.any_of must be the only field set.")
+    refuse(kind == "array" and "items" not in schema, f"{path}.items: missing field.")
+    refuse(schema.get("enum") and kind != "string", f"{path}.enum: only allowed for STRING type")
+    undefined = {*schema.get("required", ())} - properties.keys()
+    refuse(undefined, f"{path}.required: property is not defined")
+    inner = [*properties.values(), *schema.get("anyOf", ())]
+    for each in [*inner, schema["items"]] if "items" in schema else inner:
+        _google_schema(each, path)
 
 
 def _openai(body: Body, model: Model) -> None:
-    words = "This model is only supported in v1/responses and not in v1/chat/completions."
-    refuse(model.responses_only, words, status=404)
+    refuse(model.responses_only, "only supported in v1/responses", status=404)
     effort = body.get("reasoning_effort")
     check_effort(effort, model)
     functions = [tool for tool in body.get("tools") or () if tool["type"] == "function"]
     counts = effort if model.chat_tools == "given" else effort or model.default_effort
-    words = (
-        "Function tools with reasoning_effort are not supported in /v1/chat/completions. To use "
-    )
-    words += "function tools, use /v1/responses or set reasoning_effort to 'none'."
     thinks = functions and model.chat_tools != "any" and counts not in (None, "none")
-    refuse(thinks, words)
+    refuse(thinks, "Function tools with reasoning_effort: use /v1/responses")
     if body.get("max_tokens") is not None and model.reasons:
-        refused = unsupported("max_tokens")
-        refused.message += " Use 'max_completion_tokens' instead."
-        raise refused
+        raise unsupported("max_tokens")
     check_limits(body, "max_completion_tokens", model)
     check_limits(body, "max_tokens", model)
     check_length(body.get("prompt_cache_key") or "", "prompt_cache_key", 64)
-    words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-    is_alone = body.get("stream_options") is not None and not body.get("stream")
-    refuse(is_alone, words)
     wanted = (body.get("response_format") or {}).get("json_schema") or {}
     if wanted.get("strict"):
-        where = f"response_format '{wanted['name']}'"
-        check_schema(wanted["schema"], where)
+        check_schema(wanted["schema"], f"response_format '{wanted['name']}'")
     for at, message in enumerate(body["messages"]):
         for number, call in enumerate(message.get("tool_calls") or ()):
             check_length(call["id"], f"messages[{at}].tool_calls[{number}].id", 40)
@@ -196,47 +167,39 @@ def _roles(body: Body, vendor: str) -> None:
     before = ""
     for at, message in enumerate(body["messages"]):
         role, content = message["role"], message.get("content")
-        words = f"messages[{at}].role: unknown variant `developer`, expected one of `system`, ..."
-        refuse(role == "developer" and vendor in NO_DEVELOPER, words)
+        refuse(role == "developer", "unknown variant `developer`")
         is_late = vendor == "mistral" and before == "tool" and role == "user"
-        words = "Unexpected role 'user' after role 'tool'"
-        refuse(is_late, words)
+        refuse(is_late, "Unexpected role 'user' after role 'tool'")
         before = role
-        words = f"the message at position {at} with role 'assistant' must not be empty"
         empty = role == "assistant" and content in (None, "", []) and not message.get("tool_calls")
-        refuse(empty, words)
+        refuse(empty, f"the message at position {at} must not be empty")
         for part in content if isinstance(content, list) and vendor == "deepseek" else ():
-            words = f"messages[{at}]: unknown variant `{part['type']}`, expected `text`"
-            refuse(part["type"] != "text", words)
+            refuse(part["type"] != "text", f"messages[{at}]: expected `text`")
 
 
 def _pairs(messages: list[Message], vendor: str) -> None:
     waiting: list[str] = []
     for message in [*messages, {"role": "end"}]:
         if message["role"] == "tool":
-            words = "'tool' must be a response to a preceeding message with 'tool_calls'."
             is_odd = message["tool_call_id"] not in waiting
-            refuse(is_odd, words)
+            refuse(is_odd, "'tool' must be a response to a preceeding message with 'tool_calls'.")
             waiting.remove(message["tool_call_id"])
             continue
-        words = "The following tool_call_ids did not have response messages: " + ", ".join(waiting)
-        refuse(waiting, words)
+        refuse(waiting, f"These calls did not have response messages: {waiting}")
         waiting = [call["id"] for call in message.get("tool_calls") or ()]
         for name in waiting if vendor == "mistral" else ():
-            words = f"Tool call id was {name} but must be a-z, A-Z, 0-9, with a length of 9."
             is_odd = not re.fullmatch("[a-zA-Z0-9]{9}", name)
-            refuse(is_odd, words)
+            refuse(is_odd, f"Tool call id was {name}: a-z, A-Z, 0-9, with a length of 9.")
 
 
 def _signatures(messages: list[Message]) -> None:
     """The first call of each step since the user last spoke is signed."""
     spoke = max((at for at, m in enumerate(messages) if m["role"] == "user"), default=0)
-    for at, message in enumerate(messages[spoke:], start=spoke):
+    for message in messages[spoke:]:
         for number, call in enumerate(message.get("tool_calls") or ()):
             google = (call.get("extra_content") or {}).get("google") or {}
             signature = google.get("thought_signature")
-            words = MISSING_SIGNATURE.format(name=call["function"]["name"], at=at + 1)
-            refuse(not signature and number == 0, words)
+            refuse(not signature and number == 0, f"{call['id']} is missing a thought_signature")
             is_known = not signature or signature in UNSIGNED or unseal(signature) is not None
             refuse(not is_known, "Corrupted thought signature.")
 
@@ -248,17 +211,13 @@ def _reasoning(body: Body, vendor: str) -> None:
     is_kimi = vendor == "moonshot"
     both = body.get("reasoning_effort") is not None and body.get("thinking") is not None
     refuse(is_kimi and both, "cannot specify both 'thinking' and 'reasoning_effort'")
-    forced = body.get("tool_choice") not in (None, "auto", "none")
-    refuse(is_kimi and forced, "tool_choice 'required' is incompatible with thinking enabled")
+    refuse(body.get("tool_choice") not in (None, "auto", "none"), "tool_choice is forced")
     for at, message in enumerate(body["messages"]):
         if not message.get("tool_calls"):
             continue
         thought = message.get("reasoning_content")
-        words = "The `reasoning_content` in the thinking mode must be passed back to the API."
         is_lost = vendor == "deepseek" and not isinstance(thought, str)
-        refuse(is_lost, words)
-        words = "thinking is enabled but reasoning_content is missing in assistant tool call "
-        refuse(is_kimi and not thought, f"{words}message at index {at}")
+        refuse(is_lost or (is_kimi and not thought), f"no reasoning_content at index {at}")
 
 
 # ── what comes back ──────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
 """What Anthropic's Messages API refuses, in its words, and what it makes of a prompt."""
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,12 +23,6 @@ THINKING_FIELDS = {"type", "display", "budget_tokens"}
 """Fewer than the vendor takes: what kode sends."""
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 UNMODIFIED = "`thinking` blocks in the latest assistant message cannot be modified."
-THINKING_FIRST = (
-    "Expected `thinking` or `redacted_thinking`, but found `{found}`. When `thinking` is enabled, "
-    "a final `assistant` message must start with a thinking block."
-)
-NO_RESULT = "`tool_use` ids were found without `tool_result` blocks immediately after: {ids}."
-NO_USE = "unexpected `tool_use_id` found in `tool_result` blocks: {id}."
 BOUND = (
     "Invalid `thinking` block. The block is bound to a different conversation: the system prompt, "
     "the tools or the messages before it are not those it was created with."
@@ -133,23 +128,15 @@ def _thinks(body: Body, model: Model) -> bool:
 
 def _parameters(body: Body, model: Model) -> None:
     limit, most, thinking = body["max_tokens"], model.max_output, body.get("thinking", {})
-    refuse(limit < 1, "max_tokens: Input should be greater than or equal to 1")
-    tail = f"which is the maximum allowed number of output tokens for {model.name}"
-    refuse(limit > most, f"max_tokens: {limit} > {most}, {tail}")
+    refuse(not 0 < limit <= most, f"max_tokens: {limit} > {most} or < 1")
     kind, tokens = thinking.get("type"), thinking.get("budget_tokens", 0)
-    instead = "adaptive" if "adaptive" in model.thinking else "enabled"
-    tail = f'Use "thinking.type.{instead}" and "output_config.effort" to control thinking.'
-    words = f'"thinking.type.{kind}" is not supported for this model. {tail}'
+    words = f'"thinking.type.{kind}" is not supported for this model.'
     refuse(kind and kind not in model.thinking, words)
-    if kind == "enabled":
-        words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
-        refuse(tokens < 1024, words)
-        refuse(tokens >= limit, "`max_tokens` must be greater than `thinking.budget_tokens`.")
-    if effort := body.get("output_config", {}).get("effort"):
-        refuse(not model.efforts, "This model does not support the effort parameter.")
-        levels = ", ".join(sorted(model.efforts))
-        words = f"This model does not support effort level '{effort}'. Supported levels: {levels}."
-        refuse(effort not in model.efforts, words)
+    is_odd = kind == "enabled" and not 1024 <= tokens < limit
+    refuse(is_odd, "thinking.enabled.budget_tokens: 1024 at least, less than `max_tokens`")
+    effort = body.get("output_config", {}).get("effort")
+    words = f"This model does not support effort level '{effort}'. Supported levels: "
+    refuse(effort and effort not in model.efforts, words + ", ".join(sorted(model.efforts)))
     wanted = body.get("output_config", {}).get("format") or {}
     _closed(wanted.get("schema"), "output_config.format.schema")
     forced = body.get("tool_choice", {}).get("type", "auto") not in ("auto", "none")
@@ -162,8 +149,7 @@ def _closed(schema: Any, path: str) -> None:
         _closed(inner, path)
     if isinstance(schema, dict):
         is_open = schema.get("type") == "object" and schema.get("additionalProperties") is not False
-        words = "'additionalProperties' must be explicitly set to false"
-        refuse(is_open, f"{path}: For 'object' type, {words}")
+        refuse(is_open, f"{path}: 'additionalProperties' must be explicitly set to false")
         for inner in schema.values():
             _closed(inner, path)
 
@@ -172,21 +158,19 @@ def _tools(body: Body) -> None:
     names = [tool.get("name", "") for tool in body.get("tools", ())]
     refuse(len({*names}) < len(names), "tools: Tool names must be unique.")
     for at, tool in enumerate(body.get("tools", ())):
-        path, schema = f"tools.{at}.custom", tool.get("input_schema", {})
-        words = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
-        refuse(not NAME.fullmatch(names[at]), f"{path}.name: {words}")
-        path += ".input_schema"
+        path, schema = f"tools.{at}.custom.input_schema", tool.get("input_schema", {})
+        refuse(not NAME.fullmatch(names[at]), f"tools.{at}.custom.name: {names[at]}")
         is_none = "input_schema" in tool and schema.get("type") != "object"
         refuse(is_none, f"{path}.type: Input should be 'object'")
         # From reports of 2026 in the issues of many agents.
-        words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
-        refuse(schema.keys() & {"anyOf", "oneOf", "allOf"}, f"{path}: {words}")
-        words = "JSON schema is invalid. It must match JSON Schema draft 2020-12."
-        refuse(schema_fault(compact(schema)), f"{path}: {words}")
-        for name in schema.get("properties", {}):
-            words = "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
-            is_odd = not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name)
-            refuse(is_odd, f"{path}.properties: {words}")
+        is_open = schema.keys() & {"anyOf", "oneOf", "allOf"}
+        refuse(is_open, f"{path} does not support oneOf, allOf, or anyOf at the top level")
+        fault = schema_fault(compact(schema))
+        refuse(fault, f"{path}: JSON schema is invalid. It must match draft 2020-12: {fault}")
+        odd = [
+            n for n in schema.get("properties", {}) if not re.fullmatch(r"[\w.-]{1,64}", n, re.A)
+        ]
+        refuse(odd, f"{path}.properties: Property keys should match, not {odd}")
 
 
 # ── blocks ───────────────────────────────────────────────────────────────────────────────────
@@ -195,15 +179,9 @@ def _tools(body: Body) -> None:
 def _marks(body: Body) -> None:
     places = ("tools", "system", "messages")
     marked = [each for place in places for each in _marked(body.get(place), place)]
-    marks = [(path, block["cache_control"]) for path, block in marked]
-    words = f"A maximum of 4 blocks with cache_control may be provided. Found {len(marks)}."
-    refuse(len(marks) > 4, words)
-    short = False
-    for path, mark in marks:
-        words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
-        is_late = mark.get("ttl", "5m") == "1h" and short
-        refuse(is_late, f"{path}.cache_control.ttl: {words}")
-        short = short or mark.get("ttl", "5m") == "5m"
+    refuse(len(marked) > 4, f"A maximum of 4 cache_control. Found {len(marked)}.")
+    lives = [block["cache_control"].get("ttl", "5m") for _, block in marked]
+    refuse(lives != sorted(lives), "cache_control.ttl: '1h' must not come after '5m'")
     for path, block in marked:
         is_blank = block.get("type") == "text" and not block["text"].strip()
         refuse(is_blank, f"{path}.text: cache_control cannot be set for empty text blocks")
@@ -223,14 +201,10 @@ def _texts(body: Body, turns: list[Turn]) -> None:
     for block in texts_of(body.get("system", "x")):
         refuse(not block["text"], "system: text content blocks must be non-empty")
     for turn in turns:
-        words = "all messages must have non-empty content except for the optional final assistant"
-        is_last = turn is turns[-1] and turn.role == "assistant"
-        refuse(not turn.blocks and not is_last, f"messages.{turn.at}: {words} message")
+        refuse(not turn.blocks, f"messages.{turn.at}: all messages must have non-empty content")
         for block in turn.blocks:
-            text = block["text"] if block["type"] == "text" else "x"
-            refuse(not text, "messages: text content blocks must be non-empty")
-            words = "messages: text content blocks must contain non-whitespace text"
-            refuse(not text.strip(), words)
+            is_blank = block["type"] == "text" and not block["text"].strip()
+            refuse(is_blank, "messages: text content blocks must contain non-whitespace text")
 
 
 ROLES = {"tool_use": "assistant", "server_tool_use": "assistant", "tool_result": "user"}
@@ -238,62 +212,36 @@ ROLES |= dict.fromkeys(THINKING, "assistant")
 
 
 def _roles(turns: list[Turn], memory: Memory) -> None:
+    """The user and the assistant in turn, although the vendor joins neighbours."""
     refuse(not turns, "messages: at least one message is required")
-    refuse(turns[0].role != "user", 'messages: first message must use the "user" role')
-    for turn in turns:
-        refuse(turn.role not in ("user", "assistant"), f'messages: Unexpected role "{turn.role}".')
-        for at, block in enumerate(turn.blocks):
-            kind = block["type"]
-            role = ROLES.get(kind, turn.role)
-            words = f"`{kind}` blocks can only be used in `{role}` messages"
-            refuse(role != turn.role, f"messages.{turn.at}.content.{at}: {words}")
+    for turn, expected in zip(turns, itertools.cycle(("user", "assistant")), strict=False):
+        refuse(turn.role != expected, f'messages.{turn.at}: Unexpected role "{turn.role}".')
+        for block in turn.blocks:
+            role = ROLES.get(block["type"], turn.role)
+            words = f"`{block['type']}` blocks can only be used in `{role}` messages"
+            refuse(role != turn.role, f"messages.{turn.at}: {words}")
     paused = any(key_of(block) in memory.paused for block in turns[-1].blocks)
     is_begun = turns[-1].role == "assistant" and not paused
     refuse(is_begun, "This model does not support assistant message prefill.")
 
 
 def _pairs(turns: list[Turn]) -> None:
-    waiting: list[str] = []
-    asked_at = -1
+    waiting: set[str] = set()
     seen: set[str] = set()
-    for _, blocks in _merged(turns):
-        results = [block["tool_use_id"] for _, _, block in blocks if block["type"] == "tool_result"]
-        first = [block for _, _, block in blocks[: len(waiting)]]
-        answered = {block.get("tool_use_id") for block in first if block["type"] == "tool_result"}
-        missing = ", ".join(name for name in waiting if name not in answered)
-        refuse(missing, f"messages.{asked_at}: {NO_RESULT.format(ids=missing)}")
-        for at, number, block in blocks:
-            name = block.get("tool_use_id")
-            is_odd = block["type"] == "tool_result" and name not in waiting
-            refuse(is_odd, f"messages.{at}.content.{number}: {NO_USE.format(id=name)}")
-        double = ", ".join({name for name in results if results.count(name) > 1})
-        words = "each tool_use must have a single result. Found multiple `tool_result` blocks with"
-        refuse(double, f"messages.{blocks[0][0]}: {words} id: {double}")
-        waiting = []
-        for at, number, block in blocks:
-            if block["type"] not in ("tool_use", "server_tool_use"):
-                continue
-            where = f"messages.{at}.content.{number}"
-            words = f"{block['type']}.id: String should match pattern '^[a-zA-Z0-9_-]+$'"
-            refuse(not NAME.fullmatch(block["id"]), f"{where}.{words}")
-            refuse(block["id"] in seen, f"{where}: `tool_use` ids must be unique")
-            seen.add(block["id"])
-            if block["type"] == "tool_use":
-                waiting, asked_at = [*waiting, block["id"]], at
-    missing = ", ".join(waiting)
-    refuse(missing, f"messages.{asked_at}: {NO_RESULT.format(ids=missing)}")
-
-
-def _merged(turns: list[Turn]) -> list[tuple[str, list[tuple[int, int, Block]]]]:
-    """Neighbours of one role as one, each block with its message's and its own number."""
-    merged: list[tuple[str, list[tuple[int, int, Block]]]] = []
     for turn in turns:
-        numbered = [(turn.at, at, block) for at, block in enumerate(turn.blocks)]
-        if merged and merged[-1][0] == turn.role:
-            merged[-1][1].extend(numbered)
-        else:
-            merged.append((turn.role, numbered))
-    return merged
+        results = [block["tool_use_id"] for block in turn.blocks if block["type"] == "tool_result"]
+        first = {block.get("tool_use_id") for block in turn.blocks[: len(waiting)]}
+        where = f"messages.{turn.at}"
+        refuse(waiting - first, f"{where}: {waiting} without `tool_result` immediately after")
+        refuse({*results} - waiting, f"{where}: unexpected `tool_use_id` in {results}")
+        refuse(len(results) > len({*results}), f"{where}: each must have a single result")
+        made = [b for b in turn.blocks if b["type"] in ("tool_use", "server_tool_use")]
+        for name in (block["id"] for block in made):
+            is_odd = not NAME.fullmatch(name) or name in seen
+            refuse(is_odd, f"{where}: `tool_use` ids must be unique and match: {name}")
+            seen.add(name)
+        waiting = {block["id"] for block in made if block["type"] == "tool_use"}
+    refuse(waiting, f"messages: {waiting} without `tool_result` immediately after")
 
 
 # ── thinking ─────────────────────────────────────────────────────────────────────────────────
@@ -302,28 +250,22 @@ def _merged(turns: list[Turn]) -> list[tuple[str, list[tuple[int, int, Block]]]]
 def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> None:
     """Refuses what was tampered with; the turns remember what was dropped."""
     last = max((at for at, turn in enumerate(turns) if turn.role == "assistant"), default=-1)
-    first = last  # neighbours of one role are one message
-    while first > 0 and turns[first - 1].role == "assistant":
-        first -= 1
-    latest = turns[first : last + 1]
-    if body.get("thinking", {}).get("type") == "enabled" and latest:
-        asked = any(block["type"] == "tool_use" for turn in latest for block in turn.blocks)
-        found = latest[0].blocks[0]["type"] if latest[0].blocks else "text"
-        is_missing = asked and turns[-1].role != "assistant" and found not in THINKING
-        words = THINKING_FIRST.format(found=found)
-        refuse(is_missing, f"messages.{latest[0].at}.content.0.type: {words}")
+    if body.get("thinking", {}).get("type") == "enabled" and last >= 0:
+        kinds = [block["type"] for block in turns[last].blocks]
+        is_missing = "tool_use" in kinds and last < len(turns) - 1 and kinds[0] not in THINKING
+        refuse(is_missing, f"messages.{last}: must start with a thinking block")
     before = Beginning(body)
     for turn in turns:
         for at, block in enumerate(turn.blocks):
             where = f"messages.{turn.at}.content.{at}"
             if block["type"] in THINKING:
-                said = _said(block, where, turn in latest and thinks)
+                said = _said(block, where, turn.at == last and thinks)
                 if said["model"] != model.name:
                     turn.dropped.add(at)
                     continue
                 is_moved = model.binds and said["prefix"] != before.digest_for(turn.role)
                 refuse(is_moved, f"{where}: {BOUND}")
-                if turn in latest and thinks:
+                if turn.at == last and thinks:
                     _whole(turn, at, said)
             before.add(turn.role, block)
 

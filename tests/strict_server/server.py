@@ -123,6 +123,7 @@ class StrictConnection(Connection):
 def answer_to(server: StrictServer, request: Asked, body: Any) -> tuple[Reply, Iterator[bytes]]:
     """The script's reply and the stream of what it became, which the request keeps whole."""
     refuse(not isinstance(body, dict), "Input should be an object")
+    refuse(body.get("stream") is not True, "kode always streams")
     memory, prompts, vendor = server.memory, server.prompts, server.vendor
     model = find_model(server, str(body.get("model", "")))
     if request.path.endswith("/messages"):
