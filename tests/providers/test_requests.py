@@ -118,7 +118,6 @@ OFF: Object = {"thinking": {"type": "disabled"}}
 ON: Object = {"thinking": {"type": "enabled"}}
 KIMI: Object = {"thinking": {"type": "enabled", "keep": "all"}}
 KEPT: Object = {"thinking": {"type": "enabled", "clear_thinking": False}}
-SMALL = {"small": True}
 SEARCH = {"search": True}
 
 
