@@ -65,6 +65,7 @@ Reply = dict[str, Any]
 Script = Sequence[Reply] | Callable[[dict[str, Any]], Reply]
 
 STATUS_WORDS: dict[Any, int] = {"overflow": 400, "auth": 401, "refused": 400, "transient": 503}
+SPEAKS = ("/chat/completions", "/responses", "/messages", ":streamRawPredict")
 DROP = object()
 """In a stream of chunks: break the connection here."""
 
@@ -166,13 +167,14 @@ class ScriptedServer:
         self.played = 0
         self.requests.clear()
 
-    def wait_for_requests(self, number: int, timeout_s: float = 30.0) -> None:
-        """Waits until that many requests have come (counted over the server's life)."""
-        self._wait(lambda: self.count >= number, timeout_s, f"{number} requests")
-
-    def wait_for_disconnect(self, timeout_s: float = 30.0) -> None:
-        """Waits until a connection was closed by the client in mid-answer."""
-        self._wait(lambda: self.disconnects > 0, timeout_s, "a disconnect")
+    def wait_for(self, what: str, number: int = 1) -> None:
+        """Waits until so many requests ("count") or "disconnects" were seen, counted over the
+        server's life."""
+        deadline = time.monotonic() + 30
+        while getattr(self, what) < number:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the scripted server's {what} did not become {number}")
+            time.sleep(0.002)
 
     def choose(self, request: Recorded) -> Reply:
         """The reply to a request."""
@@ -209,13 +211,6 @@ class ScriptedServer:
 
     def _run(self) -> None:
         asyncio.run(self.serve())
-
-    def _wait(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not done():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"the scripted server did not see {what} in {timeout_s} s")
-            time.sleep(0.002)
 
 
 class Connection(asyncio.Protocol):
@@ -274,30 +269,28 @@ class Connection(asyncio.Protocol):
         (self.server.requests if asks_model else self.server.questions).append(request)
         self._answer(request)
 
-    def _refuses(self, request: Recorded) -> dict[str, Any] | None:
-        """The error for a request that comes too early or without the key."""
-        if self.server.loading:
-            return {"code": 503, "message": "Loading model", "type": "unavailable_error"}
-        key, given = self.server.key, request.headers.get("authorization", "")
-        if not key or given == f"Bearer {key}" or request.path.endswith("/models"):
-            return None
-        return {"code": 401, "message": "Invalid API Key", "type": "authentication_error"}
+    def _unscripted(self, request: Recorded) -> tuple[int, Any]:
+        """Status and body of what is answered without the script; None as body for nothing."""
+        server, key = self.server, request.headers.get("authorization", "").removeprefix("Bearer ")
+        fixed = server.answers.get(request.path) or fixed_answer(request)
+        if server.loading:
+            kind, text, status = "unavailable_error", "Loading model", 503
+        elif server.key not in ("", key) and not request.path.endswith("/models"):
+            kind, text, status = "authentication_error", "Invalid API Key", 401
+        elif answer := server.answers.get(request.target, fixed):
+            return 200, answer
+        elif request.method != "POST" or not request.path.endswith(SPEAKS):
+            status = 404 if request.method == "POST" else 405  # as vendors answer
+            kind, text = "", "Not here"
+        else:
+            return 200, None
+        return status, {"error": {"code": status, "message": text, "type": kind}}
 
     def _answer(self, request: Recorded) -> None:
-        if error := self._refuses(request):
-            text = json.dumps({"error": error})
-            self.transport.write(whole_response(error["code"], text, "application/json"))
-            return
-        answers = self.server.answers
-        fixed = answers.get(request.target) or answers.get(request.path) or fixed_answer(request)
+        status, fixed = self._unscripted(request)
         if fixed is not None:
-            self.transport.write(whole_response(200, json.dumps(fixed), "application/json"))
-            return
-        speaks = ("/chat/completions", "/responses", "/messages", ":streamRawPredict")
-        if request.method != "POST" or not request.path.endswith(speaks):
-            status = 404 if request.method == "POST" else 405  # as vendors answer
-            text = json.dumps({"error": {"message": "Not here", "code": status}})
-            self.transport.write(whole_response(status, text, "application/json"))
+            body = json.dumps(fixed)
+            self.transport.write(whole_response(status, body, "application/json"))
             return
         try:
             reply = self.server.choose(request)

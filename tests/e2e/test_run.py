@@ -256,7 +256,7 @@ def test_two_kodes_on_one_session_do_not_mix(place: Place, server: ScriptedServe
     server.play([{"text": "one"}, slow, {"text": "late"}])
     place.run("run", "first")
     with place.start("continue", "second") as process:
-        server.wait_for_requests(2)
+        server.wait_for("count", 2)
         other = place.run("continue", "third")
         process.communicate(timeout=30)
     assert other.code == 3

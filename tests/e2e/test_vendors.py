@@ -180,7 +180,7 @@ def test_a_session_keeps_one_beginning_and_nothing_is_refused(life: Life, route:
     life.run("continue", "SAYS LOOK once more")
     count = len(life.server.requests)
     with life.place.start("continue", "SAYS WAIT for it", *life.flags()) as waiting:
-        life.server.wait_for_requests(count + 1)
+        life.server.wait_for("count", count + 1)
         waiting.kill()
     life.run("continue", "SAYS go on")
     life.run("continue", "SAYS plan it", "--permission-mode", "plan")

@@ -213,7 +213,7 @@ def test_ctrl_c_exits_130_and_saves_the_partial_text(
             for line in iter(process.stdout.readline, ""):
                 if f'"type": "{event}"' in line:
                     break
-            server.wait_for_requests(1)
+            server.wait_for("count")
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=HANG_GUARD_S)
         again = stand.kode("continue", "Go on.")

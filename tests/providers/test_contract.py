@@ -138,7 +138,7 @@ async def test_an_endless_stream_ends_at_the_total_limit(connect: Connect, name:
 
     assert type(error) is RefusedError  # not asked for again, or it would take as long again
     assert "not complete after 0.4 s" in str(error)
-    line.server.wait_for_disconnect()
+    line.server.wait_for("disconnects")
 
 
 @each
