@@ -389,7 +389,8 @@ def rendered(request: Recorded, reply: Reply) -> tuple[dict[str, Any], Iterator[
         return whole, message_stream.events(whole, parts_of(given))
     body = {"stream_options": {"include_usage": True}}
     whole = chat_stream.make(body, given, "scripted", model, memory, cost)
-    whole["usage"]["completion_tokens"] = usage["output_tokens"]
+    made, prompt = usage["output_tokens"], whole["usage"]["prompt_tokens"]
+    whole["usage"] |= {"completion_tokens": made, "total_tokens": prompt + made}
     return whole, chat_stream.events(body, whole, "scripted")
 
 
