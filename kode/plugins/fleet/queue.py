@@ -413,8 +413,7 @@ class Queue:
             return state.finished is None
         try:
             with open(self.task_folder(state.task.id) / ".lock", "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                fcntl.flock(file, fcntl.LOCK_UN)
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until it is closed
         except FileNotFoundError:
             return True
         except OSError:
@@ -492,10 +491,8 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
 def queues(home: Path) -> list[Path]:
     """The folders of the queues in `home`, the newest first."""
-    with contextlib.suppress(OSError):
-        files = _queues_folder(home).glob(f"*/{FLEET}")
-        return sorted((file.parent for file in files), reverse=True)
-    return []
+    files = _queues_folder(home).glob(f"*/{FLEET}")
+    return sorted((file.parent for file in files), reverse=True)
 
 
 def _queues_folder(home: Path) -> Path:

@@ -383,16 +383,15 @@ class MemoryTools:
         async with self._open(cwd) as memory:
             hits = await memory.system.search(query, limit)
         texts = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
-        about = "What memory holds on this, best first."
-        return {"memory": memory.frame(about, texts), "hits": len(hits)}
+        framed = memory.frame("What memory holds on this, best first.", texts)
+        return {"memory": framed, "hits": len(hits)}
 
     async def memory_read(self, cwd: Folder = "") -> dict[str, Any]:
         """What a new session of kode in this project begins with."""
         async with self._open(cwd) as memory:
             sections = await memory.system.snapshot()
         texts = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
-        about = "What kode remembers of the person and this project."
-        return {"memory": memory.frame(about, texts)}
+        return {"memory": memory.frame("What kode remembers of person and project.", texts)}
 
     async def memory_add(
         self,

@@ -65,8 +65,8 @@ def main(argv: Sequence[str]) -> int:
 
 def has_screen() -> bool:
     """Whether a graphical browser can open; a text browser would take over the terminal."""
-    names = ("DISPLAY", "WAYLAND_DISPLAY")
-    return sys.platform == "darwin" or any(map(os.environ.get, names))
+    displays = map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY"))
+    return sys.platform == "darwin" or any(displays)
 
 
 def _listen(port: int) -> socket.socket:
