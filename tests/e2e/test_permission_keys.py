@@ -27,9 +27,8 @@ def asked(place: Place, *replies: dict[str, object]) -> Iterator[tuple[Terminal,
 def saved(place: Place) -> list[str]:
     """The rules of lasting answers."""
     folder = place.home / "permissions"
-    return [
-        rule for path in folder.glob("*.json") for rule in json.loads(path.read_bytes())["allow"]
-    ]
+    rows = [row for file in folder.glob("*.json") for row in json.loads(file.read_bytes())["rules"]]
+    return [row["rule"] for row in rows if not row["removed"]]
 
 
 def test_text_after_an_answer_steers_the_turn(place: Place) -> None:
