@@ -507,8 +507,8 @@ def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
     """Removes a server's approvals, pins and caches: of a different one with the same name nothing
     has been approved. Raises: StorageError, BusyError."""
     those = (item for item in approvals.items if item.origin == str(entry.origin))
-    gone = (item for item in those if item.name.partition(":")[0] == entry.name)
-    trust.revoke(home, entry.root, gone)
+    if gone := [item for item in those if item.name.partition(":")[0] == entry.name]:
+        trust.revoke(home, entry.root, gone)
     remove_caches(entry, home)
 
 
