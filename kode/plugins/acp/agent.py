@@ -69,8 +69,7 @@ class KodeAgent:
         """Ends all sessions concurrently, and waits until stopped prompts are answered; returns the
         errors."""
         open_ones, self.sessions = list(self.sessions.values()), {}
-        closing = (live.close() for live in open_ones)
-        ended = await asyncio.gather(*closing, return_exceptions=True)
+        ended = await asyncio.gather(*(live.close() for live in open_ones), return_exceptions=True)
         if self.answers:
             await asyncio.wait(self.answers, timeout=ANSWER_GRACE_S)
         return [error for error in ended if error is not None]

@@ -90,8 +90,7 @@ def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
 
 def folder_of(home: Path, approved: ApprovedBundle) -> Path:
     """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
-    top = Path(real_path(home / "bundles"))
-    return top / approved.digest[:HASH_CHARS] / approved.name
+    return Path(real_path(home / "bundles"), approved.digest[:HASH_CHARS], approved.name)
 
 
 def is_intact(home: Path, approved: ApprovedBundle) -> bool:

@@ -68,11 +68,10 @@ def ps(argv: Sequence[str]) -> int:
         if (session.life != "alive" if is_done else session.life != "ended")
         or (not is_done and now - session.state.since < SHOWN_S)
     ]
-    rows = [_row(session, now) for session in shown]
-    rows = [("ID", "STATE", "FOR", "TASK"), *rows] if rows else []
+    titles = [("ID", "STATE", "FOR", "TASK")] if shown else []
+    rows = [*titles, *(_row(session, now) for session in shown)]
     lines = [line for session in shown for line in _lines_below(session, is_done=is_done)]
-    if not rows:
-        lines = ["No session in the background. `kode start TASK` starts one."]
+    lines = lines if shown else ["No session in the background. `kode start TASK` starts one."]
     values = [_value(session) for session in shown]
     print_either(values, lines, rows=rows, as_json=arguments.json, faults=faults)
     return 0
