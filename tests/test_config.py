@@ -21,7 +21,6 @@ from kode.config.load import ALLOWED_IN_PROJECT, Faults, Loaded, load_config, pr
 from kode.config.model import Config, display_value, flat
 from kode.errors import ConfigError, Setting, UserError
 from kode.permissions.names import MODE_CALLED
-from kode.registry import PROVIDERS
 from tests.tables import for_each
 
 ROOT = Path(__file__).parent.parent
@@ -321,15 +320,6 @@ def test_every_key_is_explained_and_in_the_example() -> None:
     assert Config.model_validate_json(text, strict=True) == Config()
     assert json.loads(text) == json.loads(Config().model_dump_json())
     assert [key for key in flat(Config()) if f"`{key}`" not in page] == []
-
-
-def test_every_provider_is_explained_in_the_documentation() -> None:
-    text = (ROOT / "docs" / "models.md").read_text()
-
-    for row in PROVIDERS:
-        if row.name != "scripted":
-            said = (f"`{row.name}`", row.key_variable)
-            assert [part for part in said if part not in text] == [], row.name
 
 
 # ── which provider ───────────────────────────────────────────────────────────────────────────

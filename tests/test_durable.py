@@ -322,24 +322,6 @@ def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
     assert os.listdir(below) == ["kept"]
 
 
-def test_a_file_removed_as_stale_too_early_is_written_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.open
-    removed: list[str] = []
-
-    def opened(path: str, flags: int, *more: int, **folder: int) -> int:
-        descriptor = real(path, flags, *more, **folder)
-        if not removed and str(path).startswith(durable.TEMPORARY_PREFIX):
-            removed.append(path)
-            os.unlink(tmp_path / path)
-        return descriptor
-
-    monkeypatch.setattr(durable.os, "open", opened)
-    durable.replace(tmp_path / "f", b"new")
-    assert (tmp_path / "f").read_bytes() == b"new"
-
-
 # ── checksums ────────────────────────────────────────────────────────────────────────────────
 
 

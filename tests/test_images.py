@@ -1,6 +1,5 @@
 import io
 import os
-import sys
 
 import pytest
 from hypothesis import given
@@ -9,7 +8,7 @@ from PIL import Image
 
 from kode import images
 from kode.errors import UserError
-from kode.images import Picture, bytes_of, check, copy_beside, fit_picture, keep, looks_of
+from kode.images import Picture, bytes_of, copy_beside, fit_picture, keep, looks_of
 from tests import pictures
 
 
@@ -127,19 +126,3 @@ def test_a_damaged_picture_is_told_with_the_next_step():
 
     with pytest.raises(UserError, match=r"could not be made smaller: .* Re-save it or crop it"):
         fit_picture(Picture("shot.png", picture.data[:50_000]))
-
-
-@pytest.mark.usefixtures("small_limits")
-def test_hopelessly_large_files_are_refused_before_opening(monkeypatch):
-    monkeypatch.setattr(images, "MAX_READ_BYTES", 50)
-    with pytest.raises(UserError, match="too large, 900×900 pixels"):
-        check(drawn("PNG", size=(900, 900)))
-
-
-@pytest.mark.usefixtures("small_limits")
-def test_the_extra_that_shrinks_pictures_is_named_where_missing(monkeypatch):
-    picture = drawn("JPEG", noise=90)
-    monkeypatch.setitem(sys.modules, "PIL", None)
-
-    with pytest.raises(UserError, match=r"kode\[pictures\]"):
-        fit_picture(picture)

@@ -1,16 +1,10 @@
-"""The pages a reader meets: their links lead somewhere, their tables name what there is, and their
-picture can be drawn again. That their commands run: `tests/e2e/pages`."""
+"""The pages a reader meets: their links lead somewhere, and their tables name what there is. That
+their commands run: `tests/e2e/pages`."""
 
-import html
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
-from xml.etree import ElementTree
-
-import pytest
 
 from kode import events
 from kode.cli.screen.printer import event_object, print_failure
@@ -96,20 +90,3 @@ def test_the_pages_for_users_have_few_words():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     texts = [page.read_text() for page in pages if not OF_MAINTAINERS.search(str(page))]
     assert sum(len(text.split()) for text in texts) <= MOST_WORDS
-
-
-def words_of(path):
-    text = html.unescape(re.sub(r"<[^>]+>", " ", path.read_text()))
-    return " ".join(text.replace("\u00a0", " ").split())
-
-
-@pytest.mark.slow
-def test_the_pictures_of_the_screen_are_drawn_from_a_run(tmp_path):
-    subprocess.run([sys.executable, ROOT / "docs/picture.py", tmp_path], check=True, timeout=120)
-    for folder in (tmp_path, ROOT / "docs"):
-        for name in ("screen.svg", "session.svg"):
-            words = words_of(folder / name)
-            assert "Find out why and fix it." in words
-            assert "Allowed once: dates.py" in words
-        assert "restored dates.py" in words
-        ElementTree.fromstring((folder / name).read_text())
