@@ -182,7 +182,6 @@ def test_a_project_file_sets_only_harmless_settings(place: Place) -> None:
         ("ask", "plan", "plan"),
         ("full", "ask", "ask"),
         ("ask", "auto-edit", "ask"),
-        ("auto-edit", "full", "auto-edit"),
         ("ask", "bypassPermissions", "ask"),
     ],
 )
@@ -246,7 +245,6 @@ def test_a_home_of_another_user_is_refused(place: Place, monkeypatch: pytest.Mon
         ('{"providers": {"mine": {"api_key": "k"}}}', "set `providers.mine.base_url`"),
         ('{"providers": {"my own": {"base_url": "http://x"}}}', "`providers.my own`"),
         ('{"provider": "mine"}', "config.json:1: `provider`: There is no provider 'mine'"),
-        ('{"max_steps": 0}', "`max_steps` is 0; it must be greater than or equal to 1"),
         ('{"max_steps": "90"}', '`max_steps` is "90"; it must be a whole number'),
         ('{"permissions": {"mode": "yolo"}}', "it must be 'ask', 'auto-edit', 'plan' or 'full'"),
         ('{"sandbox": {"enabled": "on"}}', "is \"on\"; it must be true, false or 'auto'."),
@@ -278,7 +276,6 @@ def test_a_wrong_config_names_place_key_value_and_allowed(
         ("KODE_PERMISSION_MODE", "yolo", "KODE_PERMISSION_MODE: `permissions.mode` is"),
         ("memory__system", "elephant", "--memory: in `memory.system`"),
         ("model", "\udcff", "--model: `model` holds half of a character"),
-        ("provider", "mistrall", "--provider: `provider`: There is no provider"),
         *(("provider", name, f"Did you mean {meant}?") for name, meant in (
             ("grok", "xai"), ("claude", "anthropic"), ("google", "gemini"), ("kimi", "moonshot"))),
     ],
@@ -334,12 +331,10 @@ OWN_URL = {"base_url": "http://127.0.0.1:1/v1"}
     ("config", "environ", "name", "fields"),
     [
         ({}, OPENAI, "openai", {"api_key": "o-key"}),
-        ({}, ANTHROPIC, "anthropic", {"api_key": "a-key"}),
         ({}, BOTH, "anthropic", {"api_key": "a-key"}),
         ({"model": "gpt-5"}, BOTH, "openai", {"api_key": "o-key"}),
         ({"model": "claude-x"}, BOTH, "anthropic", {"api_key": "a-key"}),
         ({"model": "qwen"}, BOTH, "openai", {"api_key": "o-key"}),
-        ({"api_key": "sk-x"}, ANTHROPIC, "openai", {"api_key": "sk-x"}),
         ({"api_key": "sk-ant-x"}, OPENAI, "anthropic", {"api_key": "sk-ant-x"}),
         ({"api_key": "k", "model": "claude-x"}, {}, "anthropic", {"api_key": "k"}),
         (OWN_URL, OPENAI, "openai", {"api_key": "o-key"}),
@@ -358,7 +353,6 @@ OWN_URL = {"base_url": "http://127.0.0.1:1/v1"}
         ({"model": "sonnet"}, ANTHROPIC, "anthropic", {"model": "claude-sonnet-5-5"}),
         ({"model": "sonnet"}, ROUTER, "openrouter", {"model": "anthropic/claude-sonnet-5.5"}),
         ({"model": "gemini-pro"}, OPENAI | GEMINI, "gemini", {"model": "gemini-3.1-pro-preview"}),
-        ({"model": "anthropic/claude-x"}, BOTH, "anthropic", {"model": "claude-x"}),
         ({"model": "openai/gpt-5"}, ROUTER | OPENAI, "openai", {"model": "gpt-5"}),
         ({"model": "gpt-oss:20b", "providers": {"ollama": {}}}, OPENAI, "ollama",
          {"model": "gpt-oss:20b"}),
@@ -386,7 +380,6 @@ AZURE = Setting("providers.azure.base_url", "AZURE_OPENAI_BASE_URL")
         ({"provider": "azure"}, {"AZURE_OPENAI_API_KEY": "k"}, ".", AZURE),
         ({"providers": TWO}, {}, "one, two", None),
         ({"model": "opus"}, OPENAI, "no key for anthropic, which has the model claude-opus", None),
-        ({"model": "gpt-5"}, ANTHROPIC, "gpt-5 is one of openai, but the provider is anth", None),
     ],
 )  # fmt: skip
 def test_a_provider_that_cannot_be_asked_is_an_error(
@@ -434,8 +427,6 @@ def test_the_part_before_a_slash_names_a_configured_provider(
     [
         ({}, OPENAI, "openai", "gpt-6-luna"),
         ({**OWN_URL, "model": "m"}, {}, "openai", "m"),
-        ({"provider": "ollama", "model": "m"}, {}, "ollama", "m"),
-        ({"small_model": "gpt-5-mini"}, OPENAI, "openai", "gpt-5-mini"),
         ({"small_model": "groq/kimi"}, OPENAI | GROQ | {"X": ""}, "groq", "kimi"),
         ({"small_model": "claude-x"}, BOTH | {"X": ""}, "anthropic", "claude-x"),
     ],

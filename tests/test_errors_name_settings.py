@@ -100,7 +100,6 @@ async def test_an_error_has_the_setting_that_was_used(
         ("--json-schema", "{"),
         ("--mcp-config", "gone.json"),
         ("--settings", "gone.json"),
-        ("--ctx", "gone.txt"),
         ("--script", "gone.json"),
     ],
 )

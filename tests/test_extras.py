@@ -42,7 +42,6 @@ def test_an_extra_whose_parent_package_is_missing_is_missing(
     ("mark", "program"),
     [
         ("uv-receipt.toml", "uv tool install"),
-        ("pipx_metadata.json", "pipx install --force"),
         ("../CACHEDIR.TAG", "uvx --from"),
     ],
 )

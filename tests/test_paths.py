@@ -24,7 +24,6 @@ ROOT = Path(__file__).parents[1]
     [
         ("~", "{home}"),
         ("~/notes.txt", "{home}/notes.txt"),
-        ("a/~/b", "a/~/b"),
         ("~draft.txt", "~draft.txt"),
         ("~no-such-person/x", "~no-such-person/x"),
     ],

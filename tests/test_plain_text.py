@@ -117,7 +117,3 @@ def test_a_missing_last_line_feed_is_marked() -> None:
     assert plain_text.unified_diff("f", "a", "b\n") == (
         "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n"
     )
-
-
-def test_line_ends_alone_make_no_diff() -> None:
-    assert plain_text.unified_diff("f", "a\r\nb\r\n", "a\nb\n") == ""
