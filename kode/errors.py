@@ -45,7 +45,7 @@ class KodeError(Exception):
         return self
 
     def __str__(self) -> str:
-        last = "" if self.setting is None else f" The setting to change is {self.setting}."
+        last = "" if self.setting is None else f" Set {self.setting}."
         return super().__str__() + last
 
 

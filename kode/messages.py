@@ -120,17 +120,17 @@ class Refusal:
     def for_model(self) -> str:
         """The refusal in sentences."""
         if self.by == "nobody":
-            return f"Refused, because nobody is here to be asked. {self.for_person}"
+            return f"Denied: there is nobody to ask. {self.for_person}"
         then = "Do not try it another way; do something else, or ask what they want."
         return f"{self.for_person} {then}" if self.by == "person" else self.for_person
 
     @property
     def for_person(self) -> str:
         """The same for the person, who knows what to do."""
-        files, happens = ", ".join(self.not_kept), "be kept" if self.of == "changes" else "run"
+        files, allow = ", ".join(self.not_kept), "Keep it" if self.of == "changes" else "Allow it"
         loss = f"Not kept of what it changed: {files}." if files else ""
         words = self.message and f'They say: "{self.message}".'
-        flag = self.passes and f"It would {happens} with {self.passes}."
+        flag = self.passes and f"{allow} with {self.passes}."
         sentences = {
             "person": (loss, "The person refused this.", self.decisive, words),
             "nobody": (loss, self.reason, flag),

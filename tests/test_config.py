@@ -238,8 +238,8 @@ def test_a_home_of_another_user_is_refused(place: Place, monkeypatch: pytest.Mon
 @for_each(
     ("text", "says"),
     [
-        ('{\n "max_setps": 3}', "config.json:2: there is no key `max_setps`. Did you mean `max_s"),
-        ('{"memory":\n {"merge_treshold": 1}}', "config.json:2: there is no key `memory.merge_tre"),
+        ('{\n "max_setps": 3}', "config.json:2: unknown key `max_setps`. Did you mean `max_s"),
+        ('{"memory":\n {"merge_treshold": 1}}', "config.json:2: unknown key `memory.merge_tre"),
         ('{"prices": {"m": {"input": 1, "ouput": 2}}}', "`prices.m.output` is missing"),
         ('{"providers":\n {"opnai": {}}}', "config.json:2: `providers.opnai`: There is no prov"),
         ('{"providers": {"mine": {"api_key": "k"}}}', "set `providers.mine.base_url`"),

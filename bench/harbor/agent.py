@@ -122,14 +122,14 @@ class KodeAgent(BaseInstalledAgent):
 
     ERROR_PATTERNS = [  # noqa: RUF012 - Harbor declares it so
         *BaseInstalledAgent.ERROR_PATTERNS,
-        ErrorPattern(r"allows no more requests for now", base.ApiRateLimitError),
+        ErrorPattern(r"limits the rate of requests", base.ApiRateLimitError),
         ErrorPattern(r"no credit or quota left", base.ApiUsageLimitError),
         ErrorPattern(r"failed \(HTTP 5", base.ApiInternalServerError),
         ErrorPattern(r"is overloaded \(HTTP", base.ApiOverloadedError),
-        ErrorPattern(r"larger than the window of", base.ContextWindowExceededError),
+        ErrorPattern(r"Context too long for", base.ContextWindowExceededError),
         ErrorPattern(r"There is no key for", base.AgentAuthenticationError),
         ErrorPattern(
-            r"did not accept the key|does not allow this key", base.AgentAuthenticationError
+            r"rejected the API key|does not allow this key", base.AgentAuthenticationError
         ),
         ErrorPattern(r"does not know the model", base.ModelNotFoundError),
         ErrorPattern(r"No server answers at", base.NetworkConnectionError),

@@ -158,7 +158,7 @@ def _instead(word: str, rest: list[str]) -> str:
         return near
     if any(not argument.startswith("-") for argument in rest):
         return " Put a task of several words in quotes, or use `kode run`."
-    return f" To run a task of one word: `kode run {word}`."
+    return f" Did you mean `kode run {word}`?"
 
 
 def _run(module: str, argv: Sequence[str]) -> int:

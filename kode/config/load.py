@@ -380,7 +380,7 @@ def _explain(model: type[BaseModel], above: Keys, steps: Keys, fault: Mapping[st
     match fault["type"]:
         case "extra_forbidden":
             names = [f"`{name}`" for name in flat(model.model_construct())]
-            return f"there is no key `{key}`. {_suggest(f'`{key}`', names)}"
+            return f"unknown key `{key}`. {_suggest(f'`{key}`', names)}"
         case "value_error":
             return f"in `{key}` {fault['ctx']['error']}."
         case "missing":

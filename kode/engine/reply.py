@@ -62,7 +62,7 @@ async def ask(
             advice = f"It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the server's "
             advice += "log, and send it again when the server is ready."
         elif attempt == max_attempts:
-            advice = f"Tried {plural(attempt, 'time')}. Send it again later."
+            advice = f"Gave up after {plural(attempt, 'attempt')}. Try again later."
         elif delay_s > MAX_RETRY_AFTER_S:
             advice = f"The server asks to wait {_describe_pause(delay_s)} before the next request. "
             advice += "Send it again then."

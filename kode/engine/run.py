@@ -100,7 +100,7 @@ class Evidence:
         ended = [(name, *run) for name, run in self._checks.items() if run[0] is not None]
         newest = max((after for _, _, after in ended), default=0)
         failed = (name for name, status, after in ended if status and after == newest)
-        lines = [f"`{shorten(name, 100)}` failed when it was last run." for name in failed]
+        lines = [f"Last check failed: `{shorten(name, 100)}`." for name in failed]
         return describe_missing(self.find_refused(), lines)
 
 

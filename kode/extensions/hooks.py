@@ -212,9 +212,9 @@ def _read_hook(
 
 def _describe_ability(event: str) -> str:
     """What a hook may do once it is approved, for the person."""
-    changes = "are decided like a command's" if event in CHANGES_COUNT else "are dropped"
+    changes = "need approval, as a command's do" if event in CHANGES_COUNT else "are dropped"
     return (
-        "It runs in the sandbox: no network, your home hidden, and its changes to the project "
+        "It runs in the sandbox: no network, your home hidden, and its file changes "
         f"{changes}. `kode extensions approve NAME --outside` lets it run without one."
     )
 

@@ -110,7 +110,7 @@ class Extensions:
             if off := [name_of(item) for item in waiting if item.kind != "instructions"]:
                 once = "" if self.opener.trust_project else ", --trust-project trusts it for once"
                 self._say(
-                    f"Not used, because not approved: {', '.join(off)}. "
+                    f"Skipped (not approved): {', '.join(off)}. "
                     f"`kode extensions approve` shows and approves{once}."
                 )
             self.begin()

@@ -380,5 +380,5 @@ class FileStore:
         if new:
             what = f"had {plural(new, 'entry', 'entries')} that the history has lost."
         if change.kind == EDIT:
-            what = f"was edited: {new} new, {ended} withdrawn · undo with: {UNDO} {change.id}"
+            what = f"was edited: {new} new, {ended} withdrawn · undo: {UNDO} {change.id}"
         return f"{self.layout.label(name)} {what}" if change.kind != LAYOUT else ""

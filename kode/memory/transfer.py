@@ -103,7 +103,7 @@ async def import_file(
     if dry_run or not changes:
         return "\n".join((f"{plural(count, 'entry', 'entries')} new", *lines))
     await store.commit(lambda view: [new for new in changes if store.log.change(new.id) is None])
-    lines.append(f"imported {count} · undo with: kode memory undo --import {batch}")
+    lines.append(f"imported {count} · undo: kode memory undo --import {batch}")
     lines += [] if is_approved else ["They wait for you: `kode memory review`."]
     return "\n".join(lines)
 

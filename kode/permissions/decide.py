@@ -301,8 +301,7 @@ def _decide_edit(call: Call) -> Decision:
         return ask(f"{name} is outside the working folders.", hint, *_make_lasting_rule(path, rule))
     offer = _make_lasting_rule(path, wide if in_ignored or around.startswith("./") else rule)
     more = {"narrow_rules": _make_lasting_rule(path, rule), "only_mode_asks": True}
-    reason, flag = "Mode `ask` asks before every edit.", "--permission-mode auto-edit"
-    return ask(reason, flag, *offer, **more)
+    return ask("", "--permission-mode auto-edit", *offer, **more)
 
 
 def _file_rule(call: Call, real: str, name: str = "edit") -> Rule:

@@ -315,11 +315,11 @@ class Gate:
 
 
 _TITLES = {
-    "read": "Read a file",
-    "edit": "Change a file",
-    "run": "Run a command",
-    "fetch": "Fetch a page",
-    "mcp": "Use a tool of an MCP server",
+    "read": "Read this file?",
+    "edit": "Edit this file?",
+    "run": "Run this command?",
+    "fetch": "Fetch this page?",
+    "mcp": "Use this tool of an MCP server?",
     "memory": "Change memory",
     "delegate": "Start subagents",
 }

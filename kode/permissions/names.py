@@ -15,7 +15,7 @@ MODE_MEANS: Mapping[PermissionMode, str] = {
     "ask": "Asks before edits, and before commands that change, send or destroy anything.",
     "auto-edit": "Edits and sandboxed commands may change the project; asks before anything else.",
     "plan": "Read-only: nothing can be changed.",
-    "full": "No questions, no sandbox, except for destructive calls, files with keys, and rules.",
+    "full": "Asks only for destructive commands and files with keys; your deny rules hold.",
 }
 """What each permission mode lets run, for a person; `kode.permissions.decide` decides it."""
 

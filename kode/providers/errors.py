@@ -293,7 +293,7 @@ def from_status(
             f"{text} Choose another model with /model, or change what your account there allows."
         )
     if status == 413 or means == "overflow":
-        text = f"The request is larger than the window of {model}{ending} Start over with less"
+        text = f"Context too long for {model}{ending} Start over with less"
         window = _find_window(body, message)
         return ContextOverflow(f"{text}, {LARGER_WINDOW}", status=status, window=window)
     if status == 402 or means == "no_credit":
@@ -304,7 +304,7 @@ def from_status(
     if means == "retry":
         return TransientError(f"{url} could not read a call of {model}{ending}", status=status)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
-        what = {429: "allows no more requests for now", 529: "is overloaded"}
+        what = {429: "limits the rate of requests", 529: "is overloaded"}
         what |= dict.fromkeys((408, 504), "took too long")
         return TransientError(
             f"{url} {what.get(status, 'failed')} (HTTP {status}){ending}",
@@ -417,11 +417,11 @@ def _find_window(body: Any, message: str) -> int | None:
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
-    refused = "did not accept the key"
+    refused = "rejected the API key"
     if status == 403:
         refused = f"does not allow this key to use {endpoint.model}"
     return AuthenticationError(
-        f"{endpoint.shown_url} {refused}{_sentence_end(detail)}", status=status
+        f"The server at {endpoint.shown_url} {refused}{_sentence_end(detail)}", status=status
     ).about(endpoint.setting("api_key"))
 
 

@@ -100,8 +100,8 @@ class Deadline:
         url = self.endpoint.shown_url
         if self._is_silent:
             return RefusedError(
-                f"{url} sent nothing for {self.total_s:g} s. Check that the server is well; for a "
-                "slow one raise `retry.total_timeout_s` in the config."
+                f"No data from {url} for {self.total_s:g} s. Is the server up? For a slow one "
+                "raise `retry.total_timeout_s` in the config."
             )
         if asyncio.get_running_loop().time() >= self._end:
             # Do not retry: it would take as long, and cost as much, once more.
@@ -110,8 +110,8 @@ class Deadline:
                 "Ask for less at a time, or raise `retry.total_timeout_s` in the config."
             )
         return TransientError(
-            f"{url} sent nothing for {self.idle_s:g} s. Check that the server is well; "
-            "for a slow one raise `retry.idle_timeout_s` in the config."
+            f"No data from {url} for {self.idle_s:g} s. Is the server up? For a slow one raise "
+            "`retry.idle_timeout_s` in the config."
         )
 
 

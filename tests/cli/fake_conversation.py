@@ -66,7 +66,7 @@ def add(a, b):
 QUESTION = Question(
     tool="shell",
     subject="rm -rf build",
-    title="Run a command",
+    title="Run this command?",
     preview="rm -rf build",
     reason="it deletes files",
     rules=("shell(rm:*)",),

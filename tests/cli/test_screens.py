@@ -93,7 +93,7 @@ def test_the_first_prompt_and_a_question_are_as_before(tmp_path: Path) -> None:
 
         text = drawn("kode in")
         terminal.type("ask", "enter")
-        text += "\n\n" + drawn("write what to do")
+        text += "\n\n" + drawn("no, with instructions")
 
     assert readable(text) == external_file("screens/prompt.txt")
 

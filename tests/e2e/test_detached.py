@@ -84,13 +84,13 @@ def test_an_attached_terminal_is_the_prompt_and_detaches(
     sessions.does(id, "asks")
 
     with sessions.attach(id) as terminal:
-        terminal.until("Change a file", "n  no")
+        terminal.until("Edit this file?", "n  no")
         terminal.type("\x1c")
         terminal.until("Detached")
         assert terminal.ended() == 0
     assert sessions.said(id)["doing"] == "asks"
     with sessions.attach(id, width=60) as terminal:
-        terminal.until("Change a file", "n  no")
+        terminal.until("Edit this file?", "n  no")
         terminal.type("y", "enter")
         terminal.until("All is done.")
         terminal.type("and more", "enter")

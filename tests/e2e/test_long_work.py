@@ -70,7 +70,7 @@ def test_a_background_command_is_listed_killed_and_asked_about(
     wait_for(terminal, begun)
     terminal.type("\x02")
     terminal.until("Again.")
-    terminal.until_gone("Ctrl-C stops")
+    terminal.until_gone("Ctrl-C to stop")
     terminal.type("ctrl-d")
     terminal.until("Still running: 1 background command", "Quit and stop what runs?")
     terminal.type("enter")

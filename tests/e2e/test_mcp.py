@@ -84,7 +84,7 @@ def test_one_question_approves_a_server_and_calls_are_asked_about(
         terminal.type("read a", "enter")
         terminal.until("Use this repository's extensions", "hostile.py", "yes, until it changes")
         terminal.type("y")
-        terminal.until("Use a tool of an MCP server", "what read does", "n  no")
+        terminal.until("Use this tool of an MCP server?", "what read does", "n  no")
         terminal.type("a")
         terminal.until("mcp(files:read)")
         terminal.type("esc")

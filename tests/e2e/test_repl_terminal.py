@@ -28,7 +28,7 @@ def test_a_turn_settles_above_the_prompt_and_resume_is_explained(repl):
     assert "● Edited calc.py · 1 change · 1.5s" in text
     assert "I fixed add. The cause:" in text
     assert " • it subtracted" in text
-    terminal.until_gone("Ctrl-C stops")
+    terminal.until_gone("Ctrl-C to stop")
     terminal.type("ctrl-d")
 
     text = terminal.until("left with 0, closed True")
@@ -57,7 +57,7 @@ def test_ctrl_c_and_esc_stop_turns_or_clear_lines(repl):
     terminal.until_gone("> draft!")
     terminal.type("echo", "enter")
     terminal.until("You said: echo")
-    terminal.until_gone("Ctrl-C stops")
+    terminal.until_gone("Ctrl-C to stop")
     terminal.type("ctrl-c")
     terminal.until("Press Ctrl-C again to quit.")
     terminal.type("ctrl-c")
@@ -109,7 +109,7 @@ def test_up_and_ctrl_r_search_the_history_which_is_private(repl, tmp_path):
     for prompt in ("echo", "count a"):
         first.type(prompt, "enter")
         first.until(f"> {prompt}", "$0.0123")
-        first.until_gone("Ctrl-C stops")
+        first.until_gone("Ctrl-C to stop")
     first.type("/cost", "enter", "ctrl-d")
     first.until("left with 0")
 

@@ -35,7 +35,7 @@ def test_unknown_commands_run_unasked_and_reach_only_the_project(
     assert (place.project / "made").read_text() == "in\n"
     assert not (place.folder / "out").exists()
     assert "hidden-model" not in told[1]
-    assert "nobody is here" in told[2]
+    assert "nobody to ask" in told[2]
     assert not os.path.exists(place.home / "memory" / "x")
 
 

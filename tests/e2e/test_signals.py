@@ -49,7 +49,7 @@ def test_a_signal_ends_the_running_command_too(
         _, err = process.communicate(timeout=20)
 
     assert process.returncode == 130
-    assert "Progress is saved" in err
+    assert "resumes it" in err
     assert last_turn(place)["status"] == "interrupted"
     assert is_gone(place.project / "pid")
 

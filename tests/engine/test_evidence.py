@@ -68,7 +68,7 @@ def test_a_check_counts_by_its_last_run(
     assert [
         name
         for name in ("test", "types", "lint")
-        if f"`{name}` failed" in evidence.explain_missing()
+        if f"failed: `{name}`" in evidence.explain_missing()
     ] == failed
 
 

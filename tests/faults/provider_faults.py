@@ -91,13 +91,13 @@ FAULTS = {
     "stalls before its answer": Fault(
         replies=(wire(ANSWER, stall_before_s=60),),
         # A server of one's own may read a long request in silence: it is waited for, once.
-        says=r"sent nothing for 3 s.*total_timeout_s",
+        says=r"No data from .* for 3 s.*total_timeout_s",
         idle_s=0.5,
         total_s=3.0,
     ),
     "stalls in its answer": Fault(
         replies=(wire(ANSWER, stall_after="Hello", stall_s=60),),
-        says=r"sent nothing for 0\.5 s",
+        says=r"No data from .* for 0\.5 s",
         out="Hello there",
         kept=PARTIAL,
         asked=ATTEMPTS,
@@ -118,7 +118,7 @@ FAULTS = {
     ),
     "says 429 once": Fault(
         replies=(error(429, "Slow down"), DONE),
-        says=r"allows no more requests for now \(HTTP 429\): Slow down\. Retrying in",
+        says=r"limits the rate of requests \(HTTP 429\): Slow down\. Retrying in",
         out="All done.",
         kept=(END,),
         asked=2,
@@ -193,7 +193,7 @@ FAULTS = {
     ),
     "refuses the key": Fault(
         replies=(error("auth", "Incorrect API key provided: sk-test-0123456789abcdef0123"),),
-        says="did not accept the key.*The setting to change is",
+        says="rejected the API key.*Set",
     ),
 }
 

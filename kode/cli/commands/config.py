@@ -1,5 +1,5 @@
 """`kode config`: the effective value and origin of every key, secrets masked; and `kode
-permissions`: the rules that apply in a project, the person's lasting answers among them."""
+permissions`: the rules that apply in a project, the person's saved approvals among them."""
 
 import json
 import os
@@ -156,7 +156,7 @@ def _list_permissions(parser: Parser, argv: Sequence[str]) -> Answer:
         value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],
         as_json=arguments.json,
         rows=rule_rows(standing, loaded.origins),
-        empty="No rules, and no lasting answers in this project.",
+        empty="No rules or saved approvals in this project.",
         faults=[problem] if problem else (),
     )
 

@@ -191,7 +191,7 @@ def terminal(case: Case) -> Finding:
 
 def config(case: Case) -> Finding:
     try:
-        return ok(" ".join(case.loaded.warnings) or "no faults")
+        return ok(" ".join(case.loaded.warnings) or "OK")
     except UntriedError as error:
         step = "fix it there; `kode config check` checks all of it again"
         return missing(str(error.__cause__), step)

@@ -96,7 +96,7 @@ def choose() -> Settings | None:
 
     Raises: UserError if the person leaves, or has given no usable answer.
     """
-    say("Looking for a model server on this machine ...")
+    say("Checking for local servers (Ollama, LM Studio, llama.cpp, vLLM) ...")
     servers = find_local_servers()
     if not servers:
         say("No local server found.")

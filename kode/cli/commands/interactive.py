@@ -54,9 +54,7 @@ def main(argv: Sequence[str]) -> int:
         return continue_session(arguments, arguments.resume, task or ("-" if prints else None))
     if not prints:
         if task and not any(c.isspace() for c in task):
-            raise ConfigError(
-                f"kode: unknown command {task!r}. To run a task of one word: `kode run {task}`."
-            )
+            raise ConfigError(f"kode: unknown command {task!r}. Did you mean `kode run {task}`?")
         if stdin_is_terminal():
             return open_repl(arguments, task, None)
         stdin: Any = sys.stdin and sys.stdin.buffer

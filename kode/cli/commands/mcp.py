@@ -186,7 +186,7 @@ def _add_flags(parser: Parser) -> None:
     add("--read", metavar="PATH", action="append", help=about)
     add("--write", action="store_true", help="let it change the project")
     add("--network", action="store_true", help="let it use the network")
-    add("--outside", action="store_true", help="run it without the sandbox, once you said yes")
+    add("--outside", action="store_true", help="run it without the sandbox, after you approve")
 
 
 def _pair(text: str) -> tuple[str, str]:

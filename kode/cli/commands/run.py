@@ -52,8 +52,8 @@ NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
 ABOUT = (
-    "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: a "
-    "script that wants equal runs adds --no-memory."
+    "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: "
+    "for reproducible runs add --no-memory."
 )
 
 
@@ -370,7 +370,7 @@ def _print_result(
         _print_answer(arguments, ended.result.rstrip("\n"), plain=conversation.config.repl.plain)
     if ended.error:
         has_begun = ended.usage != Usage() or ended.status in ("interrupted", "timeout")
-        way_on = f" Progress is saved: `kode -r {session_id}` resumes it."
+        way_on = f" `kode -r {session_id}` resumes it."
         complain(f"{ended.error}{way_on if session_id and has_begun else ''}")
     elif not (arguments.quiet or shown) and ended.files_changed:
         names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]

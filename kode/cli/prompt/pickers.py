@@ -188,7 +188,7 @@ async def use_effort(state: PromptState, argument: str) -> None:
             Choice(level, f"{level:<8}  {'now' if level == now else ''}".rstrip())
             for level in info.efforts or EFFORTS
         ]
-        levels.append(Choice("default", "default   leave it to kode"))
+        levels.append(Choice("default", "default   kode's choice"))
         argument = await choose(state.screen, "How much the model thinks", levels)
     if argument:
         conversation.use_effort(argument.lower())
@@ -200,4 +200,4 @@ def effort_line(conversation: "Conversation") -> str:
     info, model = conversation.agent.provider.info, conversation.agent.provider.model
     level = conversation.agent.effort or info.default_effort
     accepted = f"{model} accepts {', '.join(info.efforts)}." if info.efforts else ""
-    return f"{level or f'{model} decides by itself'}. {accepted}".rstrip()
+    return f"{level or 'model default'}. {accepted}".rstrip()

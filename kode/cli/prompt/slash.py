@@ -219,7 +219,7 @@ async def compact(state: PromptState, argument: str) -> None:
         return
     reduced = await state.conversation.compact(argument)
     if reduced is None:
-        state.screen.print("Nothing to compact: it would free nothing yet.", "dim")
+        state.screen.print("Nothing to compact yet.", "dim")
 
 
 async def permissions(state: PromptState, argument: str) -> None:
@@ -449,7 +449,7 @@ FIRST = (
     SlashCommand("/model", "list or switch models", use_model, "[NAME or PROVIDER/NAME]"),
     SlashCommand(
         "/permissions",
-        "show or set the mode; list, remove or restore your answers",
+        "permission mode and saved approvals",
         permissions,
         f"[{'|'.join((*MODES, *CHANGES))} ...]",
         while_busy=True,

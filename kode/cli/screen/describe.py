@@ -60,7 +60,7 @@ def describe_event(event: events.Event, width: int) -> EventLine | None:
             return EventLine("", "Heard:", one_line(event.text))
         case events.RetryScheduled():
             reason = f"{one_line(event.reason).rstrip('.')}. " if event.reason else ""
-            number = f"attempt {event.attempt + 1} of {event.max_attempts}"
+            number = f"{event.attempt + 1} of {event.max_attempts}"
             text = f"{reason}Retrying in {duration(event.delay_s)} ({number})."
             return EventLine("", "", text, style="warning")
         case events.ContextReduced():
@@ -96,10 +96,13 @@ def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -
     has_succeeded = event.exit_status == 0 and not event.failed and not event.refusals
     summary = "" if has_succeeded else one_line(event.summary)
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
-    outcome = " · ".join(filter(None, (summary or ("failed" if event.is_error else ""), time)))
+    outcome = " · ".join(filter(None, (summary, time)))
     has_failed = event.is_error or event.failed
     style = "error" if has_failed else "good"
-    verb = doing if event.is_error else did  # what is an error was not done
+    verb = did
+    if event.is_error:  # it was not done
+        verb = f"{'Stopped' if event.stopped else 'Failed'}: {doing.lower()}"
+        outcome = time if event.stopped else outcome
     line = EventLine("✗" if has_failed else "●", verb, event.subject, outcome, style)
     return _fit(line, width, is_path=is_path)
 
@@ -162,12 +165,12 @@ def evidence_line(event: events.TurnEnded) -> str:
     ]
     if parts:
         return f"checked: {', '.join(parts)}"
-    return "not checked since the last edit" if event.checked == "not_since_last_edit" else ""
+    return "not tested since the last edit" if event.checked == "not_since_last_edit" else ""
 
 
 def ending_line(event: events.TurnEnded) -> str:
     if event.status == "interrupted":
-        return "Stopped. Progress is saved; tell kode what to do next."
+        return "Stopped. What next?"
     if event.status == "timeout":
         return f"Time limit reached. {event.error or 'Send `continue`, or raise --timeout.'}"
     return f"Error: {event.error or 'the turn failed for an unknown reason.'}"
@@ -216,6 +219,7 @@ def change_rules(command: str, words: Sequence[str], change: Callable[..., None]
         raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")
     for name in names:
         change(**{verb: name})
-    back, state = ("restore", "asked") if verb == "remove" else ("remove", "allowed")
     listed = " ".join(names)
-    return f"{listed}: {state} again · undo: {command} {back} {listed}"
+    if verb == "remove":
+        return f"Removed {listed}; kode will ask again · undo: {command} restore {listed}"
+    return f"Restored {listed} · undo: {command} remove {listed}"

@@ -23,7 +23,7 @@ MAX_THOUGHT_CHARS = 100_000
 OUTPUT_LINES = 5
 """Lines shown of a running tool's output."""
 MAX_OUTPUT_CHARS = 4000  # more than its lines show
-STOP, STOP_COMMAND = "Ctrl-C stops", "Ctrl-C stops · Ctrl-B backgrounds"
+STOP, STOP_COMMAND = "Ctrl-C to stop", "Ctrl-C to stop · Ctrl-B to background"
 STOP_COMMAND_COLUMNS = 70
 """From so many columns on, a running command shows both."""
 

@@ -214,7 +214,7 @@ def outcome_line(question: Question, answer: Answer) -> str:
         return f"{sentence}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
     if answer.mode is not None:
         what += f" · mode {answer.mode} from now on; Shift-Tab switches it"
-    note = f" · said to the model: {answer.message}" if answer.message else ""
+    note = f' · "{answer.message}"' if answer.message else ""
     return f"{sentence}: {what}{note}"
 
 
@@ -240,9 +240,9 @@ def _menu(screen: Screen, question: Question) -> Menu:
     behind = [Choice(f"a{number}", text, f"a{number}") for number, text in ways]
     always = [Choice("a", "always …", "a")] if behind else []
     choices = [Choice("y", question.ways_to_allow["once"], "y"), *always, Choice("n", "no", "n")]
-    hint = "Tab: no, and write what to do" if question.takes_words else ""
+    hint = "Tab: no, with instructions" if question.takes_words else ""
     if question.passes_in is not None:
-        hint += f" · Shift-Tab: yes, and {question.passes_in} this session"
+        hint += " · Shift-Tab: yes, and allow all edits this session"
     return Menu(
         choices,
         above=above,

@@ -292,7 +292,7 @@ class Renderer:
         again = ""
         if event.discards_text:
             if self._streamed or self.progress.is_thinking:
-                again = " The reply starts again."
+                again = " The reply restarts."
             self._drop_text()
             self._streamed = False
         is_repeated = event.reason == self._why_again

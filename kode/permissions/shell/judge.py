@@ -136,7 +136,7 @@ def judge(command: str, where: PathRules) -> Line:
         walk.parts = [_unknown(command, "is too long or too nested to understand")]
     if any(part.risk == "network" for part in walk.parts):
         for at in walk.run_input:
-            reason, undo = "runs what another machine sends", "Its effect cannot be predicted."
+            reason, undo = "runs what another machine sends", "kode cannot tell what it will do."
             walk.parts[at] = replace(walk.parts[at], risk="destructive", reason=reason, undo=undo)
     is_safe = all(part.risk == "safe" for part in walk.parts)
     if is_safe and not walk.is_closed:

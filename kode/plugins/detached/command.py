@@ -182,7 +182,7 @@ def _value(session: Background) -> dict[str, Any]:
 def _row(session: Background, now: float) -> tuple[str, str, str, str]:
     state = session.state
     end = f"{state.settled or state.status or 'ended'} {money(state.cost_usd)}".rstrip()
-    doing = "waits for you" if state.doing == "asks" else str(state.doing)
+    doing = {"asks": "needs you", "works": "working"}.get(str(state.doing), str(state.doing))
     word = {"alive": doing, "killed": "killed", "ended": end}[session.life]
     return session.id, word, _time(now - state.since), shorten(session.spec.title, 60)
 

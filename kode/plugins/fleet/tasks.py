@@ -72,7 +72,7 @@ def _fault(error: ValidationError) -> str:
     if fault["type"] == "missing":
         return f"`{key}` is missing"
     if fault["type"] == "extra_forbidden":
-        return f"there is no key `{key}`"
+        return f"unknown key `{key}`"
     return f"`{key}`: {fault['msg']}"
 
 

@@ -11,7 +11,11 @@ from kode.plugin import Command, Parser, Plugin
 def add_flags(parser: Parser) -> None:
     """Adds the flags of a goal; here, because help lists them without an agent."""
     add = parser.add_argument
-    add("--goal", metavar="TEXT", help="work until --verify succeeds; limits are for all turns")
+    add(
+        "--goal",
+        metavar="TEXT",
+        help="work until --verify succeeds; limits apply to the whole goal",
+    )
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
     protect = "what the goal may not change (default: the tests that CMD names); none"
     add("--protect", metavar="PATTERN", action="append", help=protect)

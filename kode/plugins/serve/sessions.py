@@ -233,7 +233,7 @@ class ServedSession:
         if waiting is None or waiting.id != question_id:
             raise UserError(f"{question_id} is not an open question: `kode_wait` lists those.")
         if answer.choice == "session" and not waiting.question.rules:
-            raise UserError("This question takes `once` or `no`: it is asked each time.")
+            raise UserError("This one cannot be remembered: answer `once` or `no`.")
         waiting.answer.set_result(answer)
         self.question = None
         self._wake()

@@ -108,6 +108,6 @@ async def test_a_key_shows_the_last_calls_in_full(chat):
     await chat.type("fix it")
 
     text = await pressed()
-    assert "── Running pytest -q" in text or "── Ran pytest -q" in text
+    assert "── Failed: running pytest -q" in text or "── Ran pytest -q" in text
     assert "E  assert 1 == 2" in text
     assert "Edited calc.py" in text

@@ -342,7 +342,7 @@ async def test_extensions_lists_each_kind_or_one(chat):
         ("/remember", "a line that starts with #"),
         ("/new fix the tests", "/new takes no argument"),
         ("/effort XHIGH", "Effort: xhigh"),
-        ("/effort default", "Effort: big-model decides by itself"),
+        ("/effort default", "Effort: model default"),
         ("/", "It needs a name. /help lists"),
         ("/hlp", "Did you mean /help?"),
         ("/modle x", "Did you mean /model?"),
@@ -402,7 +402,7 @@ async def test_a_command_about_memory_tells_of_its_change_once(chat):
     chat.talk.memory_command = add
     text = await chat.type("/memory add user x")
     assert text.count("added to user") == 1
-    assert "undo with: /memory undo 1" in text
+    assert "undo: /memory undo 1" in text
     assert text.count("memory: merged elsewhere") == 1
 
 

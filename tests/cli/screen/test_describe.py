@@ -35,7 +35,7 @@ DENIED = Refusal(by="rule", message="A rule denies it. Ask the person.")
 AGENT = {"index": 0, "goal": "find it all", "elapsed_s": 3.0, "tokens": 1200}
 LINES: dict[str, Event] = {
     "● Read kode/cli/render.py · 142 lines · 0.4s": finished(),
-    "✗ Reading a.py · failed": finished("a.py", is_error=True, summary="", duration_ms=3),
+    "✗ Failed: reading a.py": finished("a.py", is_error=True, summary="", duration_ms=3),
     "✗ Ran make · exit 2": finished(
         "make", name="shell", failed=True, exit_status=2, summary="exit 2", duration_ms=3
     ),
@@ -50,7 +50,7 @@ LINES: dict[str, Event] = {
     "… Agent 1: find it all · reading · 3.0s · 1.2k tokens": AgentProgress(
         **AGENT, activity="reading"
     ),
-    "It broke off. Retrying in 2.0s (attempt 2 of 3).": RetryScheduled(
+    "It broke off. Retrying in 2.0s (2 of 3).": RetryScheduled(
         attempt=1, max_attempts=3, delay_s=2, reason="It broke off."
     ),
     "context: compacted, 9k → 100 tokens": ContextReduced(tokens_before=9000, tokens_after=100),

@@ -25,11 +25,11 @@ def after(*timed):
 @for_each(
     ("events", "shown"),
     [
-        ([(5, StepStarted(step=1))], "Waiting for the model… 15s · Ctrl-C stops"),
+        ([(5, StepStarted(step=1))], "Waiting for the model… 15s · Ctrl-C to stop"),
         ([(5, StepStarted(step=1)), (8, ThinkingDelta(text="x"))], "Thinking… 12s"),
         ([(8, ThinkingDelta(text="x")), (9, ThinkingDelta(text="y"))], "Thinking… 12s"),
         ([(8, ThinkingDelta(text="x")), (10, TextDelta(text="y"))], "Answering… 10s"),
-        ([(8, ThinkingDelta(text=""))], "Thinking… 12s · Ctrl-C stops"),
+        ([(8, ThinkingDelta(text=""))], "Thinking… 12s · Ctrl-C to stop"),
         ([(11, Working(what="Compacting the conversation"))], "Compacting the conversation… 9s"),
         (
             [

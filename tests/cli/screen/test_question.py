@@ -22,7 +22,7 @@ def question(**changes):
     values = {
         "tool": "shell",
         "subject": "rm -rf build",
-        "title": "Run a command",
+        "title": "Run this command?",
         "preview": "rm -rf build",
         "reason": "it deletes files",
         "rules": ("shell(rm:*)",),

@@ -136,9 +136,9 @@ def test_the_reason_of_retries_is_said_once_in_a_row():
     text = Shown().show(TurnStarted(text="x"), first, second, StepStarted(step=2), first)
 
     assert [line for line in text.splitlines() if line] == [
-        "No server answers. Retrying in 2.0s (attempt 2 of 5).",
-        "Retrying in 2.0s (attempt 3 of 5).",
-        "No server answers. Retrying in 2.0s (attempt 2 of 5).",
+        "No server answers. Retrying in 2.0s (2 of 5).",
+        "Retrying in 2.0s (3 of 5).",
+        "No server answers. Retrying in 2.0s (2 of 5).",
     ]
 
 
@@ -281,7 +281,7 @@ async def test_a_task_on_a_terminal_has_a_line_that_counts(monkeypatch):
     state = Shown(ProgressRenderer, width=60, color=True, live_line=True)
 
     text = state.show(TurnStarted(text="x"), STARTED)
-    assert text.endswith("Running pytest -q… 0s · Ctrl-C stops\x1b[0m\x1b[K")
+    assert text.endswith("Running pytest -q… 0s · Ctrl-C to stop\x1b[0m\x1b[K")
     state.now += 42
     while "42s" not in state.text:
         await asyncio.sleep(0.01)

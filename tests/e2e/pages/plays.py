@@ -215,7 +215,7 @@ PROGRAMS = {
             fix_typo("parse.py"),
             {"text": "README.md is fixed."},
         ],
-        "refused: Change a file: parse.py",
+        "refused: Edit this file?: parse.py",
         "incomplete README.md is fixed.",
         "Undid turn 1 (Fix the typo in README.md and parse.py)",
         "restored README.md",

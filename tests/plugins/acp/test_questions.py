@@ -30,7 +30,11 @@ class Client:
 
 def question(**more):
     usual = {"tool": "shell", "subject": "rm -rf build"}
-    usual |= {"title": "Run a command", "preview": "rm -rf build", "reason": "It deletes files."}
+    usual |= {
+        "title": "Run this command?",
+        "preview": "rm -rf build",
+        "reason": "It deletes files.",
+    }
     return Question(**(usual | more))
 
 
@@ -56,9 +60,9 @@ async def test_a_question_says_who_asks_what_is_lost_and_why():
     assert await ask(client, question(asker="me", dangers=("build would be gone.",))) == "once"
 
     call, options = client.got
-    assert call.title == "Run a command (asked by me)"
+    assert call.title == "Run this command? (asked by me)"
     why, what = (one.content.text for one in call.content)
-    assert why == "Run a command\nbuild would be gone.\nIt deletes files."
+    assert why == "Run this command?\nbuild would be gone.\nIt deletes files."
     assert what == "rm -rf build"
     assert [one.option_id for one in options] == ["once", "no"]
 

@@ -49,7 +49,7 @@ def test_a_line_overrides_the_defaults(tmp_path):
     [
         ('{"task": ""}', "line 1: `task`: String should have at least 1"),
         ('{"prompt": "x"}', "line 1: `task` is missing"),
-        ('{"task": "x", "budgt": 1}', "there is no key `budgt`"),
+        ('{"task": "x", "budgt": 1}', "unknown key `budgt`"),
         ('{"task": "x", "budget_usd": "much"}', "`budget_usd`: Input should be a valid number"),
         ('{"task": "x", "isolate": "all"}', "should be 'worktree', 'clone', 'copy' or 'none'"),
         ("[1, 2]", "line 1: it must be an object"),
