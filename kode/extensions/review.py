@@ -262,10 +262,8 @@ async def ask_approval(
 ) -> bool:
     """Asks one question about all items, and approves them as they were shown. Raises:
     StorageError, BusyError."""
-    title, reason = (
-        "Use this repository's extensions",
-        "Extensions can run programs and instruct the model.",
-    )
+    title = "Use this repository's extensions"
+    reason = "Extensions can run programs and instruct the model."
     if items[0].kind in ALONE:
         title, reason = ALONE[items[0].kind]
     elif any(trust.written_after(item, approvals) for item in items):
