@@ -15,7 +15,6 @@ from tests.strict_server.replies import Key, Memory, compact, digest, unseal
 Body = dict[str, Any]
 Block = dict[str, Any]
 
-THINKING = ("thinking", "redacted_thinking")
 FIELDS = {
     *"model max_tokens stream system tools tool_choice thinking output_config messages".split()
 }
@@ -102,7 +101,7 @@ def _known(message: Any, at: int, memory: Memory) -> Any:
 def key_of(block: Block) -> Key:
     """What tells one block from others."""
     kind = block.get("type")
-    name = {"thinking": "signature", "redacted_thinking": "data", "text": "text"}.get(str(kind))
+    name = {"thinking": "signature", "text": "text"}.get(str(kind))
     return (kind, compact(block.get(name or ("id" if "id" in block else "tool_use_id"))))
 
 
@@ -177,24 +176,21 @@ def _tools(body: Body) -> None:
 
 
 def _marks(body: Body) -> None:
-    places = ("tools", "system", "messages")
-    marked = [each for place in places for each in _marked(body.get(place), place)]
+    marked = [*_marked([body.get(place) for place in ("tools", "system", "messages")])]
     refuse(len(marked) > 4, f"A maximum of 4 cache_control. Found {len(marked)}.")
-    lives = [block["cache_control"].get("ttl", "5m") for _, block in marked]
+    lives = [block["cache_control"].get("ttl", "5m") for block in marked]
     refuse(lives != sorted(lives), "cache_control.ttl: '1h' must not come after '5m'")
-    for path, block in marked:
-        is_blank = block.get("type") == "text" and not block["text"].strip()
-        refuse(is_blank, f"{path}.text: cache_control cannot be set for empty text blocks")
+    blank = [b for b in marked if b.get("type") == "text" and not b["text"].strip()]
+    refuse(blank, "cache_control cannot be set for empty text blocks")
 
 
-def _marked(value: Any, path: str) -> Iterator[tuple[str, Block]]:
+def _marked(value: Any) -> Iterator[Block]:
     """The blocks with a mark, those within a block before it."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value or ())
-    for key, each in inner if not isinstance(value, str) else ():
-        if isinstance(each, dict | list):
-            yield from _marked(each, f"{path}.{key}")
+    inner = value.values() if isinstance(value, dict) else value
+    for each in inner if isinstance(value, dict | list) else ():
+        yield from _marked(each)
     if isinstance(value, dict) and value.get("cache_control"):
-        yield path, value
+        yield value
 
 
 def _texts(body: Body, turns: list[Turn]) -> None:
@@ -208,7 +204,7 @@ def _texts(body: Body, turns: list[Turn]) -> None:
 
 
 ROLES = {"tool_use": "assistant", "server_tool_use": "assistant", "tool_result": "user"}
-ROLES |= dict.fromkeys(THINKING, "assistant")
+ROLES["thinking"] = "assistant"
 
 
 def _roles(turns: list[Turn], memory: Memory) -> None:
@@ -252,14 +248,15 @@ def _thinking(body: Body, turns: list[Turn], model: Model, thinks: bool) -> None
     last = max((at for at, turn in enumerate(turns) if turn.role == "assistant"), default=-1)
     if body.get("thinking", {}).get("type") == "enabled" and last >= 0:
         kinds = [block["type"] for block in turns[last].blocks]
-        is_missing = "tool_use" in kinds and last < len(turns) - 1 and kinds[0] not in THINKING
+        is_missing = "tool_use" in kinds and last < len(turns) - 1 and kinds[0] != "thinking"
         refuse(is_missing, f"messages.{last}: must start with a thinking block")
     before = Beginning(body)
     for turn in turns:
         for at, block in enumerate(turn.blocks):
             where = f"messages.{turn.at}.content.{at}"
-            if block["type"] in THINKING:
-                said = _said(block, where, turn.at == last and thinks)
+            refuse(block["type"] == "redacted_thinking", f"{where}: no thinking was redacted")
+            if block["type"] == "thinking":
+                said = _said(block, where)
                 if said["model"] != model.name:
                     turn.dropped.add(at)
                     continue
@@ -299,15 +296,11 @@ def bound_to(body: Body, turns: list[Turn], reply: list[Block]) -> str:
     return before.digest_for("assistant")
 
 
-def _said(block: Block, where: str, latest: bool) -> dict[str, Any]:
+def _said(block: Block, where: str) -> dict[str, Any]:
     """What the server signed with a block; raises where it is not its own or was changed."""
-    kind = block["type"]
-    name = "signature" if kind == "thinking" else "data"
-    said = unseal(block[name]) or {}
-    words = f"{where}: Invalid `{name}` in `{kind}` block"
-    refuse(said.get("kind") != kind, words)
-    is_changed = kind == "thinking" and said["own"] != digest(block["thinking"])
-    refuse(is_changed, f"{where}: {UNMODIFIED}" if latest else words)
+    said = unseal(block["signature"]) or {}
+    refuse(said.get("kind") != "thinking", f"{where}: Invalid `signature` in `thinking` block")
+    refuse(said["own"] != digest(block["thinking"]), f"{where}: {UNMODIFIED}")
     return said
 
 
@@ -322,7 +315,7 @@ def _whole(turn: Turn, at: int, said: dict[str, Any]) -> None:
 def outline(block: Block) -> Any:
     """What must be the same in a block that comes back beside thinking."""
     kind = block["type"]
-    if kind in THINKING:
+    if kind == "thinking":
         return [kind, block.get("thinking", "")]
     return [kind, block.get("text", block.get("id", block.get("tool_use_id")))]
 

@@ -159,13 +159,8 @@ def _item_events(item: Item, at: int) -> Iterator[Event]:
 
 def _begun(item: Item) -> Item:
     """As it is when its stream begins; its encrypted content is not the one that counts."""
-    begun = {**item, "status": "in_progress"} if "status" in item else dict(item)
-    for name in ("summary", "content"):
-        if name in begun:
-            begun[name] = []
-    for name in ("arguments", "input"):
-        if name in begun:
-            begun[name] = ""
+    empty = {"summary": [], "content": [], "arguments": "", "input": "", "status": "in_progress"}
+    begun = {name: empty.get(name, value) for name, value in item.items()}
     if item.get("encrypted_content"):
         begun["encrypted_content"] = seal(SEALED, at="added", id=item["id"])
     return begun

@@ -26,7 +26,6 @@ SEALED = "gAAAAA"
 OUTPUTS = {"function_call": "function", "custom_tool_call": "custom tool"}
 SAID = ("message", "function_call", "custom_tool_call", "web_search_call")
 """Items that may follow reasoning."""
-NOT_STORED = "Item with id '{id}' not found. Items are not persisted when `store` is set to false."
 
 
 def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[Piece]]:
@@ -44,8 +43,7 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
             check_tool(tool, f"tools[{at}]")
     wanted = (body.get("text") or {}).get("format") or {}
     if wanted.get("type") == "json_schema" and wanted.get("strict"):
-        where = f"response_format '{wanted['name']}'"
-        check_schema(wanted["schema"], where)
+        check_schema(wanted["schema"], f"response_format '{wanted['name']}'")
     items = items_of(body)
     _ids(items)
     _reasoning(items, model, memory)
@@ -54,9 +52,8 @@ def check(body: Body, model: Model, memory: Memory) -> tuple[list[Piece], list[P
     if any(piece.mark for piece in pieces) and not model.breakpoints:
         raise unsupported("prompt_cache_breakpoint")
     marked = marks_that_count(pieces, memory)
-    words = "Your input exceeds the context window of this model."
     is_long = sum(len(piece.text.encode()) for piece in pieces) // 4 > model.window
-    refuse(is_long, words)
+    refuse(is_long, "Your input exceeds the context window of this model.")
     return pieces, marked
 
 
@@ -118,7 +115,7 @@ def check_tool(function: Body, where: str) -> None:
     refuse(function.get("strict"), f"Invalid schema for {named}: strict is for answers.")
 
 
-def missing_contents(schema: Any, path: tuple[str, ...] = ()) -> str:
+def missing_contents(schema: Any, *path: str) -> str:
     """The fault of an array or an object of which nothing says what is in it; "" for none."""
     if not isinstance(schema, dict):
         return ""
@@ -126,10 +123,8 @@ def missing_contents(schema: Any, path: tuple[str, ...] = ()) -> str:
         return "In context=(), object schema missing properties"
     if schema.get("type") == "array" and "items" not in schema:
         return f"In context={path}, array schema missing items"
-    inner = [(("properties", name), each) for name, each in schema.get("properties", {}).items()]
-    inner += [(("items",), schema.get("items"))]
-    found = (missing_contents(each, (*path, *step)) for step, each in inner)
-    return next(filter(None, found), "")
+    inner = [*schema.get("properties", {}).items(), ("items", schema.get("items"))]
+    return next(filter(None, (missing_contents(each, *path, name) for name, each in inner)), "")
 
 
 def check_schema(schema: Any, name: str) -> None:
@@ -139,13 +134,10 @@ def check_schema(schema: Any, name: str) -> None:
     if not isinstance(schema, dict):
         return
     if schema.get("type") == "object":
-        words = f"Invalid schema for {name}: In context=(),"
-        tail = "'additionalProperties' is required to be supplied and to be false."
         is_open = schema.get("additionalProperties") is not False
-        refuse(is_open, f"{words} {tail}")
-        tail = "'required' is required to be an array including every key in properties."
+        refuse(is_open, f"Invalid schema for {name}: 'additionalProperties' is to be false.")
         missing = set(schema.get("properties", {})) - set(schema.get("required", ()))
-        refuse(missing, f"{words} {tail}")
+        refuse(missing, f"Invalid schema for {name}: 'required' lacks {missing}")
     for inner in schema.values():
         check_schema(inner, name)
 
@@ -192,14 +184,12 @@ def _shape(body: Body, model: Model, memory: Memory) -> None:
 
 def _ids(items: list[Item]) -> None:
     for at, item in enumerate(items):
-        if item["type"] == "item_reference":
-            raise Refused(NOT_STORED.format(id=item["id"]), status=404)
+        refuse(item["type"] == "item_reference", f"input[{at}]: items are not persisted")
         for name in ("id", "call_id"):
             check_length(str(item.get(name) or ""), f"input[{at}].{name}", 64)
         prefix, name = PREFIXES.get(item["type"], ""), item.get("id") or ""
         words = f"Invalid 'input[{at}].id': '{name}'. Expected an ID that begins with '{prefix}'."
-        is_odd = bool(name) and not name.startswith(prefix)
-        refuse(is_odd, words)
+        refuse(name and not name.startswith(prefix), words)
 
 
 def _reasoning(items: list[Item], model: Model, memory: Memory) -> None:
@@ -212,31 +202,25 @@ def _reasoning(items: list[Item], model: Model, memory: Memory) -> None:
             said = after.get("type") in SAID and after.get("role", "assistant") == "assistant"
             refuse(not said, f"{what} following item.")
         needed = memory.needs.get(str(item.get("id")))
-        is_missing = needed and needed not in given
-        refuse(is_missing, f"{what} 'reasoning' item: '{needed}'.")
+        refuse(needed and needed not in given, f"{what} 'reasoning' item: '{needed}'.")
 
 
 def _sealed(item: Item, model: Model, memory: Memory) -> None:
     text = item.get("encrypted_content")
-    refuse(not text, NOT_STORED.format(id=item["id"]), status=404)
-    said = unseal(text, SEALED)
-    if said is None or said.get("at") != "done" or said["id"] != item["id"]:
-        words = f"The encrypted content for item {item['id']} could not be verified."
-        raise Refused(words)
+    refuse(not text, f"{item['id']}: items are not persisted")
+    said = unseal(text, SEALED) or {}
+    is_whole = said.get("at") == "done" and said["id"] == item["id"]
+    refuse(not is_whole, f"The encrypted content for {item['id']} could not be verified.")
     if said["model"] != model.name:
         memory.soft_faults.append(f"{item['id']} is {said['model']}'s, sent to {model.name}")
 
 
 def _pairs(items: list[Item]) -> None:
     for kind, word in OUTPUTS.items():
-        calls = [item["call_id"] for item in items if item["type"] == kind]
-        outputs = [item["call_id"] for item in items if item["type"] == f"{kind}_output"]
-        for name in outputs:
-            words = f"No tool call found for {word} call output with call_id {name}."
-            refuse(name not in calls, words)
-        for name in calls:
-            words = f"No tool output found for {word} call {name}."
-            refuse(name not in outputs, words)
+        calls = {item["call_id"] for item in items if item["type"] == kind}
+        outputs = {item["call_id"] for item in items if item["type"] == f"{kind}_output"}
+        refuse(outputs - calls, f"No tool call found for {word} call output {outputs - calls}.")
+        refuse(calls - outputs, f"No tool output found for {word} call {calls - outputs}.")
 
 
 # ── the prompt ───────────────────────────────────────────────────────────────────────────────

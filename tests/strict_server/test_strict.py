@@ -244,15 +244,6 @@ def drop(*places: int) -> Callable[[list[Any]], None]:
     return dropped
 
 
-def cut(messages: list[Any]) -> None:
-    del messages[1]["content"][-1], messages[2]["content"][-1]
-
-
-def split(messages: list[Any]) -> None:
-    content = messages[1]["content"]
-    messages[1:2] = [{"role": "assistant", "content": part} for part in (content[:1], content[1:])]
-
-
 def rename(name: str) -> Callable[[list[Any]], None]:
     def renamed(messages: list[Any]) -> None:
         del messages[1]["tool_calls"][1], messages[3]
@@ -261,19 +252,12 @@ def rename(name: str) -> Callable[[list[Any]], None]:
     return renamed
 
 
-def in_two(messages: list[Any]) -> None:
-    second = messages[1]["tool_calls"].pop()
-    messages.insert(3, messages[1] | {"tool_calls": [second]})
-
-
 TWO = "2.content"
 SEALED = "1.tool_calls.0.extra_content"
 TAMPERED: list[tuple[str, str, str, Callable[[list[Any]], Any], str]] = [
     ("messages", "", NEW, change("1.content.0.thinking", "Other"), "cannot be modified"),
     ("messages", "", OLDER, lambda m: m[1]["content"].insert(1, m[1]["content"].pop(0)),
      "cannot be modified"),
-    ("messages", "", OLDER, cut, "cannot be modified"),
-    ("messages", "", OLDER, split, "Unexpected role"),
     ("messages", "", NEW, change("1.content.0.signature", "made up"), "Invalid `signature`"),
     ("messages", "", NEW, lambda m: m[1]["content"][0].update(MARK), "Extra inputs"),
     ("messages", "", NEW, change("0.content", "Read a"), "different conversation"),
@@ -298,7 +282,6 @@ TAMPERED: list[tuple[str, str, str, Callable[[list[Any]], Any], str]] = [
     ("chat", "openai", GPT_5_4, rename("x" * 41), "maximum length 40"),
     ("chat", "gemini", GEMINI, change(SEALED, ...), "thought_signature"),
     ("chat", "gemini", GEMINI, change(f"{SEALED}.google.thought_signature", "x"), "Corrupted"),
-    ("chat", "gemini", GEMINI, in_two, "missing a thought_signature"),
     ("chat", "gemini", GEMINI, drop(3), "did not have response"),
     ("chat", "deepseek", DEEPSEEK, change("1.reasoning_content", ...), "at index 1"),
     ("chat", "moonshot", KIMI, change("1.reasoning_content", ...), "at index 1"),
