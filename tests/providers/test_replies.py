@@ -422,11 +422,6 @@ def test_any_cutting_of_any_line_ends_gives_the_same_events(
     assert found == ([(name, {"text": text}) for name, text in told], ends)
 
 
-@for_each("data", [b'data: {"a":\ndata: 1}\n\n', b'data: {"a": 1}'])
-def test_an_event_may_have_several_lines_or_no_end(data: bytes) -> None:
-    assert decoded([data]) == ([("", {"a": 1})], False)
-
-
 # ── texts ────────────────────────────────────────────────────────────────────────────────────
 
 HARMONY = "<|start|>assistant<|channel|>analysis<|message|>Hm.<|end|>"

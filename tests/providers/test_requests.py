@@ -332,8 +332,6 @@ async def test_marks_for_the_cache_stand_where_a_prefix_ends(
     [
         ((*STEPS, Message(role="user", parts=(NEWS,))),
          [("assistant", ["tool_use"]), ("user", ["tool_result", "text"])]),
-        ((user_message("a"), OWN, Message(role="user", parts=(NEWS,))),
-         [("assistant", ["text"]), ("user", ["text"])]),
         # Neighbours of the user are one turn, with results first.
         ((user_message("a"), SURE, Message(role="tool", parts=(Text(text="note"), *DONE.parts)),
           user_message("b")),

@@ -97,11 +97,6 @@ async def test_a_far_server_is_asked_with_the_key(far: ScriptedServer) -> None:
     assert question.headers["authorization"] == "Bearer sk-secret-1"
 
 
-async def test_no_far_server_is_asked_about_a_known_model(far: ScriptedServer) -> None:
-    assert await ask(far.anthropic_url, "claude-opus-4-8", name="anthropic") == {}
-    assert not far.questions
-
-
 async def test_nobody_waits_for_a_far_server_that_is_slow(
     far: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,13 +120,6 @@ def test_text_is_no_call_where_calls_could_not_be_made() -> None:
     assert calls_of(read(READ, stop="refusal")) == ()
 
 
-def test_a_call_in_a_cut_reply_is_kept_as_cut() -> None:
-    message = read('{"name": "read_file", "arguments": {"path": "a.py"}', stop="length")
-
-    assert (made(message), message.stop) == ([["read_file", {"path": "a.py"}]], "length")
-    assert read('{"name": "read_file", "arg', stop="length").stop == "length"
-
-
 # ── an answer that shows a call from a file, however the file writes it ──────────────────────
 
 CALLS: list[Object] = [
