@@ -47,7 +47,7 @@ def asked(place: Place, *arguments: str) -> tuple[str, dict]:
 def test_a_strange_repository_neither_runs_nor_reaches_the_model(place: Place, mode: str) -> None:
     bring(place)
 
-    seen, result = asked(place, "/mark", "--permission-mode", mode)
+    seen, result = asked(place, "hello", "--permission-mode", mode)
 
     assert "MARK" not in seen
     assert result["status"] == "success"
