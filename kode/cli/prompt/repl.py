@@ -50,7 +50,7 @@ async def run_repl(
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _signals(state) as ended_by:
-        screen.print(clip(f"kode in {paths.short_path(folder)} · /help", screen.width), "dim")
+        screen.print(clip(f"kode in {paths.short_path(folder)} · ? for help", screen.width), "dim")
         if _can_draw(screen):
             async with prompt_below(state) as drawing:
                 open_conversation(state, opening)

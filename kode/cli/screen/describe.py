@@ -102,7 +102,7 @@ def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -
     verb = did
     if event.is_error:  # it was not done
         verb = f"{'Stopped' if event.stopped else 'Failed'}: {doing.lower()}"
-        outcome = time if event.stopped else outcome
+        outcome = time  # what went wrong stands below
     line = EventLine("✗" if has_failed else "●", verb, event.subject, outcome, style)
     return _fit(line, width, is_path=is_path)
 

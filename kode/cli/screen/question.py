@@ -195,7 +195,7 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
         lines += screen.paint("error", _wrap(danger, width)).split("\n")
     for reason in question.reason.splitlines():
         lines += screen.paint("dim", _wrap(reason, width)).split("\n")
-    return lines
+    return [*lines, ""]
 
 
 def outcome_line(question: Question, answer: Answer) -> str:
