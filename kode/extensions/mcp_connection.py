@@ -247,16 +247,14 @@ class Connection:
         except TimeoutError as error:
             raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
         except Exception as error:
-            is_answer = isinstance(error, MCPError) and not closed.done()
-            fault = closed.result() if closed.done() else _describe(error)
-            if self.server.url and not closed.done() and _is_of_connection(error):
-                closed.set_result(str(error) or "its connection broke")
-            if is_answer:
-                reason = " ".join(str(error).split())[:500]
-                raise ServerError(
-                    f"The MCP server {name} says: {reason}", untrusted=name
-                ) from error
+            was_closed = closed.done()
+            fault = closed.result() if was_closed else _describe(error)
             text = f"The MCP server {name} failed: {fault}"
+            if isinstance(error, MCPError) and not was_closed:
+                reason = " ".join(str(error).split())[:500]
+                text, fault = f"The MCP server {name} says: {reason}", ""
+            if self.server.url and not was_closed and _is_of_connection(error):
+                closed.set_result(str(error) or "its connection broke")
             raise ServerError(text, untrusted=name, fault=fault) from error
 
     @asynccontextmanager
