@@ -158,9 +158,10 @@ def test_no_path_is_part_of_the_program_text(access: Access) -> None:
     assert f"P0={path}" in options
 
 
-@pytest.fixture
-def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine that says it is a Mac, whose `sandbox-exec` limits nothing."""
+def test_a_program_that_limits_nothing_is_found_out(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine that says it is a Mac; what it runs gets the private folder without sockets."""
     program = tmp_path / "sandbox-exec"
     program.write_text(
         '#!/bin/sh\n[ "$1" = -p ] || exit 64\nshift 2\n'
@@ -169,22 +170,14 @@ def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr("kode.sandbox.reach.SEATBELT", str(program))
     monkeypatch.setattr(sys, "platform", "darwin")
-    return program
-
-
-def test_a_program_that_limits_nothing_fails_the_self_test(home: Path, on_macos: Path) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
     (home / ".kode" / "config.json").write_text("{}")
-    fault = find_fault(opened(home), "seatbelt")
+    made = opened(home)
+
+    fault = find_fault(made, "seatbelt")
     for leak in (f"reads {home}/.kode/config.json", f"writes {home}/work", "has a network"):
         assert leak in fault
-    assert opened(home).support().kind == "none"
-
-
-def test_a_command_gets_the_private_folder_without_sockets(
-    home: Path, on_macos: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
-    made = opened(home)
+    assert made.support().kind == "none"
     attempt = made.begin(kind="seatbelt")
     command = 'echo "$TMPDIR:$SSH_AUTH_SOCK"; rm /nowhere; echo EPERM: Operation not permitted'
     done = ran(attempt.wrap(("/bin/sh", "-c", command)), home / "work", dict(os.environ))

@@ -259,18 +259,13 @@ def test_an_edit_after_a_kill_is_left_alone(project: Path, opened: Callable[[], 
     mine.write_text("mine")
     (project / ".kode-tmp-0123").write_text("half a file")
 
-    done = opened().finish()
+    done, again = opened().finish(), opened().finish()
 
     assert done is not None
+    assert again is not None, "a session learns of it until it has confirmed that"
+    assert (again.step.id, {*again.changed_files}) == (done.step.id, {*done.changed_files})
     assert [path for path, _ in done.left_alone] == [str(mine)]
     assert held(project) == {**BEFORE, "5.txt": b"mine"}
-
-
-def test_a_session_learns_of_an_undo_after_a_kill(opened: Callable[[], Undo]) -> None:
-    done, again = opened().undo(), opened().finish()
-
-    assert again is not None
-    assert (again.step.id, {*again.changed_files}) == (done.step.id, {*done.changed_files})
     opened().confirm()
     assert opened().finish() is None
 
