@@ -51,7 +51,7 @@ _MISSING = re.compile(
 _PATH = re.compile(r"/[\w@.+/-]*[\w+-]")
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False)
 class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""

@@ -240,7 +240,6 @@ def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
 def make_reach(
     place: Workplace,
     grants: Grants,
-    *,
     kind: Kind,
     shown: Iterable[Path],
     temporary: str,

@@ -234,14 +234,8 @@ class Sandbox:
         network: Network = "all" if self.grants.network else "none"
         if network == "none" and kind in BUBBLEWRAP and self.loopback().enter:
             network = "loopback"
-        return reach.make_reach(
-            self.place,
-            self.grants,
-            kind=kind,
-            shown=self._shown,
-            temporary=self.temporary_folder(),
-            network=network,
-        )
+        temporary = self.temporary_folder()
+        return reach.make_reach(self.place, self.grants, kind, self._shown, temporary, network)
 
     def hidden_paths(self, path: str) -> list[str]:
         """What a command would not find of an existing path: the path, and where its links lead."""
@@ -292,14 +286,7 @@ class Sandbox:
                 self.carried[root] = make_layer(self.store(), root)
             below = None if interest.records_opens else self.carried[root]
             layers.append(make_layer(self.store(), root, below, self.place.git))
-        return Attempt(
-            sandbox=self,
-            kind=kind,
-            reach=self.reach(kind),
-            masked=masked,
-            layers=layers,
-            interest=interest,
-        )
+        return Attempt(self, kind, self.reach(kind), masked, layers, interest)
 
     def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":
         """Starts an attempt at a program that runs beside the session, as an MCP server. Raises:
