@@ -1,21 +1,25 @@
 """What a command can and cannot do in each kind of sandbox that this machine has."""
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
+from kode.cli.commands import doctor
 from kode.errors import SandboxUnknownError
 from kode.sandbox import kernel, reach, trial
+from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox, open_store, remove_abandoned
 from kode.tool import ToolContext
-from tests.needs import lacking
+from tests.needs import lacking, skip_without
 from tests.sandbox.conftest import in_shell
 from tests.sandbox.sandboxed import SOURCES, Run, end_of_all, opened, put, running
 
@@ -184,3 +188,39 @@ def test_killing_kode_ends_its_command_and_applies_nothing(layered: Run) -> None
     assert len(list(store.parent.iterdir())) > 1
     remove_abandoned(layered.home / ".kode")
     assert [*store.parent.iterdir()] == [store]
+
+
+# ── `kode doctor --sandbox` ─────────────────────────────────────────────────────────────────────
+
+
+def proved(capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the findings by name."""
+    code = doctor.main(["--sandbox", "--json"])
+    return code, {finding["what"]: finding for finding in json.loads(capsys.readouterr().out)}
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_a_sandbox_passes_every_check_of_its_kind(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    if kind == "bubblewrap":
+        skip_without("bwrap")
+    else:
+        monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
+    code, found = proved(capsys)
+    if kind == "landlock" and found["sandbox"]["state"] == "missing":
+        pytest.skip(found["sandbox"]["detail"])
+    assert {finding["state"] for finding in found.values()} == {"ok"}
+    assert ("git" in found) is (kind == "bubblewrap")
+    assert code == 0
+
+
+def test_a_sandbox_that_limits_nothing_fails_with_each_fault(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Attempt, "_launcher", lambda attempt: ())
+    code, found = proved(capsys)
+    assert (code, list(found)) == (1, ["sandbox"])
+    for fault in ("/kode/config.json", "writes git's", "sees other", "unix sockets", "a network"):
+        assert fault in found["sandbox"]["detail"]
+    assert "bubblewrap" in found["sandbox"]["detail"]  # the next step

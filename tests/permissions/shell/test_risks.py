@@ -93,3 +93,31 @@ def test_grave_commands_are_found_wherever_they_stand(frame):
         if "\n" in command or "&" in command:
             continue  # these are lines of their own
         assert judged(frame.format(command)).risk in ("system", "destructive"), command
+
+
+# How each check of a line ended: `tests/tools/test_check_statuses.py`.
+
+
+@for_each("row", rows("checks"))
+def test_checks_are_watched_unless_they_run_in_the_background(row):
+    assert [check.command for check in judged(row["command"]).checks if check.of] == row["checks"]
+
+
+@for_each(
+    ("line", "answers"),
+    [
+        ("git grep -l x", True),
+        ("git -C sub grep x", True),
+        ("cd src && grep -rn x . | sort; rg x", True),
+        ("diff a b", True),
+        ("[ -f x ]", True),
+        ("test -f x", True),
+        ("grep x | sort", False),
+        ("git commit -m x", False),
+        ("make", False),
+        ("grep x; make", False),
+        ("", False),
+    ],
+)
+def test_exit_status_1_of_searches_and_comparisons_is_an_answer(line, answers):
+    assert judged(line).exit_one_is_answer is answers
