@@ -19,19 +19,6 @@ def put(root: Path, *names: str, text: str = f"KEY={CANARY}\n") -> None:
     sandboxed.put(root, dict.fromkeys(names, text))
 
 
-@pytest.fixture
-def secrets(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Keys wherever they may lie."""
-    put(run.work, ".env", "sub/.ENV", "deep/er/id_ed25519", "a b/prod.pem", "x\ny/.env")
-    put(run.work, ".ssh/config", ".env.local", "conf/credentials.json", ".netrc")
-    put(run.home, *".ssh/id_rsa .kode/config.json .aws/credentials .bash_history".split())
-    put(run.home, *".config/gh/hosts.yml other/.env notes.txt .kode/sessions/1".split())
-    text = f'[url "https://me:{CANARY}@host.test/"]\n\tinsteadOf = x\n'
-    (run.home / ".gitconfig").write_text(text)
-    monkeypatch.setenv("PATH", f"{run.home}:{os.environ['PATH']}")
-    return run
-
-
 @pytest.mark.parametrize(
     "command",
     [
@@ -43,8 +30,15 @@ def secrets(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
         "; for f in /proc/1/fd/* /proc/self/fd/*; do timeout 0.2 head -c 99 $f; done",
     ],
 )
-def test_no_command_sees_a_key(secrets: Run, command: str) -> None:
-    done = secrets(command.format(home=secrets.home))
+def test_no_command_sees_a_key(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    put(run.work, ".env", "sub/.ENV", "deep/er/id_ed25519", "a b/prod.pem", "x\ny/.env")
+    put(run.work, ".ssh/config", ".env.local", "conf/credentials.json", ".netrc")
+    put(run.home, *".ssh/id_rsa .kode/config.json .aws/credentials .bash_history".split())
+    put(run.home, *".config/gh/hosts.yml other/.env notes.txt .kode/sessions/1".split())
+    text = f'[url "https://me:{CANARY}@host.test/"]\n\tinsteadOf = x\n'
+    (run.home / ".gitconfig").write_text(text)
+    monkeypatch.setenv("PATH", f"{run.home}:{os.environ['PATH']}")
+    done = run(command.format(home=run.home))
     for text in (CANARY, "root:", "notes.txt"):
         assert text not in done.out
 

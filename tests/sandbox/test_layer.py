@@ -221,22 +221,16 @@ def test_too_many_changes_or_folders_are_none(
     assert len(os.listdir(run.made.store())) == 2  # `tmp`, and what later commands see
 
 
-@pytest.fixture
-def elsewhere(home: Path, work: Path) -> Path:
-    """A folder with trees whose records lie elsewhere: `linked`, `work/sub`, `separate`."""
+@needs("git")
+@pytest.mark.parametrize("tree", ["linked", "work/sub", "separate", "work then sub"])
+def test_a_commit_is_whole_wherever_the_records_lie(run: Run, tree: str) -> None:
     bash(
-        home,
+        elsewhere := run.home,
         "git clone -q work source; git -C source commit -q --allow-empty -m 1; cd work; "
         "git -c protocol.file.allow=always submodule add -q ~/source sub; "
         "echo 1 > a; git add .; git commit -qm 1; git worktree add -q ../linked; "
         "cd ..; git clone -q --separate-git-dir=records work separate",
     )
-    return home
-
-
-@needs("git")
-@pytest.mark.parametrize("tree", ["linked", "work/sub", "separate", "work then sub"])
-def test_a_commit_is_whole_wherever_the_records_lie(run: Run, elsewhere: Path, tree: str) -> None:
     root, _, inner = tree.partition(" then ")
     command = f"cd ./{inner}; echo 2 > b; git add b; git commit -qm 2; git tag t"
     with run.again(work=elsewhere / root).attempt(command) as (attempt, _):

@@ -15,11 +15,9 @@ from kode.git import ENVIRONMENT, run_git
 from kode.sandbox.masks import settle_indexes
 from kode.undo.outside import survey
 from kode.workplace import GitFolder
-from tests.needs import needs
 from tests.undo.changes import plant_programs
 from tests.undo.test_outside import before, git, opened, repo, turn_id
 
-pytestmark = needs("git")
 __all__ = ["repo"]
 
 

@@ -9,16 +9,15 @@ import pytest
 
 from kode.undo.journal import Step
 from kode.undo.undo import Undo
-from tests.needs import needs
+from tests.needs import skip_without
 from tests.undo.changes import tree, turn_id, undo_in
-
-needs_git = needs("git")
 
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Path:
     """Committed: clean.py, run.sh; changed: a.py; staged: b.py; untracked: new.txt; ignored:
     out.log and built/; an empty folder."""
+    skip_without("git")
     root = tmp_path.resolve() / "repo"
     (root / "built").mkdir(parents=True)
     (root / "empty").mkdir()
@@ -72,7 +71,6 @@ def before(root: Path, *writes: Path | str, **limits: int) -> Step:
     return opened(root, **limits).begin(turn_id(1), writes=[*map(str, writes)])
 
 
-@needs_git
 @pytest.mark.parametrize(
     "command",
     [
@@ -107,7 +105,6 @@ def test_effects_of_a_command_are_undone_and_redone(repo: Path, command: str) ->
     assert tree(repo) == after
 
 
-@needs_git
 def test_ignored_folders_and_nested_repositories_are_let_be(repo: Path) -> None:
     git(repo, "init", "-q", "nested")
     (repo / "nested" / "file").write_text("theirs")
@@ -119,7 +116,6 @@ def test_ignored_folders_and_nested_repositories_are_let_be(repo: Path) -> None:
     assert (repo / "a.py").read_text() == "a = 2\n"
 
 
-@needs_git
 def test_files_that_a_line_names_come_back_exactly(repo: Path) -> None:
     (repo / "built" / "empty").mkdir()
     was = tree(repo)
@@ -129,7 +125,6 @@ def test_files_that_a_line_names_come_back_exactly(repo: Path) -> None:
     assert tree(repo) == was
 
 
-@needs_git
 def test_a_submodule_is_surveyed_too(repo: Path) -> None:
     from kode.git import git_folders
 
@@ -145,7 +140,6 @@ def test_a_submodule_is_surveyed_too(repo: Path) -> None:
     assert (repo / "sub" / "clean.py").exists()
 
 
-@needs_git
 def test_line_ends_come_back_as_in_the_working_tree(repo: Path) -> None:
     (repo / ".gitattributes").write_text("*.py eol=crlf\nrun.sh filter=lfs\n")
     git(repo, "add", ".")
@@ -160,7 +154,6 @@ def test_line_ends_come_back_as_in_the_working_tree(repo: Path) -> None:
     assert (path, "program" in why) == (str(repo / "run.sh"), True)
 
 
-@needs_git
 def test_a_survey_touches_neither_tree_nor_index_nor_refs(repo: Path) -> None:
     was = {path: path.read_bytes() for path in repo.rglob("*") if path.is_file()}
     undo = run(repo, "true")
@@ -168,7 +161,6 @@ def test_a_survey_touches_neither_tree_nor_index_nor_refs(repo: Path) -> None:
     assert undo.undo().turn is None
 
 
-@needs_git
 @pytest.mark.parametrize("command", ["git reset -q --hard HEAD~1", "git checkout -qb o HEAD~1"])
 def test_a_branch_that_is_not_moved_back_is_named(repo: Path, command: str) -> None:
     git(repo, "stash", "-q")
@@ -183,7 +175,6 @@ def test_a_branch_that_is_not_moved_back_is_named(repo: Path, command: str) -> N
     assert git(repo, "rev-parse", "HEAD") != head
 
 
-@needs_git
 @pytest.mark.parametrize("how", ["elsewhere", "broken", "foreign"])
 def test_a_repository_that_git_cannot_read_is_walked(
     repo: Path, how: str, monkeypatch: pytest.MonkeyPatch

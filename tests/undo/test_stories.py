@@ -128,7 +128,7 @@ class Story:
         for _ in range(self.dice.randint(1, 3)):
             names = self.dice.sample(NAMES, self.dice.randint(1, 4))
             paths = [self.project / name for name in names]
-            if any(is_below_a_link(path) for path in paths):
+            if any(map(has_no_folder, paths)):
                 continue
             if self.kind == "known":
                 named = {
@@ -142,7 +142,7 @@ class Story:
             else:
                 backup = undo.begin(turn_id(number), writes=())
             for path in paths:
-                if not is_below_a_link(path) and not is_below_a_file(path):
+                if not has_no_folder(path):
                     operation(self.dice, path, self.modes)()
             undo.end(backup)
 
@@ -174,12 +174,10 @@ class Story:
         return kills
 
 
-def is_below_a_link(path: Path) -> bool:
-    return any(parent.is_symlink() for parent in path.parents)
-
-
-def is_below_a_file(path: Path) -> bool:
-    return any(parent.exists() and not parent.is_dir() for parent in path.parents)
+def has_no_folder(path: Path) -> bool:
+    """Whether it is below a link or a file."""
+    above = [parent for parent in path.parents if parent.is_symlink() or parent.exists()]
+    return any(parent.is_symlink() or not parent.is_dir() for parent in above)
 
 
 def tell(seed: int) -> int:
