@@ -155,13 +155,8 @@ def export_cassette(transcript: Transcript) -> ExportFile:
     """The format `cassette` of `kode session export`. Raises: SessionError for a session with
     nothing to play."""
     recording = recording_of(transcript)
-    about = {
-        "type": "cassette",
-        "version": VERSION,
-        "kode": kode_version,
-        "project": recording.project,
-        "home": recording.home,
-    }
+    places = {"project": recording.project, "home": recording.home}
+    about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
     lines = [json.dumps(about).encode(), *transcript.lines()]
     return ExportFile(data=b"\n".join(lines) + b"\n", contains=tuple(_contents(recording)))
 

@@ -13,7 +13,7 @@ import asyncio
 import functools
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,9 +81,12 @@ Wait = Annotated[
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
-ADDING = ("memory_add", "memory_undo")
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
-READING = ("kode_wait", "kode_diff", "kode_sessions")
+HINTS = {
+    **dict.fromkeys(("kode_wait", "kode_diff", "kode_sessions"), READS),
+    **dict.fromkeys(("memory_add", "memory_undo"), ADDS),
+}
+"""Of the tools that differ from the others of their server."""
 Mode = Annotated[
     Literal["plan", "ask", "auto-edit"] | None,
     Field(
@@ -95,31 +98,28 @@ Mode = Annotated[
 
 def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
-    hints = dict.fromkeys(READING, READS)
-    return _server_of("kode", INSTRUCTIONS, Tools(sessions), hints, CHANGES, sessions.find)
+    return _server_of("kode", INSTRUCTIONS, Tools(sessions), CHANGES, sessions.find)
 
 
 def make_memory_server(bounds: Bounds) -> MCPServer:
     """The server over the memory of `$KODE_HOME`. Raises: ConfigError if memory is off."""
     if not _config(bounds.roots[0]).memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
-    hints = dict.fromkeys(ADDING, ADDS)
-    return _server_of("kode-memory", MEMORY_INSTRUCTIONS, MemoryTools(bounds), hints, READS)
+    return _server_of("kode-memory", MEMORY_INSTRUCTIONS, MemoryTools(bounds), READS)
 
 
 def _server_of(
     name: str,
     instructions: str,
     tools: object,
-    hints: Mapping[str, ToolAnnotations],
     usual: ToolAnnotations,
     find: Callable[[str], ServedSession] | None = None,
 ) -> MCPServer:
-    """A server with the public methods of `tools`: their hints by name, else the usual ones."""
+    """A server with the public methods of `tools`, and the usual hints for most."""
     server = MCPServer(name, instructions=instructions, version=kode_version, log_level="CRITICAL")
     for method in (method for method in vars(type(tools)) if not method.startswith("_")):
         tool = as_tool(getattr(tools, method), find)
-        server.add_tool(tool, annotations=hints.get(method, usual))
+        server.add_tool(tool, annotations=HINTS.get(method, usual))
     return server
 
 
