@@ -174,8 +174,8 @@ class Attempt:
         # What the entry of a server names is no text from outside.
         watched = dict.fromkeys(map(str, sandbox.grants.read), "") if sandbox.has_layers else {}
         watched |= self.interest.marked
-        for source in islice(self.interest.marked.values(), 1):  # git shows any file of its records
-            watched |= {f"{git.path}/objects": source for git in sandbox.place.git}
+        sources = islice(self.interest.marked.values(), 1)  # git shows any file of its records
+        watched |= {f"{git.path}/objects": it for it in sources for git in sandbox.place.git}
         self._monitor = kernel.SyscallMonitor(self.reach, self.interest, watched)
         orders = kernel.launch(
             self.reach.hide(self.masked) if alone else self.reach,

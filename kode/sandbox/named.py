@@ -37,7 +37,7 @@ _RUN_BY_INSTALLING = (
 def find_named(root: Path) -> frozenset[str]:
     """Absolute paths of files and folders in `root` that settings name. Takes some milliseconds.
     Never raises."""
-    search = _Search(root)
+    search = _Search(root, f"{root}/package.json")
     search.add_texts(search.read_git_settings())
     search.add_texts(*(f"{root}/{name}" for name in places.names("names_programs")))
     search.take_scripts(_RUN_BY_INSTALLING)
@@ -49,6 +49,7 @@ def find_named(root: Path) -> frozenset[str]:
 @dataclass
 class _Search:
     root: Path
+    manifest: str
     paths: set[str] = field(default_factory=set)
     texts: list[str] = field(default_factory=list)
     """The files to read for names, and those that have been read."""
@@ -97,10 +98,6 @@ class _Search:
         if _NPM.search(text) and os.path.isfile(self.manifest) and self.manifest not in self.paths:
             self.paths.add(self.manifest)
             self.take_scripts()
-
-    @property
-    def manifest(self) -> str:
-        return f"{self.root}/package.json"
 
     def take_scripts(self, only: Iterable[str] = ()) -> None:
         """Takes in what the scripts of the manifest name."""
