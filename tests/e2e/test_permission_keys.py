@@ -52,7 +52,7 @@ def test_a_lasting_yes_is_listed_removed_and_restored(place: Place) -> None:
         terminal.type("/permissions", "enter")
         terminal.until(f"{id}  allow edit(./src/**)")
         terminal.type(f"/permissions remove {id}", "enter")
-        terminal.until(f"{id}: asked again")
+        terminal.until(f"Removed {id}")
         assert saved(place) == []
         terminal.type("/quit", "enter")
         assert terminal.ended() == 0

@@ -85,7 +85,7 @@ def test_a_signal_at_the_prompt_leaves_the_terminal_as_before(
 ) -> None:
     server.play([{"text": "one line\n\n" * 200, "wire": {"chunk_delay_s": 0.25}}])
     with place.terminal() as prompt:
-        prompt.until("/help", " · ")
+        prompt.until("? for help", " · ")
         prompt.type("hi", "enter")
         prompt.until("one line")
         os.kill(prompt.process.pid, number)
@@ -102,7 +102,7 @@ def test_a_closed_terminal_ends_the_turn_and_its_command(
     server.play([SLEEP])
     full = ["--permission-mode", "full"]
     with place.terminal(*full) as prompt:
-        prompt.until("/help", " · ")
+        prompt.until("? for help", " · ")
         prompt.type("hi", "enter")
         until(lambda: prompt.read() and (place.project / "begun").exists())
         prompt.process.ptyproc.fileobj.close()
