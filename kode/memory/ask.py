@@ -126,7 +126,8 @@ def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], boo
 
         value = json_repair.loads(text[text.index("{") :])
         if isinstance(value, dict) and any(name in value for name in fields):
-            return value, text.rstrip().endswith("}")
+            quotes = [mark for mark in re.findall(r'(?s)\\.|"', text) if mark == '"']
+            return value, text.rstrip().endswith("}") and len(quotes) % 2 == 0
     return {}, False
 
 

@@ -135,6 +135,7 @@ TEXTS = st.text(st.sampled_from('ab \n`{}[],:"\\'), max_size=12) | st.text(max_s
 )
 @example('a"}', [], "{}", 0.5)
 @example(':"', ["::::]}"], "{}", 0.95)
+@example("}:", ["", "::", '::::::""'], "```json\n{}\n```", 0.359375)
 def test_half_an_answer_never_passes_for_the_whole(narrative, facts, around, share):
     values = {"narrative": narrative, "facts": facts}
     answer = around.replace("{}", json.dumps(values, ensure_ascii=False))
