@@ -85,7 +85,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
     """From the start of a server to its list of tools: outside, and in the sandbox with its own
     cache, where it has started before. None where it cannot be downloaded."""
     from kode.errors import ServerError
-    from kode.extensions.mcp_config import Entry
+    from kode.extensions.mcp_config import ServerEntry
     from kode.extensions.mcp_server import DownloadNeededError, Opener
 
     with tempfile.TemporaryDirectory() as folder:
@@ -93,7 +93,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
         home.mkdir()
         project.mkdir()
         shutil.copy(Path(__file__).with_name("mcp_tools.py"), project)
-        entry = Entry(
+        entry = ServerEntry(
             name="tracker", origin=home / "c", scope="home", project=project, values=values
         )
         place = make_workplace(project, home=home)

@@ -32,12 +32,12 @@ from unittest.mock import patch
 
 from bench.measure import KODE, report, workplace
 from kode.plugins.fleet import worker
-from kode.plugins.fleet.queue import Fleet, Record, Task, TaskState, create, open_queue
+from kode.plugins.fleet.queue import Fleet, FleetTask, Record, TaskState, create, open_queue
 from kode.plugins.fleet.worker import work
 
 SCRIPT = [
     {
-        "match": "Task",
+        "match": "FleetTask",
         "calls": [{"name": "shell", "arguments": {"command": "echo done >> effects"}}],
         "then": [{"text": "Done."}],
     }
@@ -108,7 +108,7 @@ def _fleet(project: Path, environ: Mapping[str, str], tasks: int, jobs: int) -> 
 def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
     sleep = f"""sleep {SLEEP_S}; echo '{{"status": "success"}}'"""
     tasks = [
-        Task(id=str(number), task="Sleep.", source=str(project), isolate="none")
+        FleetTask(id=str(number), task="Sleep.", source=str(project), isolate="none")
         for number in range(many)
     ]
     trees = str(project / "trees")

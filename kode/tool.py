@@ -28,7 +28,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from kode.permissions.shell.judge import Line
+    from kode.permissions.shell.judge import ShellLine
     from kode.permissions.shell.parse import CheckPart
     from kode.sandbox.sandbox import WrapCommand
     from kode.tools.background import BackgroundCommands
@@ -210,7 +210,7 @@ class Decision:
     run_in: Literal["host", "sandbox", "read_only"] = "host"
     """Where a command runs. `sandbox`: nobody approved this exact command. `read_only`: in the
     sandbox, nothing that it changes is kept, nor may it run outside; `reason` says why."""
-    line: "Line | None" = None
+    line: "ShellLine | None" = None
     """Of a command: what its words tell."""
     untrusted: str = ""
     """The outside source that a command reads from; see `ToolOutput.untrusted`."""
@@ -230,7 +230,7 @@ class Decision:
 
     @property
     def checks(self) -> "tuple[CheckPart, ...]":
-        """See `Line`."""
+        """See `ShellLine`."""
         return () if self.line is None else self.line.checks
 
     @property

@@ -15,7 +15,7 @@ from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent
-from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_config import ServerEntry
 from kode.extensions.mcp_server import McpServer
 from tests.scripted_server import ScriptedServer
 
@@ -118,12 +118,12 @@ def test_a_flag_that_names_no_file_is_named(
 
 async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> None:
     @asynccontextmanager
-    async def missing(entry: Entry) -> AsyncIterator[Any]:
+    async def missing(entry: ServerEntry) -> AsyncIterator[Any]:
         raise ServerError("there is no program gone")
         yield
 
     origin = tmp_path / "config.json"
-    entry = Entry(name="db", origin=origin, scope="home", project=tmp_path, values={})
+    entry = ServerEntry(name="db", origin=origin, scope="home", project=tmp_path, values={})
     server = McpServer(entry=entry, home=tmp_path, open=missing, emit=silent)
 
     with pytest.raises(ServerError) as caught:

@@ -15,7 +15,7 @@ from kode.errors import KodeError, SessionError
 from kode.messages import Text, Thinking, ToolResult, Usage, images_of, text_of
 from kode.session import spending
 from kode.session.entries import CompactionEntry, MessageEntry, SystemEntry
-from kode.session.transcript import Call, Item, Transcript
+from kode.session.transcript import Item, PastCall, Transcript
 
 AGENTS_FILE = "transcript.jsonl"
 """The session of a subagent, in its folder."""
@@ -121,7 +121,7 @@ def _message(message: MessageEntry) -> Document:
     return {"source": "user", "message": own, **({"extra": {"added": beside}} if beside else {})}
 
 
-def _reply(entry: MessageEntry, calls: Sequence[Call], children: Children) -> Document:
+def _reply(entry: MessageEntry, calls: Sequence[PastCall], children: Children) -> Document:
     step: Document = {"source": "agent", "message": text_of(entry), "llm_call_count": 1}
     if entry.model:
         step["model_name"] = entry.model
@@ -139,7 +139,7 @@ def _reply(entry: MessageEntry, calls: Sequence[Call], children: Children) -> Do
     return step
 
 
-def _call(made: Call) -> Document:
+def _call(made: PastCall) -> Document:
     call = made.call
     arguments = object_of(call.arguments)
     if arguments is None:  # ATIF allows only an object

@@ -14,7 +14,7 @@ from kode.permissions.names import MODE_CALLED, MODE_MEANS, rules_of
 from kode.provider import EFFORTS
 
 if TYPE_CHECKING:
-    from kode.extensions.mcp_config import Entry
+    from kode.extensions.mcp_config import ServerEntry
 
 FORMATS = ("text", "json", "stream-json")
 
@@ -107,7 +107,7 @@ def _add_other_names(parser: Parser) -> None:
     add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
 
 
-def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[Entry]":
+def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[ServerEntry]":
     """The MCP servers of `--mcp-config`. Raises: ConfigError."""
     if not arguments.mcp_config:
         return []

@@ -27,7 +27,7 @@ from kode.config.files import (
     project_folders,
     read_text,
 )
-from kode.config.model import Config, Part, flat, must_be
+from kode.config.model import Config, Section, flat, must_be
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.messages import shorten
@@ -369,7 +369,7 @@ def settings_of(plugin: installed.Plugin, config: Config, layer: Layer | None = 
     """
     section = config.plugins.get(plugin.name, {})
     values = {key: value for key, value in section.items() if key != "enabled"}
-    model = installed.load(plugin, plugin.settings) if plugin.settings else Part
+    model = installed.load(plugin, plugin.settings) if plugin.settings else Section
     settings = _parse(model, values, layer or {}, (installed.SECTION, plugin.name))
     return settings if plugin.settings else None
 

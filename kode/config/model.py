@@ -43,66 +43,66 @@ Mode = Annotated[
 """Under other agents' names too."""
 
 
-class Part(BaseModel):
+class Section(BaseModel):
     """A section of the settings: fixed once loaded; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Permissions(Part):
+class Permissions(Section):
     mode: Mode = "ask"
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
-class Subagent(Part):
+class Subagent(Section):
     max_concurrency: Annotated[int, Field(ge=1, le=8)] = 3
     timeout_s: Seconds = 1800
     max_steps: AtLeastOne = 60
     max_depth: Count = 1
 
 
-class ContextPart(Part):
+class ContextPart(Section):
     window: AtLeastOne | None = None
     sees_images: bool | None = None
     compact_at: Annotated[float, Field(ge=0.1, le=0.95)] = 0.8
     keep_user_tokens: Count = 20_000
 
 
-class Shell(Part):
+class Shell(Section):
     environment: tuple[str, ...] = ()
 
 
-class SandboxPart(Part):
+class SandboxPart(Section):
     enabled: Literal[True, False, "auto"] = "auto"
     network: bool = False
 
 
-class Mcp(Part):
+class Mcp(Section):
     deferred: Literal[True, False, "auto"] = "auto"
 
 
-class Undo(Part):
+class UndoSettings(Section):
     max_file_mb: AtLeastOne = 5
     max_session_mb: AtLeastOne = 200
     max_total_mb: AtLeastOne = 500
 
 
-class Retry(Part):
+class Retry(Section):
     max_attempts: Annotated[int, Field(ge=1, le=5)] = 5
     idle_timeout_s: Seconds = 120
     total_timeout_s: Seconds = 1800
 
 
-class Price(Part):
+class Price(Section):
     input: Money
     output: Money
     cached: Money | None = None
     cache_write: Money | None = None
 
 
-class Server(Part):
+class ServerChoice(Section):
     """A server with its model, its address and its key."""
 
     model: str | None = None
@@ -110,35 +110,35 @@ class Server(Part):
     api_key: str | None = Field(default=None, repr=False)
 
 
-class ProviderPart(Server):
+class ProviderPart(ServerChoice):
     api: Literal["auto", "responses", "chat", "messages"] = "auto"
     headers: Mapping[str, str] = Field(default={}, repr=False)
     effort: Effort | None = None
 
 
-class Repl(Part):
+class Repl(Section):
     vi_mode: bool = False
     notify: Literal[True, False, "bell"] = True
     plain: bool = False
 
 
-class Embedding(Server):
+class Embedding(ServerChoice):
     provider: Literal["local", "openai"] = "local"
     dims: Annotated[int, Field(ge=16, le=8192)] | None = None
     timeout_s: Seconds = 10
 
 
-class Vault(Part):
+class Vault(Section):
     facts_allowlist: tuple[str, ...] | None = None
 
 
-class Journal(Part):
+class Journal(Section):
     max_memory_size: AtLeastOne = 8192
     consolidation_timeout_s: Seconds = 30
     memory_window: Annotated[int, Field(ge=2)] = 50
 
 
-class Notes(Part):
+class Notes(Section):
     strict_ttl: bool = False
     forget_brings_back: bool = False
     user: str = "default"
@@ -147,7 +147,7 @@ class Notes(Part):
     host: Annotated[str, Field(max_length=60)] | None = None
 
 
-class MemoryConfig(Part):
+class MemoryConfig(Section):
     enabled: bool = True
     system: SystemName = "tiered"
     data_dir: Annotated[str, Field(min_length=1)] | None = None
@@ -188,7 +188,7 @@ class MemoryConfig(Part):
         return self
 
 
-class Config(Server):
+class Config(ServerChoice):
     """All settings. Secrets are only in `api_key` fields; `display_value` hides them."""
 
     provider: ProviderName | None = None
@@ -216,7 +216,7 @@ class Config(Server):
     shell: Shell = Shell()
     sandbox: SandboxPart = SandboxPart()
     mcp: Mcp = Mcp()
-    undo: Undo = Undo()
+    undo: UndoSettings = UndoSettings()
     retry: Retry = Retry()
     prices: Mapping[str, Price] = {}
     repl: Repl = Repl()
@@ -245,7 +245,7 @@ def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
     """Every key, dotted, with its value; sections are flattened, mappings are not."""
     values: dict[str, Any] = {}
     for name, value in part:
-        is_section = isinstance(value, Part)
+        is_section = isinstance(value, Section)
         values |= flat(value, f"{prefix}{name}.") if is_section else {prefix + name: value}
     return values
 

@@ -37,7 +37,7 @@ from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Level, Notice, TurnEnded, Working, silent
-from kode.extensions.mcp_config import Elicit, Entry
+from kode.extensions.mcp_config import Elicit, ServerEntry
 from kode.extensions.review import FoundExtensions, in_use
 from kode.extensions.session import Extensions
 from kode.memory.contract import InjectReason, MemorySystem
@@ -108,7 +108,7 @@ class Settings:
     keep_session: bool = True
     trust_project: bool = False
     """Whether the repository's extensions count as approved (`--trust-project`)."""
-    servers: Sequence[Entry] = ()
+    servers: Sequence[ServerEntry] = ()
     """MCP servers that the program that runs kode names: trusted, and stored nowhere."""
     client_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Likewise, by name: those that an editor names for the session."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.engine.agent import Agent
-from kode.engine.command import Command, settle_changes
+from kode.engine.command import AllowedCommand, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import review, trust
@@ -191,7 +191,7 @@ async def run_hook(
         emit = judge.settings.emit
         context = ToolContext(place=place, call_id="hook", emit=emit)
         action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
-        command = Command(agent=judge.agent, action=action, context=context)
+        command = AllowedCommand(agent=judge.agent, action=action, context=context)
         settled = await settle_changes(command, attempt, may_ask=True)
         for refusal in settled.refusals:
             if refusal.by != "person":

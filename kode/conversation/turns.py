@@ -27,7 +27,7 @@ from kode.engine.run import Evidence, Run
 from kode.engine.turn import run_turn
 from kode.errors import StorageError, Unavailable, UserError
 from kode.events import Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
-from kode.extensions.definitions import Command, Skill, files_named, pieces
+from kode.extensions.definitions import CommandDefinition, Skill, files_named, pieces
 from kode.extensions.review import FoundExtensions, in_use, reread
 from kode.messages import Image, Text, ToolCall, plural, text_of
 from kode.paths import real_path
@@ -203,13 +203,16 @@ async def _note_late_results(conversation: "Conversation") -> None:
         conversation.settings.emit(Notice(text=unread, level="info"))
 
 
-def find_named(catalog: FoundExtensions, message: str) -> Command | Skill | None:
+def find_named(catalog: FoundExtensions, message: str) -> CommandDefinition | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message. The
     last part of a name is enough where it is the only one, and a bundle's gives way."""
     if not message.startswith("/") or not message[1:].strip():
         return None
     name = message.split(maxsplit=1)[0][1:]
-    things: tuple[Command | Skill, ...] = (*in_use(catalog.commands), *in_use(catalog.skills))
+    things: tuple[CommandDefinition | Skill, ...] = (
+        *in_use(catalog.commands),
+        *in_use(catalog.skills),
+    )
     exact = [thing for thing in things if thing.item.name == name]
     last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
     last = [thing for thing in last if thing.item.scope != "bundle"] or last
@@ -264,7 +267,7 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
 
 async def _fill_in(
     conversation: "Conversation",
-    command: Command,
+    command: CommandDefinition,
     argument: str,
     limits: tuple[Interceptor, ...],
 ) -> list[Text | Image]:

@@ -74,7 +74,7 @@ _JUDGES: dict[str, Judge] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class CredentialRule:
     """One form. The group `value` of the pattern is the credential, else all that it matches."""
 
     hints: tuple[str, ...]
@@ -94,20 +94,20 @@ class Rule:
         return "value" if "value" in self.pattern.groupindex else 0
 
 
-def _read_tokens() -> Iterator[Rule]:
+def _read_tokens() -> Iterator[CredentialRule]:
     for row in json.loads(_TABLES.joinpath("tokens.json").read_bytes()):
         judge = _JUDGES["issued_at_random" if row.get("random") else "issued"]
         before = "[A-Za-z0-9_-]" if row.get("compound") else "[A-Za-z0-9]"
         for prefix in row["prefixes"]:
             begin = re.escape(prefix)  # first, since a search for a plain text is the fastest
             source = f"{begin}(?<!{before}{begin})(?P<body>{row['body']})"
-            yield Rule((prefix,), source, row["kind"], judge)
+            yield CredentialRule((prefix,), source, row["kind"], judge)
 
 
-def _read_forms() -> Iterator[tuple[str, Rule]]:
+def _read_forms() -> Iterator[tuple[str, CredentialRule]]:
     for row in tomllib.loads(_TABLES.joinpath("forms.toml").read_text("utf-8"))["form"]:
         kind, judge = row.get("kind", "password"), _JUDGES[row.get("judge", "chosen")]
-        rule = Rule(tuple(row["hints"]), row["pattern"], kind, judge)
+        rule = CredentialRule(tuple(row["hints"]), row["pattern"], kind, judge)
         yield from ((hint, rule) for hint in rule.hints)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from kode.config.model import Config
-    from kode.engine.command import Command
+    from kode.engine.command import AllowedCommand
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
     from kode.tools.background import BackgroundCommands
@@ -137,7 +137,9 @@ class Agent:
     """Where commands that nobody approved are tried; None: there is none."""
     background: "BackgroundCommands | None" = None
     """See `ToolContext.background`."""
-    late: "dict[asyncio.Task[ToolOutput], tuple[Command, Attempt]]" = field(default_factory=dict)
+    late: "dict[asyncio.Task[ToolOutput], tuple[AllowedCommand, Attempt]]" = field(
+        default_factory=dict
+    )
     """What settles each command in the background, until `settle_ended` has returned it."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode and returns a sentence that says where it is."""

@@ -26,7 +26,7 @@ from typing import Any
 from kode import durable, paths
 from kode.credentials import mask, redact
 from kode.engine.agent import Agent
-from kode.engine.command import Command, join_outputs, run_tool, settle_ended
+from kode.engine.command import AllowedCommand, join_outputs, run_tool, settle_ended
 from kode.engine.context import room_for_results
 from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle, size_of
@@ -54,7 +54,7 @@ NOT_RUN = "[Not run: the person interrupted the turn.]"
 
 
 @dataclass
-class Progress:
+class CallProgress:
     """What is known of a call so far, also if it fails."""
 
     call: ToolCall
@@ -106,17 +106,17 @@ class Progress:
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: Progress(call, run.agent.secrets) for call in calls}
+    waiting = {call.id: CallProgress(call, run.agent.secrets) for call in calls}
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), len(calls)
 
-    async def run_one(progress: Progress) -> None:
+    async def run_one(progress: CallProgress) -> None:
         result, output = await _run_call(run, progress)
         # No await from here on: what is shown is recorded, and what is recorded is shown.
         _record(run, result, *output.pictures, ended_job=output.ended_job)
         del waiting[progress.call.id]
         run.emit(progress.finish(output))
 
-    def find_company(progress: Progress) -> str:
+    def find_company(progress: CallProgress) -> str:
         """Neighbours with the same company run side by side."""
         tool = find_called_tool(run.agent.tools, progress.call.name)
         return "" if tool is not None and tool.parallel else progress.call.id
@@ -143,7 +143,7 @@ def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job
     run.record(MessageEntry(role="tool", parts=(result, *others), notes_of=ids))
 
 
-def _cut_short(run: Run, waiting: Collection[Progress]) -> None:
+def _cut_short(run: Run, waiting: Collection[CallProgress]) -> None:
     """Records a result for each call that the end of the turn leaves without one."""
     results = [_result_of_cut(run, progress) for progress in waiting]
     _record(run, *results)
@@ -153,7 +153,7 @@ def _cut_short(run: Run, waiting: Collection[Progress]) -> None:
             run.emit(progress.finish(output, stopped=True))
 
 
-def _result_of_cut(run: Run, progress: Progress) -> ToolResult:
+def _result_of_cut(run: Run, progress: CallProgress) -> ToolResult:
     if not progress.started:
         return failure_of(progress.call, NOT_RUN, cut="not_run")
     output, text = progress.output_so_far, INTERRUPTED
@@ -168,7 +168,7 @@ def _result_of_cut(run: Run, progress: Progress) -> ToolResult:
 async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
     emitted. Only the outside sources of its result are recorded. Raises: StorageError."""
-    progress = Progress(call, run.agent.secrets)
+    progress = CallProgress(call, run.agent.secrets)
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), 1
     result, output = await _run_call(run, progress)
     if run.untrusted:
@@ -177,7 +177,7 @@ async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Imag
     return result, output.pictures
 
 
-async def _run_call(run: Run, progress: Progress) -> tuple[ToolResult, ToolOutput]:
+async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolOutput]:
     """The result of a call, as it is recorded, and its output, as it is shown."""
     progress.share = min(MAX_RESULT_CHARS, run.result_chars // max(1, run.calls_left))
     run.result_chars, run.calls_left = run.result_chars - progress.share, run.calls_left - 1
@@ -198,7 +198,7 @@ async def _run_call(run: Run, progress: Progress) -> tuple[ToolResult, ToolOutpu
     return await _conclude(run, progress, output)
 
 
-async def _perform(run: Run, progress: Progress) -> ToolOutput:
+async def _perform(run: Run, progress: CallProgress) -> ToolOutput:
     _parse(run.agent, progress)
     progress.actions = [_check(run.agent, action) for action in progress.actions]
     if any(action.effect in WORK for action in progress.actions):
@@ -216,7 +216,7 @@ async def _perform(run: Run, progress: Progress) -> ToolOutput:
     return join_outputs([await _run_action(run, progress, command) for command in commands])
 
 
-def _parse(agent: Agent, progress: Progress) -> None:
+def _parse(agent: Agent, progress: CallProgress) -> None:
     """Notes the actions of a call, with unchecked arguments; also as far as it gets. Raises:
     ToolError."""
     call, tool = progress.call, _find_tool(agent, progress.call.name)
@@ -271,7 +271,7 @@ def _find_tool(agent: Agent, name: str) -> Tool:
     raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
 
 
-async def _judge(run: Run, action: Action, progress: Progress) -> Command:
+async def _judge(run: Run, action: Action, progress: CallProgress) -> AllowedCommand:
     """The action as interceptors want it, and what its tool gets. Raises: ToolRefused; ToolError if
     it cannot succeed."""
     agent, original = run.agent, action
@@ -300,7 +300,7 @@ async def _judge(run: Run, action: Action, progress: Progress) -> Command:
     decision = await agent.gate.judge(action, context)
     if not decision.is_allowed:
         raise _refusal_error(decision, action)
-    return Command(agent=agent, action=action, context=replace(context, decision=decision))
+    return AllowedCommand(agent=agent, action=action, context=replace(context, decision=decision))
 
 
 def _emit_masked(run: Run, event: Event) -> None:
@@ -349,7 +349,7 @@ def _describe_change(original: Action, action: Action) -> str:
     return f"{action.changed_by} changed this call: {', '.join(parts)}." if parts else ""
 
 
-async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOutput:
+async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand) -> ToolOutput:
     agent, action, decision = run.agent, command.action, command.context.decision
     line = decision.line
     progress.untrusted = decision.untrusted or progress.untrusted
@@ -386,7 +386,7 @@ async def note_late_changes(run: Run) -> None:
             run.evidence.refuse(_effect_of(command.action), denials, _edits_of(output.lost))
 
 
-def list_denials(command: Command, output: ToolOutput) -> list[Denial]:
+def list_denials(command: AllowedCommand, output: ToolOutput) -> list[Denial]:
     """What was not kept of a command in the background, as the result of a turn lists it."""
     tool, subject = command.action.tool.name, command.action.subject
     refusals = (refusal for refusal in output.refusals if refusal.by != "mode")
@@ -404,7 +404,7 @@ def _edits_of(paths: Iterable[str]) -> set[Effect]:
 
 
 async def _conclude(
-    run: Run, progress: Progress, output: ToolOutput
+    run: Run, progress: CallProgress, output: ToolOutput
 ) -> tuple[ToolResult, ToolOutput]:
     agent, call, source = run.agent, progress.call, progress.untrusted
     output = _mask_all(output, agent.secrets)
@@ -454,7 +454,7 @@ def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
     )
 
 
-def _note_effects(run: Run, progress: Progress, output: ToolOutput) -> None:
+def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
     """Notes what was refused of a call, and what it did."""
     name, subject = progress.name, progress.subject
     denials = [_denial(name, subject, refusal, ()) for refusal in output.refusals]
@@ -465,7 +465,7 @@ def _note_effects(run: Run, progress: Progress, output: ToolOutput) -> None:
         run.evidence.refuse(effect, denials, _edits_of(output.lost))
 
 
-def _clip_to_share(agent: Agent, progress: Progress, text: str) -> tuple[str, ...]:
+def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str, ...]:
     """The text if it fits, else its two ends, with a note on where all of it is."""
     size, room = size_of(text), progress.share
     if size <= room + NOTE_CHARS:
@@ -487,7 +487,7 @@ def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | No
     far as its arguments tell, with credentials in use masked; None for a name that means no tool.
     Never raises."""
     masked = replace(call, arguments=mask(call.arguments, agent.secrets))
-    progress, subject = Progress(masked, agent.secrets), ""
+    progress, subject = CallProgress(masked, agent.secrets), ""
     # A tool expects valid arguments, which these may not be.
     with contextlib.suppress(Exception):
         _parse(agent, progress)

@@ -35,7 +35,7 @@ MAX_NAMED = 20  # changed files are named to the model; the rest are counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class AllowedCommand:
     """An allowed action, and what its tool gets."""
 
     agent: Agent
@@ -50,7 +50,7 @@ class Command:
         return replace(output, ran_s=time.monotonic() - started)
 
 
-async def run_tool(command: Command) -> ToolOutput:
+async def run_tool(command: AllowedCommand) -> ToolOutput:
     """Runs the tool of an action after saving for undo what it may change. Raises: what the tool
     raises; StorageError."""
     agent, effect, path = command.agent, command.action.tool.effect, command.action.path
@@ -72,7 +72,7 @@ async def run_tool(command: Command) -> ToolOutput:
         return output
 
 
-async def run_command(command: Command) -> ToolOutput:
+async def run_command(command: AllowedCommand) -> ToolOutput:
     """Runs a command as the gate decided. Raises: what the tool raises."""
     sandbox, decision = command.agent.sandbox, command.context.decision
     if decision.run_in == "host":
@@ -98,7 +98,7 @@ async def run_command(command: Command) -> ToolOutput:
             command.agent.late[task] = command, attempt
 
 
-async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
+async def _run_outside(command: AllowedCommand, decision: Decision) -> ToolOutput:
     sandbox = command.agent.sandbox
     if sandbox is not None and sandbox.carried:
         await asyncio.to_thread(sandbox.forget)
@@ -108,7 +108,7 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
         return _find_source(command, await command.run())
 
 
-def _find_source(command: Command, output: ToolOutput) -> ToolOutput:
+def _find_source(command: AllowedCommand, output: ToolOutput) -> ToolOutput:
     """Names the outside text in an output, by the words of the line: what it opened is not known,
     or not all of it."""
     line, source = command.context.decision.line, output.untrusted
@@ -116,7 +116,7 @@ def _find_source(command: Command, output: ToolOutput) -> ToolOutput:
     return replace(output, untrusted=source or command.agent.marks.find_source(read))
 
 
-async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
+async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
     blocked, decision = attempt.find_blocked(output.text), command.context.decision
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
@@ -154,7 +154,9 @@ def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
-async def settle_changes(command: Command, attempt: "Attempt", *, may_ask: bool) -> ToolOutput:
+async def settle_changes(
+    command: AllowedCommand, attempt: "Attempt", *, may_ask: bool
+) -> ToolOutput:
     """Applies the changes that the gate allows; ignored ones among the rest stay for the next
     command. The output tells what became of them."""
     try:
@@ -167,7 +169,7 @@ async def settle_changes(command: Command, attempt: "Attempt", *, may_ask: bool)
 
 
 async def _apply(
-    command: Command, attempt: "Attempt", changes: Sequence[FileChange], *, may_ask: bool
+    command: AllowedCommand, attempt: "Attempt", changes: Sequence[FileChange], *, may_ask: bool
 ) -> ToolOutput:
     agent, decision, cwd = command.agent, command.context.decision, command.context.place.cwd
     diff = await asyncio.to_thread(diff_of, cwd, attempt, [*filter(_is_shown, changes)])
@@ -228,7 +230,7 @@ async def _make_real(
         return {**dict.fromkeys(lost, why), **left}
 
 
-async def _settle_at_end(command: Command, attempt: "Attempt") -> ToolOutput:
+async def _settle_at_end(command: AllowedCommand, attempt: "Attempt") -> ToolOutput:
     """Applies what needs no question when a command in the background ends, and says so."""
     context = command.context
     await attempt.ended.wait()
@@ -245,7 +247,9 @@ async def _settle_at_end(command: Command, attempt: "Attempt") -> ToolOutput:
     return replace(output, agent_steps=(step,))
 
 
-async def settle_ended(agent: Agent, session_id: str | None) -> list[tuple[Command, ToolOutput]]:
+async def settle_ended(
+    agent: Agent, session_id: str | None
+) -> list[tuple[AllowedCommand, ToolOutput]]:
     """Waits until what a session's commands in the background changed is settled, for those that
     have ended since the last call, and returns what became of it."""
     ended = [

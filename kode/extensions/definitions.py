@@ -17,7 +17,7 @@ from typing import Annotated, Any, NamedTuple
 from kode.errors import ConfigError, ToolError
 from kode.extensions.places import (
     Document,
-    Place,
+    ExtensionFolder,
     Surroundings,
     files_below,
     parts,
@@ -25,7 +25,7 @@ from kode.extensions.places import (
     read_document,
     read_text,
 )
-from kode.extensions.trust import FOREIGN, Item, Kind, folder_content
+from kode.extensions.trust import FOREIGN, Candidate, Kind, folder_content
 from kode.messages import first_of, shorten
 from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
@@ -54,9 +54,9 @@ Instructions for kinds of tasks. Where one fits the task, load it with `skill` b
 
 
 @dataclass(frozen=True, kw_only=True)
-class Definition:
-    item: Item
-    place: Place
+class ExtensionDefinition:
+    item: Candidate
+    place: ExtensionFolder
     description: str
     """When to use it, for the model or the person."""
     body: str
@@ -65,7 +65,13 @@ class Definition:
 
 
 def _fields_of_all(
-    kind: Kind, name: str, origin: Path, place: Place, document: Document, most: int, **of_item: Any
+    kind: Kind,
+    name: str,
+    origin: Path,
+    place: ExtensionFolder,
+    document: Document,
+    most: int,
+    **of_item: Any,
 ) -> dict[str, Any]:
     """The fields of every definition. Raises: ConfigError if it is for nothing."""
     first_line = document.body.partition("\n")[0].lstrip("# ") if kind == "command" else ""
@@ -74,7 +80,7 @@ def _fields_of_all(
         raise ConfigError(f"{origin} has no description")
     of_item = {"scope": place.scope, "content": document.whole, **of_item}
     return {
-        "item": Item(kind=kind, name=name, origin=origin, **of_item),
+        "item": Candidate(kind=kind, name=name, origin=origin, **of_item),
         "place": place,
         "description": shorten(description, most),
         "body": document.body,
@@ -86,7 +92,7 @@ def _fields_of_all(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Skill(Definition):
+class Skill(ExtensionDefinition):
     files: tuple[str, ...] = ()
     """All others in its folder, relative to it."""
     for_model: bool = True
@@ -108,7 +114,7 @@ def list_skills(folder: Path) -> Iterator[tuple[str, Path]]:
     return (("", path.parent) for path in sorted(folder.glob(f"*/{FILE}")))
 
 
-def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
+def read_skill(folder: Path, place: ExtensionFolder, given: str = "") -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
     document = read_document(folder / FILE, replace(place, folder=folder))
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
@@ -189,13 +195,13 @@ _NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command(Definition):
+class CommandDefinition(ExtensionDefinition):
     argument_hint: str = ""
     allowed: tuple[str, ...] | None = None
     """Rules that the calls of its turn must match; None: no such limit. They allow nothing."""
 
 
-class Piece(NamedTuple):
+class CommandPiece(NamedTuple):
     """A part of a command's text, which `runs` if it stands for the output of a command line."""
 
     text: str
@@ -208,12 +214,12 @@ def list_commands(folder: Path) -> Iterator[tuple[str, Path]]:
         yield path.relative_to(folder).with_suffix("").as_posix().replace("/", ":"), path
 
 
-def read_command(path: Path, place: Place, name: str) -> Command:
+def read_command(path: Path, place: ExtensionFolder, name: str) -> CommandDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{path} has a name that cannot be typed as a command")
     document = read_document(path, place)
-    return Command(
+    return CommandDefinition(
         **_fields_of_all("command", name, path, place, document, MAX_MENU_CHARS),
         argument_hint=document.text("argument-hint"),
         allowed=_read_allowed(document),
@@ -239,18 +245,18 @@ def _read_allowed(document: Document) -> tuple[str, ...] | None:
     return tuple(pieces)
 
 
-def pieces(body: str, arguments: str) -> list[Piece]:
+def pieces(body: str, arguments: str) -> list[CommandPiece]:
     """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
     `$9` are not expanded again. Arguments without a placeholder follow at the end."""
     words = _words(arguments)
-    pieces, position = list[Piece](), 0
+    pieces, position = list[CommandPiece](), 0
     for match in _RUN.finditer(body):
-        pieces.append(Piece(_fill(body[position : match.start()], arguments, words)))
-        pieces.append(Piece(_fill(match[1], arguments, words), runs=True))
+        pieces.append(CommandPiece(_fill(body[position : match.start()], arguments, words)))
+        pieces.append(CommandPiece(_fill(match[1], arguments, words), runs=True))
         position = match.end()
-    pieces.append(Piece(_fill(body[position:], arguments, words)))
+    pieces.append(CommandPiece(_fill(body[position:], arguments, words)))
     if arguments and not _ARGUMENT.search(body):
-        pieces.append(Piece(f"\n\nARGUMENTS: {arguments}"))
+        pieces.append(CommandPiece(f"\n\nARGUMENTS: {arguments}"))
     return [piece for piece in pieces if piece.text]
 
 
@@ -277,7 +283,7 @@ MAX_AGENT_CHARS = 400  # a hundred tokens of every request
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentDefinition(Definition):
+class AgentDefinition(ExtensionDefinition):
     tools: frozenset[str] | None = None
     """The names of its only tools; None: those of every subagent."""
     without: frozenset[str] = frozenset()
@@ -314,7 +320,7 @@ def list_agents(folder: Path) -> Iterator[tuple[str, Path]]:
     return (("", path) for path in files_below(folder, ".md"))
 
 
-def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
+def read_agent(path: Path, place: ExtensionFolder, given: str) -> AgentDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     document = read_document(path, place)
     name, tools = given or document.text("name") or path.stem, document.text("tools")
@@ -335,7 +341,7 @@ def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
 
 Lister = Callable[[Path], Iterator[tuple[str, Path]]]
 """Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
-READERS: Mapping[str, tuple[Lister, Callable[[Path, Place, str], Any]]] = {
+READERS: Mapping[str, tuple[Lister, Callable[[Path, ExtensionFolder, str], Any]]] = {
     "skills": (list_skills, read_skill),
     "commands": (list_commands, read_command),
     "agents": (list_agents, read_agent),
@@ -353,7 +359,7 @@ def find_definitions(around: Surroundings, kind: str) -> tuple[list[Any], list[s
 
 
 def read_definitions(
-    kind: str, files: Iterable[tuple[str, Path, Place]], problems: list[str]
+    kind: str, files: Iterable[tuple[str, Path, ExtensionFolder]], problems: list[str]
 ) -> Iterator[Any]:
     """Reads each; adds to `problems` a sentence for each unusable one."""
     for name, path, place in files:

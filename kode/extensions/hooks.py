@@ -20,8 +20,8 @@ from kode import paths
 from kode.config.files import FILES, decode, project_folders
 from kode.credentials import redact
 from kode.errors import ConfigError
-from kode.extensions.places import Bundle, Place, Surroundings, read_text
-from kode.extensions.trust import Item, folder_content
+from kode.extensions.places import Bundle, ExtensionFolder, Surroundings, read_text
+from kode.extensions.trust import Candidate, folder_content
 from kode.paths import real_path
 
 Event = Literal[
@@ -57,7 +57,7 @@ could do as well."""
 
 @dataclass(frozen=True, kw_only=True)
 class Hook:
-    item: Item
+    item: Candidate
     event: str
     matcher: str
     command: str
@@ -104,7 +104,7 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
 def hooks_of_bundles(bundles: Iterable[Bundle], problems: list[str]) -> Iterator[Hook]:
     """The hooks of bundles; adds to `problems` a sentence for each unusable one."""
     for bundle in bundles:
-        place = Place(folder=bundle.folder, scope="bundle", top=bundle.folder)
+        place = ExtensionFolder(folder=bundle.folder, scope="bundle", top=bundle.folder)
         for hook in _read_events(bundle.hooks, bundle.folder, place, (), problems):
             yield replace(hook, item=replace(hook.item, name=f"{bundle.name}:{hook.item.name}"))
 
@@ -117,18 +117,18 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
     )
 
 
-def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
+def _files(around: Surroundings) -> Iterator[tuple[Path, ExtensionFolder]]:
     for folder in project_folders(around.cwd):
         if folder != Path(real_path(around.user_home)):  # its `.claude` is the person's own
-            place = Place(folder=folder, scope="project", top=around.project)
+            place = ExtensionFolder(folder=folder, scope="project", top=around.project)
             yield from ((folder / name, place) for name in FILES)
-    home = Place(folder=around.user_home, scope="home", top=around.user_home)
+    home = ExtensionFolder(folder=around.user_home, scope="home", top=around.user_home)
     yield around.user_home / ".claude" / "settings.json", home
     yield paths.config_file(around.home), home
 
 
 def _read_events(
-    events: Any, path: Path, place: Place, folders: Sequence[Path], problems: list[str]
+    events: Any, path: Path, place: ExtensionFolder, folders: Sequence[Path], problems: list[str]
 ) -> Iterator[Hook]:
     """The hooks of the `hooks` section of a settings file. A project's name programs relative to
     `folders`."""
@@ -163,7 +163,7 @@ def _read_hook(
     matcher: str,
     entry: dict[str, Any],
     path: Path,
-    place: Place,
+    place: ExtensionFolder,
     folders: Sequence[Path],
 ) -> Hook:
     """Raises: ConfigError."""
@@ -193,7 +193,7 @@ def _read_hook(
             with contextlib.suppress(ConfigError):  # no text: nothing that a person could judge
                 content += f"\n=== {program}\n{read_text(program, place)}\n"
     return Hook(
-        item=Item(
+        item=Candidate(
             kind="hook",
             name=name,
             origin=path,
@@ -223,7 +223,7 @@ def _programs(command: str, folders: Sequence[Path], top: Path) -> dict[Path, st
     """The project files that a command line names, each with its text; for one in an agents' folder
     the folder, because scripts there load each other. Raises: ConfigError."""
     programs: dict[Path, str] = {}
-    place = Place(folder=top, scope="project", top=top)
+    place = ExtensionFolder(folder=top, scope="project", top=top)
     for path in (path for path in _files_named(command, folders) if top in path.parents):
         name = path.relative_to(top)
         if _AGENT_FOLDERS.isdisjoint(name.parts[:-1]) and path not in programs:

@@ -20,7 +20,7 @@ from kode.credentials import redact
 from kode.errors import ConfigError
 from kode.extensions import trust
 from kode.extensions.places import bundles_in
-from kode.extensions.trust import Item, Scope
+from kode.extensions.trust import Candidate, Scope
 from kode.paths import real_path
 
 SECTION = "mcpServers"
@@ -35,7 +35,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ServerEntry:
     """A server as configured."""
 
     name: str
@@ -45,13 +45,13 @@ class Entry:
     values: Mapping[str, Any]
 
     @property
-    def item(self) -> Item:
+    def item(self) -> Candidate:
         """What a person approves: the entry with its variables unreplaced, and the contents of the
         project's files that its command names."""
         written = json.dumps(self.values, indent=2, sort_keys=True, ensure_ascii=False)
         content = "\n".join((written, *self.files_of_command(), ""))
         name, origin, scope = self.name, self.origin, self.scope
-        return Item(kind="mcp", name=name, origin=origin, scope=scope, content=content)
+        return Candidate(kind="mcp", name=name, origin=origin, scope=scope, content=content)
 
     @property
     def root(self) -> Path:
@@ -81,7 +81,7 @@ def _expand(text: str, info: ValidationInfo) -> str:
 Expanded = Annotated[str, AfterValidator(_expand)]
 
 
-class Server(BaseModel):
+class ServerFields(BaseModel):
     """A server ready to be started or reached: either `program` or `url` is set. The fields are the
     keys of an entry; other keys belong to other programs and are ignored."""
 
@@ -111,12 +111,12 @@ class Server(BaseModel):
         return (self.program, *self.args) if self.program else ()
 
 
-def find_servers(home: Path, cwd: Path) -> tuple[tuple[Entry, ...], list[str]]:
+def find_servers(home: Path, cwd: Path) -> tuple[tuple[ServerEntry, ...], list[str]]:
     """The servers configured for `cwd`, and a sentence for each that is unusable, or hidden by one
     of the same name: the person's own hide the project's, `.mcp.json` hides `kode.json`, bundles
     come last. Never raises."""
     project, own = paths.project_root(cwd), paths.config_file(home)
-    configured, faults = list[Entry](), list[str]()
+    configured, faults = list[ServerEntry](), list[str]()
     for path in filter(None, (own, project / ".mcp.json", project_file(cwd))):
         scope: Scope = "home" if path == own else "project"
         try:
@@ -125,7 +125,7 @@ def find_servers(home: Path, cwd: Path) -> tuple[tuple[Entry, ...], list[str]]:
             faults.append(str(error))
     for bundle in bundles_in(home)[0]:
         configured += entries_in(bundle.servers, bundle.folder, "bundle", project, [])
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ServerEntry] = {}
     for entry in configured:
         if (nearer := entries.get(entry.name)) is not None:
             hidden = f"the MCP server {entry.name} is hidden by {nearer.origin}"
@@ -137,29 +137,31 @@ def find_servers(home: Path, cwd: Path) -> tuple[tuple[Entry, ...], list[str]]:
 
 def entries_in(
     section: Mapping[str, Any], origin: Path, scope: Scope, project: Path, faults: list[str]
-) -> Iterator[Entry]:
+) -> Iterator[ServerEntry]:
     """The servers of a section; adds to `faults` a sentence for each unusable one."""
     for name, values in section.items():
         if fault := _fault(origin, name, values):
             faults.append(fault)
         else:
-            yield Entry(name=name, origin=origin, scope=scope, project=project, values=values)
+            yield ServerEntry(name=name, origin=origin, scope=scope, project=project, values=values)
 
 
-def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[Entry]:
+def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[ServerEntry]:
     """The servers that an editor names for a session, by name."""
     origin, project = Path("the editor"), paths.project_root(cwd)
     for name, values in servers.items():
-        yield Entry(name=name, origin=origin, scope="client", project=project, values=dict(values))
+        yield ServerEntry(
+            name=name, origin=origin, scope="client", project=project, values=dict(values)
+        )
 
 
-def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
+def resolve(entry: ServerEntry, environ: Mapping[str, str]) -> ServerFields:
     """Replaces the variables of an entry. Raises: ConfigError that names an unset variable."""
 
     # A value passed by a program is literal.
     variables = None if entry.scope == "client" else environ
     try:
-        return Server.model_validate({**entry.values, "name": entry.name}, context=variables)
+        return ServerFields.model_validate({**entry.values, "name": entry.name}, context=variables)
     except KeyError as error:
         name = error.args[0]
         raise ConfigError(
@@ -198,7 +200,7 @@ def add(
     return path
 
 
-def read_named_servers(text: str, cwd: Path) -> tuple[Entry, ...]:
+def read_named_servers(text: str, cwd: Path) -> tuple[ServerEntry, ...]:
     """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
     Raises: ConfigError."""
     document, path = read_named(text, "--mcp-config", cwd)
@@ -228,7 +230,7 @@ def _fault(path: Path, name: str, values: Any) -> str:
     if not isinstance(values, dict):
         return f"{about} must be a section: {{...}}."
     try:
-        server = Server.model_validate({**values, "name": name})
+        server = ServerFields.model_validate({**values, "name": name})
     except ValidationError as error:
         fault = error.errors()[0]
         return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {must_be(fault)}."
@@ -257,7 +259,7 @@ SOCKET = ".sock"
 
 
 @dataclass(frozen=True)
-class Definition:
+class ToolDefinition:
     """A tool with everything that its server says about it, hints included: what is pinned."""
 
     whole: Mapping[str, Any]

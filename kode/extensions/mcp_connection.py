@@ -36,12 +36,12 @@ from kode.extensions.mcp_config import (
     LOGIN_TIMEOUT_S,
     SOCKET,
     Content,
-    Definition,
     Elicit,
     ElicitField,
     ElicitForm,
     Offering,
-    Server,
+    ServerFields,
+    ToolDefinition,
 )
 from kode.extensions.mcp_login import make_authorization
 from kode.process import increment_depth
@@ -88,7 +88,7 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 
 @asynccontextmanager
 async def connect(
-    server: Server,
+    server: ServerFields,
     *,
     wrapped: "Attempt | None",
     place: Workplace,
@@ -145,7 +145,7 @@ class Connection:
     whole list for one odd item, and drop a result that does not fit the schema of its tool.
     """
 
-    server: Server
+    server: ServerFields
     elicit: Elicit | None
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the server says that its lists have changed."""
@@ -173,12 +173,12 @@ class Connection:
         listening = asyncio.ensure_future(self._listen())
         links.callback(listening.cancel)
 
-    async def tools(self) -> Mapping[str, Definition]:
+    async def tools(self) -> Mapping[str, ToolDefinition]:
         """Its tools by name. Of two with one name the first counts: the second would hide it."""
         self.left_out.clear()
-        definitions: dict[str, Definition] = {}
+        definitions: dict[str, ToolDefinition] = {}
         for tool in await self._list("tools"):
-            definitions.setdefault(tool["name"], Definition(tool))
+            definitions.setdefault(tool["name"], ToolDefinition(tool))
         return definitions
 
     async def offerings(self, kind: Literal["prompts", "resources"]) -> tuple[Offering, ...]:
@@ -428,7 +428,7 @@ def _describe(error: BaseException) -> str:
 
 @asynccontextmanager
 async def run_process(
-    server: Server, wrapped: "Attempt | None", cwd: Path, closed: "asyncio.Future[str]"
+    server: ServerFields, wrapped: "Attempt | None", cwd: Path, closed: "asyncio.Future[str]"
 ) -> AsyncIterator[Streams]:
     """Starts the program of a server, and ends it with everything it started. `wrapped` runs it in
     the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself. Raises:
@@ -526,7 +526,7 @@ class _Pump:
 
 
 @asynccontextmanager
-async def open_http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
+async def open_http(server: ServerFields, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
     """The current transport: each message is a request, and its answer may be a stream."""
     timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.timeout / 1000)
     async with _http_client(dict(server.headers), timeout, auth) as client:
@@ -534,7 +534,7 @@ async def open_http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[S
             yield streams
 
 
-def open_sse(server: Server, auth: httpx2.Auth | None) -> Transport:
+def open_sse(server: ServerFields, auth: httpx2.Auth | None) -> Transport:
     """The older transport: one stream of events, and a request for each message."""
     return sse_client(
         server.url,

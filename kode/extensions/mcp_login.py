@@ -28,7 +28,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
-from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, Server
+from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
@@ -37,7 +37,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def make_authorization(
-    server: Server,
+    server: ServerFields,
     home: Path,
     show: Callable[[str], Awaitable[bool]],
     closed: "asyncio.Future[str]",

@@ -30,15 +30,15 @@ from kode.extensions.mcp_config import (
     LOGIN_TIMEOUT_S,
     SOCKET,
     START_TIMEOUT_S,
-    Definition,
     Elicit,
-    Entry,
     Offering,
-    Server,
+    ServerEntry,
+    ServerFields,
+    ToolDefinition,
     find_servers,
     resolve,
 )
-from kode.extensions.trust import Approvals, Approved, Item
+from kode.extensions.trust import Approvals, Approved, Candidate
 from kode.installed import require_extra
 from kode.paths import real_path
 from kode.workplace import Workplace
@@ -105,7 +105,7 @@ class Opener:
     """See `mcp_connection.connect`."""
 
     @asynccontextmanager
-    async def __call__(self, entry: Entry) -> "AsyncIterator[Connection]":
+    async def __call__(self, entry: ServerEntry) -> "AsyncIterator[Connection]":
         """Starts or reaches the server of an entry. Raises: ConfigError, ServerError;
         DownloadNeededError if `download` may help."""
         place, is_first = self.place, self.needs_start(entry)
@@ -132,7 +132,7 @@ class Opener:
         except ServerError as error:
             raise start.explain(error, is_first) from error
 
-    async def download(self, entry: Entry) -> None:
+    async def download(self, entry: ServerEntry) -> None:
         """Starts an approved server once with the network, so that its launcher fills its cache,
         and ends it. Meanwhile it sees no other project, and changes none: one that must may fail.
         Raises: ConfigError, ServerError."""
@@ -149,15 +149,15 @@ class Opener:
                 raise
         await asyncio.to_thread(_mark_started, entry, self.place.home)
 
-    def needs_start(self, entry: Entry) -> bool:
+    def needs_start(self, entry: ServerEntry) -> bool:
         """Whether it never started in the sandbox as its entry is now: it may need a download."""
         in_sandbox = "command" in entry.values and not entry.values.get("outside")
         has_started = is_filled(cache_folder(entry, self.place.home))
         return self.sandboxed and in_sandbox and not has_started
 
     async def _start(
-        self, entry: Entry, *, pinned: bool = False, downloads: bool = False
-    ) -> "_Start":
+        self, entry: ServerEntry, *, pinned: bool = False, downloads: bool = False
+    ) -> "_ServerStart":
         """Raises: ConfigError, also where it may run only outside and nobody has approved that;
         ServerError, SandboxUnknownError, StorageError."""
         require_extra("mcp")
@@ -167,7 +167,7 @@ class Opener:
         if downloads:
             server = server.model_copy(update={"write": False, "network": True})
         if not server.command:
-            return _Start(server)
+            return _ServerStart(server)
         why = "it is to run without a sandbox" if server.outside else ""
         if not self.sandboxed and entry.scope in trust.FOREIGN:
             why = why or "the sandbox is off"
@@ -184,9 +184,11 @@ class Opener:
                 f"{why}, and without one it is not started unless you say so: "
                 f"`kode extensions approve {entry.name} --outside`."
             )
-        return _Start(server)
+        return _ServerStart(server)
 
-    def _wrap(self, server: Server, folder: Path, pinned: bool, downloads: bool) -> "_Start | None":
+    def _wrap(
+        self, server: ServerFields, folder: Path, pinned: bool, downloads: bool
+    ) -> "_ServerStart | None":
         """The server with its program in the sandbox; None where there is none. Not on the event
         loop. Raises: ConfigError for what cannot be shown; ServerError, SandboxUnknownError,
         StorageError."""
@@ -222,9 +224,9 @@ class Opener:
         except ProgramError as error:
             raise ServerError(f"{error}{_advise_to_show(error.hidden)}") from error
         update = {"environment": variables | {**server.environment}}
-        return _Start(server.model_copy(update=update), sandbox, wrapped)
+        return _ServerStart(server.model_copy(update=update), sandbox, wrapped)
 
-    async def _connect(self, start: "_Start") -> "AbstractAsyncContextManager[Connection]":
+    async def _connect(self, start: "_ServerStart") -> "AbstractAsyncContextManager[Connection]":
         module = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
         connection: AbstractAsyncContextManager[Connection] = module.connect(
             start.server,
@@ -237,10 +239,10 @@ class Opener:
 
 
 @dataclass
-class _Start:
+class _ServerStart:
     """A server about to start."""
 
-    server: Server
+    server: ServerFields
     sandbox: "Sandbox | None" = None
     wrapped: "Attempt | None" = None
 
@@ -279,7 +281,7 @@ def _advise_to_show(hidden: Sequence[str]) -> str:
     return f'. `"read": {shown}` in its entry, or folders around, shows it.' if hidden else ""
 
 
-def _check(entry: Entry, approvals: Approvals) -> None:
+def _check(entry: ServerEntry, approvals: Approvals) -> None:
     """Raises: ConfigError if an approved server, or what it loads, has changed."""
     if trust.state(entry.item, approvals) == "changed":
         raise ConfigError(
@@ -291,7 +293,7 @@ def _check(entry: Entry, approvals: Approvals) -> None:
 # ── what launchers download ──────────────────────────────────────────────────────────────────
 
 
-def download_item(entry: Entry) -> Item:
+def download_item(entry: ServerEntry) -> Candidate:
     """What a person approves: one start of this command with the network."""
     values = entry.values
     written = {key: values[key] for key in ("command", "args", "read") if key in values}
@@ -300,7 +302,7 @@ def download_item(entry: Entry) -> Item:
     return replace(entry.item, kind="mcp-download", content="\n".join(content))
 
 
-def cache_folder(entry: Entry, home: Path) -> Path:
+def cache_folder(entry: ServerEntry, home: Path) -> Path:
     """Where downloads of a server lie, as its entry is now; not made yet."""
     content = trust.digest(download_item(entry))
     return paths.mcp_cache_folder(home, f"{_cache_key(entry)}-{content[:16]}")
@@ -312,14 +314,14 @@ def is_filled(folder: Path) -> bool:
     return (folder / "started").exists()
 
 
-def remove_caches(entry: Entry, home: Path, *, but: Path | None = None) -> None:
+def remove_caches(entry: ServerEntry, home: Path, *, but: Path | None = None) -> None:
     """Removes the folders of a server, in all forms of its entry. Never raises."""
     for folder in paths.mcp_cache_folder(home, "x").parent.glob(f"{_cache_key(entry)}-*"):
         if folder != but:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _mark_started(entry: Entry, home: Path) -> None:
+def _mark_started(entry: ServerEntry, home: Path) -> None:
     """Notes that the server has started, and removes what earlier forms of its entry downloaded.
     Raises: StorageError."""
     folder = cache_folder(entry, home)
@@ -328,7 +330,7 @@ def _mark_started(entry: Entry, home: Path) -> None:
         remove_caches(entry, home, but=folder)
 
 
-def _cache_key(entry: Entry) -> str:
+def _cache_key(entry: ServerEntry) -> str:
     return hashlib.sha256(f"{entry.origin}\n{entry.name}".encode()).hexdigest()[:16]
 
 
@@ -340,14 +342,14 @@ class McpServer:
     """A server of this session. Its tools as last approved are known before it runs, so that it
     need not start to offer them."""
 
-    entry: Entry
+    entry: ServerEntry
     home: Path
-    open: Callable[[Entry], "AbstractAsyncContextManager[Connection]"]
+    open: Callable[[ServerEntry], "AbstractAsyncContextManager[Connection]"]
     """An `Opener`."""
     emit: Emit
     pins: bool = True
     """Whether definitions are pinned; False if a process trusts the entire project."""
-    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    definitions: Mapping[str, ToolDefinition] = field(default_factory=dict)
     """The usable tools, by name; until it runs, as they were approved."""
     held: tuple[str, ...] = ()
     """Tools that are off because they differ from the approved ones."""
@@ -450,7 +452,7 @@ class McpServer:
             self.emit(Notice(text=f"{text}They are off until `kode mcp approve {self.name}`."))
         self.held = held
 
-    def _hold_back(self, tools: Mapping[str, Definition]) -> tuple[str, ...]:
+    def _hold_back(self, tools: Mapping[str, ToolDefinition]) -> tuple[str, ...]:
         if not self.pins:
             return ()
         approvals = trust.load(self.home, self.entry.root)
@@ -469,14 +471,14 @@ class McpServer:
         self.fault = fault
 
 
-def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
+def pinned_definitions(entry: ServerEntry, approvals: Approvals) -> Mapping[str, ToolDefinition]:
     """The approved tools of a server, by name; empty for one that never ran."""
-    pins = (Definition(json.loads(pin.content)) for pin in saved_pins(entry, approvals))
+    pins = (ToolDefinition(json.loads(pin.content)) for pin in saved_pins(entry, approvals))
     return {definition.name: definition for definition in pins}
 
 
 def held_back(
-    entry: Entry, definitions: Mapping[str, Definition], approvals: Approvals
+    entry: ServerEntry, definitions: Mapping[str, ToolDefinition], approvals: Approvals
 ) -> tuple[str, ...]:
     """The names of the tools that are off because they are not as they were approved. None of a
     server's first definitions is: the server itself was approved."""
@@ -487,7 +489,7 @@ def held_back(
 
 
 def keep_pins(
-    home: Path, entry: Entry, definitions: Mapping[str, Definition], approvals: Approvals
+    home: Path, entry: ServerEntry, definitions: Mapping[str, ToolDefinition], approvals: Approvals
 ) -> None:
     """Pins a server's first definitions; drops the pins of tools that it no longer has. Raises:
     StorageError, BusyError; then its pins are as before."""
@@ -502,7 +504,7 @@ def keep_pins(
         trust.revoke(home, entry.root, gone)
 
 
-def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
+def forget(home: Path, entry: ServerEntry, approvals: Approvals) -> None:
     """Removes a server's approvals, pins and caches: of a different one with the same name nothing
     has been approved. Raises: StorageError, BusyError."""
     those = (item for item in approvals.items if item.origin == str(entry.origin))
@@ -511,14 +513,14 @@ def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
     remove_caches(entry, home)
 
 
-def saved_pins(entry: Entry, approvals: Approvals) -> list[Approved]:
+def saved_pins(entry: ServerEntry, approvals: Approvals) -> list[Approved]:
     """The pins of a server's tools, as they were approved."""
     prefix, origin = f"{entry.name}:", str(entry.origin)
     of_tools = (item for item in approvals.items if item.kind == "mcp-tool")
     return [it for it in of_tools if it.name.startswith(prefix) and it.origin == origin]
 
 
-def pins_of(entry: Entry, definitions: Mapping[str, Definition]) -> tuple[Item, ...]:
+def pins_of(entry: ServerEntry, definitions: Mapping[str, ToolDefinition]) -> tuple[Candidate, ...]:
     """The pins of a server's tools, in order."""
     whole, prefix = replace(entry.item, kind="mcp-tool"), f"{entry.name}:"
     pairs = definitions.items()

@@ -70,7 +70,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ExtensionFolder:
     """A folder that may contain extensions."""
 
     folder: Path
@@ -107,25 +107,25 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     return tuple(bundles), tuple(faults)
 
 
-def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Place]]:
+def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, ExtensionFolder]]:
     """The name, path and place of each part of one kind ("skills")."""
     for bundle in bundles:
-        place = Place(folder=bundle.folder, scope="bundle", top=bundle.folder)
+        place = ExtensionFolder(folder=bundle.folder, scope="bundle", top=bundle.folder)
         yield from ((name, path, place) for name, path in getattr(bundle, kind).items())
 
 
-def places(around: Surroundings, kind: str) -> list[Place]:
+def places(around: Surroundings, kind: str) -> list[ExtensionFolder]:
     """The folders for `kind` ("skills"), nearest first: from the working directory up to the
     repository's root, then the home."""
     families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
     own = [around.home / kind, *(around.user_home / family / kind for family in families[1:])]
     above = [top / family / kind for top in project_folders(around.cwd) for family in families]
     home = {
-        real_path(folder): Place(folder=folder, scope="home", top=around.user_home)
+        real_path(folder): ExtensionFolder(folder=folder, scope="home", top=around.user_home)
         for folder in filter(Path.is_dir, own)
     }
     project = {
-        real_path(folder): Place(folder=folder, scope="project", top=around.project)
+        real_path(folder): ExtensionFolder(folder=folder, scope="project", top=around.project)
         for folder in filter(Path.is_dir, above)
     }
     return [*(place for real, place in project.items() if real not in home), *home.values()]
@@ -144,7 +144,7 @@ def files_below(folder: Path, suffix: str) -> Iterator[Path]:
     return itertools.islice(walk(), MAX_FOUND)
 
 
-def read_text(path: Path, place: Place) -> str:
+def read_text(path: Path, place: ExtensionFolder) -> str:
     """The text of a file of a place.
 
     Raises: ConfigError if it is unreadable, too large or not text, or a project's link out of the
@@ -184,7 +184,7 @@ class Document:
         return ", ".join(filter(None, map(_plain, value if isinstance(value, list) else [value])))
 
 
-def read_document(path: Path, place: Place) -> Document:
+def read_document(path: Path, place: ExtensionFolder) -> Document:
     """Reads a file with its front matter. Raises: ConfigError as `read_text`, and if the fields
     cannot be told apart: without its limits it would do more than intended."""
     try:

@@ -18,28 +18,28 @@ from kode.extensions.definitions import (
     CHARS_PER_TOKEN,
     READERS,
     AgentDefinition,
-    Command,
+    CommandDefinition,
     Skill,
     find_definitions,
     read_definitions,
 )
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
-from kode.extensions.mcp_config import Entry, entries_in, find_servers
+from kode.extensions.mcp_config import ServerEntry, entries_in, find_servers
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, parts, surroundings
-from kode.extensions.trust import Approvals, Item
+from kode.extensions.trust import Approvals, Candidate
 from kode.messages import columns, first_of, shorten
 from kode.paths import real_path
 from kode.permissions.places import is_named_like_keys
 from kode.permissions.question import Ask, Question, visible
-from kode.prompts.agents_files import ProjectInstructions, Source, read_agents_files
+from kode.prompts.agents_files import InstructionsFile, ProjectInstructions, read_agents_files
 
 Kind = Literal["skills", "commands", "agents", "hooks"]
 Standing = Literal["used", "new", "changed", "shadowed"]
 """`new` and `changed` are off until a person approves them; `shadowed` has a nearer namesake."""
-Extension = Skill | Command | AgentDefinition | Hook
+Extension = Skill | CommandDefinition | AgentDefinition | Hook
 T = TypeVar("T", bound=Extension, covariant=True)
-SkillOrCommand = TypeVar("SkillOrCommand", Skill, Command)
+SkillOrCommand = TypeVar("SkillOrCommand", Skill, CommandDefinition)
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class FoundExtensions:
     """The extensions found, in order of precedence."""
 
     skills: tuple[Found[Skill], ...] = ()
-    commands: tuple[Found[Command], ...] = ()
+    commands: tuple[Found[CommandDefinition], ...] = ()
     agents: tuple[Found[AgentDefinition], ...] = ()
     hooks: tuple[Found[Hook], ...] = ()
     """All trusted ones count: none shadows another."""
     problems: Mapping[Kind, list[str]] = field(default_factory=dict)
     """A sentence for each unusable one."""
 
-    def items(self) -> tuple[Item, ...]:
+    def items(self) -> tuple[Candidate, ...]:
         """All of them, counting or not: what a person may be asked about."""
         kinds = (self.skills, self.commands, self.agents, self.hooks)
         return tuple(extension.thing.item for kind in kinds for extension in kind)
@@ -128,7 +128,7 @@ class BundleItems:
         self.problems: list[str] = []
         """A sentence for each part that cannot be used."""
         self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
-        things: list[Extension | Entry] = []
+        things: list[Extension | ServerEntry] = []
         for kind in READERS:
             things += read_definitions(kind, parts((bundle,), kind), self.problems)
         things += [*hooks_of_bundles((bundle,), self.problems), *self._servers]
@@ -240,7 +240,7 @@ class Reviewer:
     declined: set[str] = field(default_factory=set)
     """What the person refused."""
 
-    async def review(self, project: Path, items: Sequence[Item]) -> tuple[Item, ...]:
+    async def review(self, project: Path, items: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """Asks about all that is new or changed at once; returns what stays off. Raises:
         StorageError, BusyError if an approval cannot be saved."""
         approvals = trust.load(self.home, project, trust_project=self.trust_project)
@@ -253,12 +253,12 @@ class Reviewer:
         return pending
 
 
-def _key(item: Item) -> str:
+def _key(item: Candidate) -> str:
     return f"{name_of(item)} {trust.digest(item)}"
 
 
 async def ask_approval(
-    home: Path, items: Sequence[Item], approvals: Approvals, ask: Ask, most: int = SHOWN_LINES
+    home: Path, items: Sequence[Candidate], approvals: Approvals, ask: Ask, most: int = SHOWN_LINES
 ) -> bool:
     """Asks one question about all items, and approves them as they were shown. Raises:
     StorageError, BusyError."""
@@ -288,7 +288,7 @@ async def ask_approval(
     return True
 
 
-def describe(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
+def describe(item: Candidate, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     """An item for a person, without credentials: its content, or what changed in it."""
     state = trust.state(item, approvals)
     body = trust.diff(item, approvals) if state == "changed" else item.content
@@ -303,7 +303,7 @@ def describe(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> s
     return "\n".join((*filter(None, head), *texts))
 
 
-def name_of(item: Item) -> str:
+def name_of(item: Candidate) -> str:
     """`MCP server files`."""
     return f"{_KINDS.get(item.kind, item.kind)} {item.name}"
 
@@ -311,7 +311,7 @@ def name_of(item: Item) -> str:
 # ── what waits for approval ──────────────────────────────────────────────────────────────────
 
 
-def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
+def find_items(home: Path, cwd: Path) -> tuple[Candidate, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
     servers = (entry.item for entry in find_servers(home, cwd)[0])
     extensions = find_extensions(surroundings(cwd, home, paths.user_home()), Approvals())
@@ -336,7 +336,7 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     return replace(instructions, warning=" ".join(filter(None, warnings)))
 
 
-def find_instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
+def find_instruction_items(home: Path, cwd: Path) -> tuple[Candidate, ...]:
     """The instructions that wait for approval. Never raises."""
     project = paths.project_root(cwd)
     approvals = trust.load(home, project)
@@ -347,16 +347,16 @@ def find_instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
 
 
 def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
-    def waits(source: Source) -> bool:
+    def waits(source: InstructionsFile) -> bool:
         return trust.state(_make_item(source, approvals.project), approvals) != "trusted"
 
     is_secret = partial(is_named_like_keys, is_folder=False)
     return read_agents_files(cwd, paths.repository_root(cwd), is_secret=is_secret, waits=waits)
 
 
-def _make_item(source: Source, project: Path) -> Item:
+def _make_item(source: InstructionsFile, project: Path) -> Candidate:
     real = Path(real_path(source.path))
-    return Item(
+    return Candidate(
         kind="instructions",
         name=str(real.relative_to(project) if project in real.parents else real),
         origin=real,

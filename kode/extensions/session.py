@@ -25,10 +25,10 @@ from kode.extensions.definitions import (
     has_all_tools,
     may_use,
 )
-from kode.extensions.mcp_config import Definition, Entry, find_servers
+from kode.extensions.mcp_config import ServerEntry, ToolDefinition, find_servers
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, find_items, name_of
-from kode.extensions.trust import Approvals, Item
+from kode.extensions.trust import Approvals, Candidate
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput, tool
@@ -58,7 +58,7 @@ class Extensions:
     ask: Ask | None
     opener: Opener
     deferred: bool | Literal["auto"] = "auto"
-    given: Sequence[Entry] = ()
+    given: Sequence[ServerEntry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
     """What is not approved and stays off, as `kind NAME`."""
@@ -145,7 +145,7 @@ class Extensions:
 
     async def _download(self, servers: Sequence[McpServer]) -> None:
         """Asks once about all that need a start with the network, and starts them together."""
-        items, off = {it.name: download_item(it.entry) for it in servers}, list[Item]()
+        items, off = {it.name: download_item(it.entry) for it in servers}, list[Candidate]()
         try:
             for root in {server.entry.root for server in servers}:
                 those = [items[server.name] for server in servers if server.entry.root == root]
@@ -306,7 +306,7 @@ def _tool_name(server: str, name: str, taken: Collection[str]) -> str:
     return f"{plain[: MAX_NAME_CHARS - 7]}_{mark}"
 
 
-def _tool(server: McpServer, definition: Definition, name: str) -> Tool:
+def _tool(server: McpServer, definition: ToolDefinition, name: str) -> Tool:
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
         return await _call(server, definition.name, context, arguments)
 
@@ -323,7 +323,7 @@ def _tool(server: McpServer, definition: Definition, name: str) -> Tool:
     )
 
 
-def _description(definition: Definition) -> str:
+def _description(definition: ToolDefinition) -> str:
     """The server's own words, with invisible characters escaped."""
     text = visible(definition.description).strip()
     return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"

@@ -20,7 +20,7 @@ from kode.errors import ConfigError, StorageError
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.plain_text import unified_diff
-from kode.session.provenance import Record, record_of
+from kode.session.provenance import MarksFile, record_of
 from kode.workplace import below
 
 Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]
@@ -44,7 +44,7 @@ MAX_KEPT_CHARS = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class Candidate:
     """One thing that can run something or steer the model."""
 
     kind: Kind
@@ -100,20 +100,20 @@ class Approvals:
     """Whether the entire project counts as approved in this process (`--trust-project`)."""
     problem: str = ""
     """Sentences if the approvals file or the record of marks was damaged; "" otherwise."""
-    marks: Record | None = None
+    marks: MarksFile | None = None
     """Which files were written by sessions that had read outside text."""
 
-    def find(self, item: Item) -> Approved | None:
+    def find(self, item: Candidate) -> Approved | None:
         """The approval of this item, for any content."""
         return next((o for o in self.items if _identity(o) == _identity(item)), None)
 
 
-def outside(item: Item) -> Item:
+def outside(item: Candidate) -> Candidate:
     """What a person approves so that a server or hook may run without a sandbox."""
     return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside", can="")
 
 
-def digest(item: Item) -> str:
+def digest(item: Candidate) -> str:
     """SHA-256 over the full content, in hexadecimal."""
     return hashlib.sha256(item.content.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -171,7 +171,7 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
     )
 
 
-def state(item: Item, approvals: Approvals) -> State:
+def state(item: Candidate, approvals: Approvals) -> State:
     """Whether an item may be used. Items from the person's own home or program and instructions are
     trusted, unless `written_after` names a source; those of a repository if approved with exactly
     this content. A tool of any server must match its pin, even of the person's own, and nothing
@@ -189,7 +189,7 @@ def state(item: Item, approvals: Approvals) -> State:
     return "changed" if is_changed else "trusted"
 
 
-def written_after(item: Item, approvals: Approvals) -> str:
+def written_after(item: Candidate, approvals: Approvals) -> str:
     """The outside text that a session had read which wrote one of an item's files; "" for none."""
     if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
         return ""
@@ -200,14 +200,14 @@ def written_after(item: Item, approvals: Approvals) -> str:
     return next(filter(None, map(approvals.marks.source, files)), "")
 
 
-def is_held(item: Item, home: Path, project: Path) -> bool:
+def is_held(item: Candidate, home: Path, project: Path) -> bool:
     """Whether an item that a session began with was meanwhile written by one that had read outside
     text, and is not approved as it is now."""
     approvals = load(home, project)
     return bool(written_after(item, approvals)) and state(item, approvals) != "trusted"
 
 
-def diff(item: Item, approvals: Approvals) -> str:
+def diff(item: Candidate, approvals: Approvals) -> str:
     """What changed since the approval, as a unified diff without credentials, and which of the
     files that it loads; "" if new or unchanged."""
     before, approval = _text_before(item, approvals), approvals.find(item)
@@ -223,7 +223,7 @@ def diff(item: Item, approvals: Approvals) -> str:
     return text + "".join(f"{name}, which it loads, has changed: look at it\n" for name in names)
 
 
-def _text_before(item: Item, approvals: Approvals) -> str | None:
+def _text_before(item: Candidate, approvals: Approvals) -> str | None:
     """The instructions that sessions had before one with outside text changed them."""
     if item.kind != "instructions" or approvals.marks is None:
         return None
@@ -231,7 +231,7 @@ def _text_before(item: Item, approvals: Approvals) -> str | None:
     return None if before is None else f"{before}\n"
 
 
-def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
+def approve(home: Path, project: Path, items: Sequence[Candidate]) -> Approvals:
     """Saves the approval of items as they are now; returns all approvals of the project. Raises:
     StorageError, BusyError; then nothing was approved."""
     instructions = [item for item in items if item.kind == "instructions"]
@@ -251,7 +251,7 @@ def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
     return _change(home, project, add)
 
 
-def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> Approvals:
+def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str]) -> Approvals:
     """Pins what an approved item was seen to open in the project; returns all approvals. What was
     changed since the approval counts as a change of the item. Raises: ConfigError for too many
     files; StorageError, BusyError."""
@@ -286,11 +286,11 @@ def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     )
 
 
-def _text_to_compare(item: Item) -> str:
+def _text_to_compare(item: Candidate) -> str:
     return redact(item.content) if len(item.content) <= MAX_KEPT_CHARS else ""
 
 
-def _identity(item: Item | Approved) -> tuple[str, ...]:
+def _identity(item: Candidate | Approved) -> tuple[str, ...]:
     return item.kind, item.name, str(item.origin)
 
 

@@ -37,7 +37,7 @@ _LAST_FENCE = re.compile(r"\s*```\s*\Z")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reply:
+class ModelReply:
     message: Message | None = None
     """None without an answer."""
     failure: str = ""
@@ -70,23 +70,23 @@ class MemoryModel:
         max_output_tokens: int,
         timeout_s: float = TIMEOUT_S,
         patient: bool = False,
-    ) -> Reply:
+    ) -> ModelReply:
         """Asks one question for a text; the rest as `reply`."""
         messages = (user_message(prompt),)
         request = Request(system=system, messages=messages, max_output_tokens=max_output_tokens)
         reply = await self.reply(request, timeout_s=timeout_s, patient=patient)
         if reply.message is not None and not reply.text.strip():
-            return Reply(failure="the model answered with nothing")
+            return ModelReply(failure="the model answered with nothing")
         return reply
 
     async def reply(
         self, request: Request, *, timeout_s: float = TIMEOUT_S, patient: bool = False
-    ) -> Reply:
+    ) -> ModelReply:
         """Makes one request for a full reply; oversized texts lose their middle. After `timeout_s`
         it is cancelled; `patient` gives a server measured as slow up to `MAX_TIMES` that. Raises:
         only CancelledError."""
         if self._ask_reply is None or self.calls >= MAX_CALLS:
-            return Reply(failure=f"no model may be asked after {self.calls} calls")
+            return ModelReply(failure=f"no model may be asked after {self.calls} calls")
         bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)
         request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
@@ -97,12 +97,12 @@ class MemoryModel:
         self.calls += 1
         try:
             async with asyncio.timeout(timeout_s):
-                return Reply(message=await self._ask_reply(request))
+                return ModelReply(message=await self._ask_reply(request))
         except TimeoutError:
-            return Reply(failure=f"no answer within {timeout_s:g} s")
+            return ModelReply(failure=f"no answer within {timeout_s:g} s")
         except Exception as error:
             # The provider promises a KodeError; memory must survive a broken promise.
-            return Reply(failure=str(error) or type(error).__name__)
+            return ModelReply(failure=str(error) or type(error).__name__)
 
 
 def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LOG_LINES = 20  # fits on a screen
 
 
-class Command(NamedTuple):
+class MemoryCommand(NamedTuple):
     """A command of `kode memory` and `/memory`."""
 
     name: str
@@ -174,31 +174,37 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
 }
 """A flag with its metavar, or the metavar of a positional argument → what `add_argument` takes."""
 COMMANDS = (
-    Command("show", "the entries, with their ids; or one, or a session note, whole", _show, ["ID"]),
-    Command("add", "keep something yourself", _add),
-    Command("edit", "change one entry: WHAT (its id or a part of it), NEW", _edit, ["WHAT"]),
-    Command("replace", "as edit: [TARGET] OLD NEW", _edit, ["[TARGET] OLD", "--scope"]),
-    Command("forget", "forget one entry", _forget, ["WHAT", "--erase"]),
-    Command("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
-    Command("archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]),
-    Command("consolidate", "have the model join facts", _consolidate, ["TARGET", "--scope"]),
-    Command("episodes", "session notes, the newest first", Memory.list_notes, ["-n N"]),
-    Command("review", "what waits for you to approve or drop it", review.list_items),
-    Command("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
-    Command("drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]),
-    Command("log", "history: the last changes", review.list_changes, ["-n N"]),
-    Command("why", "history: who said an entry, and when", review.why, ["WHAT"]),
-    Command(
+    MemoryCommand(
+        "show", "the entries, with their ids; or one, or a session note, whole", _show, ["ID"]
+    ),
+    MemoryCommand("add", "keep something yourself", _add),
+    MemoryCommand("edit", "change one entry: WHAT (its id or a part of it), NEW", _edit, ["WHAT"]),
+    MemoryCommand("replace", "as edit: [TARGET] OLD NEW", _edit, ["[TARGET] OLD", "--scope"]),
+    MemoryCommand("forget", "forget one entry", _forget, ["WHAT", "--erase"]),
+    MemoryCommand("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
+    MemoryCommand(
+        "archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]
+    ),
+    MemoryCommand("consolidate", "have the model join facts", _consolidate, ["TARGET", "--scope"]),
+    MemoryCommand("episodes", "session notes, the newest first", Memory.list_notes, ["-n N"]),
+    MemoryCommand("review", "what waits for you to approve or drop it", review.list_items),
+    MemoryCommand("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
+    MemoryCommand(
+        "drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]
+    ),
+    MemoryCommand("log", "history: the last changes", review.list_changes, ["-n N"]),
+    MemoryCommand("why", "history: who said an entry, and when", review.why, ["WHAT"]),
+    MemoryCommand(
         "undo",
         "history: undo a change (the last one, or ID)",
         _undo,
         ["--with-derived"],
         one_of=["ID", "--session SESSION", "--import ID"],
     ),
-    Command("search", "facts and session notes", _search, ["QUERY", "-k N"]),
-    Command("status", "how full it is, and what waits", review.status),
-    Command("export", "all of it as lines of JSON", transfer.export_log, ["FILE"]),
-    Command(
+    MemoryCommand("search", "facts and session notes", _search, ["QUERY", "-k N"]),
+    MemoryCommand("status", "how full it is, and what waits", review.status),
+    MemoryCommand("export", "all of it as lines of JSON", transfer.export_log, ["FILE"]),
+    MemoryCommand(
         "import",
         "import an export of kode, or what you approve of another agent's memory",
         transfer.import_file,

@@ -20,17 +20,17 @@ from kode import durable
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, Notice
 from kode.memory import source
-from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, each_once, fold, matches
+from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, MemoryView, each_once, fold, matches
 from kode.memory.log import Log
-from kode.memory.markdown import Format
-from kode.memory.rendering import Difference, Layout, diff, fingerprint, render
+from kode.memory.markdown import FileFormat
+from kode.memory.rendering import Layout, TextDifference, diff, fingerprint, render
 from kode.memory.statement import (
     Author,
-    Change,
     CodeState,
-    Plan,
+    MemoryChange,
     Rank,
     Relations,
+    Settlement,
     Statement,
     plan,
     rank,
@@ -40,7 +40,7 @@ from kode.memory.statement import (
 from kode.messages import plural
 from kode.session.record import Project
 
-Changes = Change | Sequence[Change] | None
+Changes = MemoryChange | Sequence[MemoryChange] | None
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
 PREPARED = ".prepared.json"
@@ -85,7 +85,7 @@ class FileStore:
     def __post_init__(self) -> None:
         self.log = Log(self.root / "history.jsonl", read_only=self.read_only)
 
-    def view(self) -> View:
+    def view(self) -> MemoryView:
         """What counts now, until the next change. Raises: StorageError."""
         return self.log.view()
 
@@ -144,7 +144,7 @@ class FileStore:
                 names.append(pattern)
         return list(dict.fromkeys(names))
 
-    def _files(self, place: str, *views: View) -> Iterator[tuple[str, Format]]:
+    def _files(self, place: str, *views: MemoryView) -> Iterator[tuple[str, FileFormat]]:
         """The name and format of the files of a place that always count, and of those of its
         statements."""
         if format := self.layout.format_of(place):
@@ -156,9 +156,9 @@ class FileStore:
         """Those statements that stand in a file, each text once."""
         return each_once(s for s in statements if name in self.layout.files_of(s.place, s))
 
-    def draft(self, kind: str, author: Author, batch: str = "") -> Change:
+    def draft(self, kind: str, author: Author, batch: str = "") -> MemoryChange:
         """A change that does nothing yet."""
-        return Change(
+        return MemoryChange(
             at=timestamp(self.now()),
             who=author.who,
             kind=kind,
@@ -184,7 +184,7 @@ class FileStore:
         """How much a statement counts, with its cited code as it is now."""
         return rank(statement, self.code_state(statement))
 
-    def plan(self, view: View, new: Sequence[Statement], relations: Relations) -> Plan:
+    def plan(self, view: MemoryView, new: Sequence[Statement], relations: Relations) -> Settlement:
         """What follows from relations between new statements and current ones; what contradicted
         one of these before is left out."""
         both = ({first.id, second.id} for first, second in view.conflicts())
@@ -198,8 +198,8 @@ class FileStore:
         return replace(result, conflicts=tuple(p for p in result.conflicts if {*p} not in before))
 
     def settle(
-        self, view: View, new: Sequence[Statement], relations: Relations, draft: Change
-    ) -> Change:
+        self, view: MemoryView, new: Sequence[Statement], relations: Relations, draft: MemoryChange
+    ) -> MemoryChange:
         """The change that adds statements as far as their relations let them remain, and ends the
         current ones that they outdate. `draft` has the change's other values."""
         result, add = self.plan(view, new, relations), list[Statement]()
@@ -212,8 +212,8 @@ class FileStore:
         return replace(draft, add=tuple(add), end=end, conflicts=conflicts)
 
     def take_over(
-        self, edit: Difference, place: str, draft: Change, author: Author, may_end: Rank
-    ) -> Change:
+        self, edit: TextDifference, place: str, draft: MemoryChange, author: Author, may_end: Rank
+    ) -> MemoryChange:
         """The change that another text of a file makes. A statement that it leaves out ends, unless
         it ranks higher than `may_end`."""
         view = self.view()
@@ -227,8 +227,8 @@ class FileStore:
         return replace(change, end=tuple(dict.fromkeys((*change.end, *weak))))
 
     async def commit(
-        self, make: Callable[[View], Changes], drafts: Mapping[str, str] = NO_DRAFTS
-    ) -> list[Change]:
+        self, make: Callable[[MemoryView], Changes], drafts: Mapping[str, str] = NO_DRAFTS
+    ) -> list[MemoryChange]:
         """Makes the changes that `make` gives, with the folder locked; returns them as the log has
         them. `drafts`: texts of files by name. Raises: MemoryRefused, StorageError, BusyError."""
         if self.read_only:
@@ -240,7 +240,7 @@ class FileStore:
                     self.emit(notice)
                 checked |= places
                 result = make(self.view())
-                changes = [result] if isinstance(result, Change) else list(result or ())
+                changes = [result] if isinstance(result, MemoryChange) else list(result or ())
                 after, touched = self._foresee(changes)
                 if not (places := touched - checked):
                     return self._write(changes, after, touched, drafts) if changes else []
@@ -254,7 +254,7 @@ class FileStore:
         async with contextlib.nullcontext() if self.read_only else locked(self.root):
             return self._reconcile(places)
 
-    def _foresee(self, changes: Sequence[Change]) -> tuple[View, set[str]]:
+    def _foresee(self, changes: Sequence[MemoryChange]) -> tuple[MemoryView, set[str]]:
         """What the places have that changes touch, after them; and which these are."""
         view = self.view()
         if any(change.undoes for change in changes):
@@ -268,13 +268,13 @@ class FileStore:
 
     def _write(
         self,
-        changes: Sequence[Change],
-        after: View,
+        changes: Sequence[MemoryChange],
+        after: MemoryView,
         places: Iterable[str],
         drafts: Mapping[str, str] = NO_DRAFTS,
         followed: str = "",
         earlier: Sequence[Statement] = (),
-    ) -> list[Change]:
+    ) -> list[MemoryChange]:
         """The durable steps of changes: what was prepared, the log, the files. `followed`: a file
         that shows one of them itself, in its draft, and may have `earlier` statements."""
         view, files = self.view(), dict[str, tuple[str, str]]()
@@ -355,7 +355,7 @@ class FileStore:
         lost = f"{index} was damaged. It only saves time, and is made again."
         return [Notice(text=text)] * bool(damage) + [Notice(text=lost)] * bool(index)
 
-    def _follow(self, name: str, place: str, format: Format, unfinished: str) -> str:
+    def _follow(self, name: str, place: str, format: FileFormat, unfinished: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for
         nothing. `unfinished`: the id of a change that the file was edited before."""
         view, old = self.view(), self.view()

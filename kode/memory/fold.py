@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import MemoryRefused
-from kode.memory.statement import Change, Pair, Statement
+from kode.memory.statement import MemoryChange, Pair, Statement
 from kode.messages import shorten
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ _LISTED = 8
 MANY_PLACES = 1_000  # of more, a long log is read as a whole
 
 
-class Entry(NamedTuple):
+class MemoryEntry(NamedTuple):
     """A statement and what became of it."""
 
     statement: Statement
     """As it stands after all amendments."""
-    change: Change
+    change: MemoryChange
     """The change that added it."""
-    end: Change | None = None
+    end: MemoryChange | None = None
     """The change that withdrew it."""
-    amendments: tuple[Change, ...] = ()
+    amendments: tuple[MemoryChange, ...] = ()
 
     @property
     def is_alive(self) -> bool:
@@ -57,14 +57,14 @@ class FileRecord(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class View:
+class MemoryView:
     """What a sequence of changes makes true."""
 
-    changes: list[Change] = field(default_factory=list)
+    changes: list[MemoryChange] = field(default_factory=list)
     """Those in effect, oldest first."""
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, MemoryEntry] = field(default_factory=dict)
     """By the id of the statement, in the order in which they were added."""
-    facts: dict[str, Entry] = field(default_factory=dict)
+    facts: dict[str, MemoryEntry] = field(default_factory=dict)
     """Those of them that are no records of past work."""
     places: dict[str, dict[str, Statement]] = field(default_factory=dict)
     """The current and archived statements by place and id."""
@@ -78,11 +78,11 @@ class View:
     is_damaged: bool = False
     """Whether the log has ever lost lines."""
 
-    def part(self, *topics: str) -> "View":
+    def part(self, *topics: str) -> "MemoryView":
         """A view that is right about these topics, as `Log.topics` names them."""
         return self
 
-    def entry(self, id: str) -> Entry | None:
+    def entry(self, id: str) -> MemoryEntry | None:
         """The statement with this id, also one that was withdrawn."""
         return self.part(f"id/{id}").entries.get(id)
 
@@ -129,7 +129,7 @@ class View:
                 pairs[frozenset(pair)] = (both[0], both[1])
         return list(pairs.values())
 
-    def find(self, words: str, places: Iterable[str] | None = None) -> list[Entry]:
+    def find(self, words: str, places: Iterable[str] | None = None) -> list[MemoryEntry]:
         """The statements in these places that `words` may mean and that were not withdrawn: by id,
         or the only beginning of one, else by their text, else by a part of it."""
         ids = [id for id in self.entries if len(words) >= 4 and id.startswith(words)]
@@ -146,9 +146,9 @@ class View:
         ]
         return [entry for entry in matches if entry.statement.text == wanted] or matches
 
-    def chain(self, id: str) -> list[Entry]:
+    def chain(self, id: str) -> list[MemoryEntry]:
         """The statement with all that it replaced, directly or not, oldest first."""
-        chain, left = dict[str, Entry](), [id]
+        chain, left = dict[str, MemoryEntry](), [id]
         while left:
             entry = self.entry(left.pop())
             if entry is not None and entry.statement.id not in chain:
@@ -156,33 +156,33 @@ class View:
                 left += entry.statement.replaces
         return sorted(chain.values(), key=lambda entry: entry.statement.claimed_at)
 
-    def successors(self, id: str) -> list[Entry]:
+    def successors(self, id: str) -> list[MemoryEntry]:
         """The statements that replace this one."""
         return [entry for entry in self.entries.values() if id in entry.statement.replaces]
 
-    def grow(self, changes: Iterable[Change]) -> "View":
+    def grow(self, changes: Iterable[MemoryChange]) -> "MemoryView":
         """The view after further changes, none of which is undone or an undo. It shares its parts
         with this one, which it replaces: a copy of them would take longer with every statement."""
         for change in changes:
             self.take(change)
         return copy(self)
 
-    def extract(self, places: Iterable[str], changes: Iterable[Change]) -> "View":
+    def extract(self, places: Iterable[str], changes: Iterable[MemoryChange]) -> "MemoryView":
         """What these places have after such changes, apart from this view."""
         ids = [old.id for place in places for old in self.in_place(place)]
         ids += [id for change in changes for id in (*change.end, *change.set)]
-        part = View()
+        part = MemoryView()
         for entry in filter(None, map(self.entry, ids)):
             part._put(entry)
         return part.grow(changes)
 
-    def take(self, change: Change, *, is_undone: bool = False) -> None:
+    def take(self, change: MemoryChange, *, is_undone: bool = False) -> None:
         """Adds the newest change; of one that is undone, what it did to files."""
         if not is_undone:
             self.changes.append(change)
             for new in change.add:
                 if new.id not in self.entries:
-                    self._put(Entry(new, change))
+                    self._put(MemoryEntry(new, change))
             for id in change.end:
                 if (entry := self.entries.get(id)) and entry.is_alive:
                     self._put(entry._replace(end=change))
@@ -206,7 +206,7 @@ class View:
                 is_doubtful = old.after != before or (old.is_doubtful and not is_settled)
             self.files[name] = FileRecord(change.id, after, is_doubtful)
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: MemoryEntry) -> None:
         statement = entry.statement
         self.entries[statement.id] = entry
         if statement.kind in ("fact", "rule", "log"):
@@ -221,12 +221,12 @@ class View:
             del self.places[statement.place]
 
 
-class PartView(View):
+class PartView(MemoryView):
     """The view of a long log: it reads the lines on a topic at the first question about it, and all
     at the first about all."""
 
     def __init__(self, log: "Log") -> None:
-        self._log, self._parts = log, dict[tuple[str, ...], View]()
+        self._log, self._parts = log, dict[tuple[str, ...], MemoryView]()
 
     def __getattr__(self, name: str) -> Any:
         """A field of the whole view, which is read now."""
@@ -236,7 +236,7 @@ class PartView(View):
         vars(self).update(vars(self._log.view()))
         return vars(self)[name]
 
-    def part(self, *topics: str) -> View:
+    def part(self, *topics: str) -> MemoryView:
         if self._is_whole:
             return self
         if topics not in self._parts:
@@ -252,7 +252,7 @@ class PartView(View):
             return super().list_places(pattern)
         return [name for name in names if matches(name, pattern)]
 
-    def grow(self, changes: Iterable[Change]) -> View:
+    def grow(self, changes: Iterable[MemoryChange]) -> MemoryView:
         """The view after further changes, also undos."""
         for change in changes:
             topics = self._log.topics(change)
@@ -268,7 +268,7 @@ class PartView(View):
         return "entries" in vars(self)
 
 
-_FIELDS = frozenset(field.name for field in fields(View))
+_FIELDS = frozenset(field.name for field in fields(MemoryView))
 
 
 def each_once(statements: Iterable[Statement]) -> list[Statement]:
@@ -279,9 +279,9 @@ def each_once(statements: Iterable[Statement]) -> list[Statement]:
     return list(texts.values())
 
 
-def fold(changes: Sequence[Change]) -> View:
+def fold(changes: Sequence[MemoryChange]) -> MemoryView:
     """The view after these changes."""
-    undone, view = set[str](), View()
+    undone, view = set[str](), MemoryView()
     for change in reversed(changes):
         if change.undoes and change.id not in undone:
             undone.add(change.undoes)
@@ -295,7 +295,7 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")
 
 
-def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:
+def the_only(entries: Sequence[MemoryEntry], words: str, called: str = "") -> MemoryEntry:
     """The one statement that was found. Raises: MemoryRefused for none or several, listing ids."""
     if len(entries) == 1:
         return entries[0]

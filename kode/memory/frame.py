@@ -13,11 +13,11 @@ from functools import partial
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import scan
-from kode.memory.fold import EDIT, Entry, View, fold
+from kode.memory.fold import EDIT, MemoryEntry, MemoryView, fold
 from kode.memory.markdown import display
 from kode.memory.rendering import fingerprint
-from kode.memory.statement import AUTHORS, Change, Statement
-from kode.memory.store import Store, quote
+from kode.memory.statement import AUTHORS, MemoryChange, Statement
+from kode.memory.store import MemoryStore, quote
 from kode.messages import shorten
 
 FACTS = (
@@ -132,7 +132,7 @@ _STATES = {"changed": "changed", "gone": "is gone"}
 _quoted = partial(quote, max_chars=200)  # a sentence
 
 
-def visible_facts(store: Store, view: View, day: str) -> list[Statement]:
+def visible_facts(store: MemoryStore, view: MemoryView, day: str) -> list[Statement]:
     """The facts of this project that a model may see on a day, in the order of a prompt."""
     facts = (fact for place in store.fact_places() for fact in view.current(place))
     return [fact for fact in facts if not fact.private and not _is_expired(fact, day)]
@@ -142,7 +142,7 @@ def _is_expired(fact: Statement, day: str) -> bool:
     return bool(fact.until) and fact.until < day
 
 
-def remarks(store: Store, today: date) -> Mapping[str, str]:
+def remarks(store: MemoryStore, today: date) -> Mapping[str, str]:
     """The remark on each fact of this project that needs one, also an archived one, by id: `expired
     on ...`, `may be stale: a.py:7 changed`, `not settled, the user says otherwise`."""
     remarks_by_id, view = dict[str, str](), store.view()
@@ -158,7 +158,7 @@ def remarks(store: Store, today: date) -> Mapping[str, str]:
     return remarks_by_id
 
 
-def show_record(store: Store, record: Statement, text: str, today: date) -> str:
+def show_record(store: MemoryStore, record: Statement, text: str, today: date) -> str:
     """A text of a record of past work without the withdrawn facts that it quotes whole; below it,
     what else does not hold any more of what it quotes, and of what its session said."""
     view, whole = store.view(), " ".join(record.text.split())
@@ -185,7 +185,7 @@ def show_record(store: Store, record: Statement, text: str, today: date) -> str:
     return "\n".join((text, "Since then:", *lines)) if lines else text
 
 
-def _fate(entry: Entry, view: View, doubts: Mapping[str, str]) -> str:
+def _fate(entry: MemoryEntry, view: MemoryView, doubts: Mapping[str, str]) -> str:
     heirs = view.successors(entry.statement.id)
     while heirs and not heirs[-1].is_alive:
         heirs = view.successors(heirs[-1].statement.id)
@@ -196,7 +196,7 @@ def _fate(entry: Entry, view: View, doubts: Mapping[str, str]) -> str:
     return f"was superseded by {_quoted(heir)}{doubt}"
 
 
-def news(store: Store, last_change: str, last_day: str, today: date, session: str) -> str:
+def news(store: MemoryStore, last_change: str, last_day: str, today: date, session: str) -> str:
     """What others changed of the current facts of this project since a session's model was told:
     after the change `last_change`, or because they expired since `last_day`. "" for nothing."""
     if last_change == (store.log.last_id() or NO_CHANGE) and last_day == today.isoformat():
@@ -210,7 +210,7 @@ def news(store: Store, last_change: str, last_day: str, today: date, session: st
         for of, day in ((before, last_day), (view, today.isoformat()))
     )
 
-    def is_own(change: Change | None) -> bool:
+    def is_own(change: MemoryChange | None) -> bool:
         """Whether this session's model made the change itself."""
         return change is not None and change.session == session and change.who == "model"
 

@@ -15,7 +15,7 @@ from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.contract import Drop, DropReason, Injection, InjectReason, Turn
-from kode.memory.fold import View
+from kode.memory.fold import MemoryView
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact, consolidate
@@ -139,16 +139,16 @@ class JournalPolicy(Policy):
     def is_worth_asking(self, record: SessionRecord) -> bool:
         return self.settings.llm_consolidate and bool(record.messages)
 
-    def part_to_sum_up(self, view: View, record: SessionRecord) -> SessionRecord:
+    def part_to_sum_up(self, view: MemoryView, record: SessionRecord) -> SessionRecord:
         """The messages since the newest entry on this session: none is summed up twice."""
         done = (note.details for note in _entries(view, record) if not note.details.get("raw"))
         end = max((details["messages"] for details in done), default=0)
         return replace(record, messages=record.messages[end:], skipped=end)
 
-    def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
+    def replaced_notes(self, view: MemoryView, record: SessionRecord) -> list[Statement]:
         return [note for note in _entries(view, record) if note.details.get("raw")]
 
-    def record_without_model(self, view: View, record: SessionRecord) -> str:
+    def record_without_model(self, view: MemoryView, record: SessionRecord) -> str:
         """The latest messages, short."""
         lines = _short_lines(record.messages)[-RAW_MESSAGES:]
         return "\n".join((f"{RAW} of session {record.id}, which has it whole", *lines))
@@ -240,7 +240,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
     return [place, place.replace(HISTORY, f"HISTORY-{match[1]}.md")] if match else [place]
 
 
-def _entries(view: View, record: SessionRecord) -> list[Statement]:
+def _entries(view: MemoryView, record: SessionRecord) -> list[Statement]:
     """The entries of the history on a session, also those that wait for the person."""
     place = place_in(record.project, HISTORY)
     notes = (*view.current(place), *view.find_waiting())

@@ -22,8 +22,8 @@ from kode import durable
 from kode.credentials import redact, redact_values
 from kode.errors import StorageError
 from kode.memory.embed import delete_disposable, open_disposable
-from kode.memory.fold import DAMAGE, PartView, View, fold
-from kode.memory.statement import Change, Statement, change_from, to_row
+from kode.memory.fold import DAMAGE, MemoryView, PartView, fold
+from kode.memory.statement import MemoryChange, Statement, change_from, to_row
 
 if TYPE_CHECKING:
     import apsw
@@ -49,19 +49,19 @@ class Log:
         self.path, self._index = path, _Index(path, read_only)
         self._forget()
 
-    def view(self) -> View:
+    def view(self) -> MemoryView:
         """What counts now, until the next change."""
         self._read_on()
         return self._view
 
-    def changes(self) -> Sequence[Change]:
+    def changes(self) -> Sequence[MemoryChange]:
         """Every change so far, oldest first, each once."""
         self._read_on()
         if self._is_partial:
             self._read_on(whole=True)
         return self._changes
 
-    def change(self, id: str) -> Change | None:
+    def change(self, id: str) -> MemoryChange | None:
         """The change with this id."""
         self._read_on()
         if self._is_partial and id not in self._by_id:
@@ -79,7 +79,7 @@ class Log:
 
     # ── for a view of a part ─────────────────────────────────────────────────────────────────
 
-    def about(self, *topics: str) -> list[Change] | None:
+    def about(self, *topics: str) -> list[MemoryChange] | None:
         """The changes on some topics, oldest first; None if the index is of no use any more: then
         all were read."""
         return self._ask(lambda: self._index.find(topics))
@@ -96,7 +96,7 @@ class Log:
         self._read_on(whole=True)
         return None
 
-    def topics(self, change: Change) -> set[str]:
+    def topics(self, change: MemoryChange) -> set[str]:
         """What a change concerns: statements, their places, files, itself; `waiting`, `pairs` and
         `damage`, as the parts of a view. An undo concerns all that the undone change does."""
         topics = {f"change/{change.id}", *(f"file/{name}" for name in change.files)}
@@ -118,7 +118,7 @@ class Log:
 
     # ── what changes it ──────────────────────────────────────────────────────────────────────
 
-    def append(self, changes: Sequence[Change]) -> list[Change]:
+    def append(self, changes: Sequence[MemoryChange]) -> list[MemoryChange]:
         """Appends changes durably, with one sync, and returns them as written: with credentials
         masked."""
         masked = [
@@ -173,12 +173,12 @@ class Log:
         self._forget()
 
     def _forget(self, stamp: object = None) -> None:
-        self._changes: list[Change] = []
-        self._by_id: dict[str, Change] = {}
+        self._changes: list[MemoryChange] = []
+        self._by_id: dict[str, MemoryChange] = {}
         self._bad_lines: list[bytes] = []
-        self._unnoted: list[tuple[int, Change]] = []
+        self._unnoted: list[tuple[int, MemoryChange]] = []
         """The changes that the index may not have, with the start of their lines."""
-        self._view, self._is_partial = View(), False
+        self._view, self._is_partial = MemoryView(), False
         self._inode, self._position, self._last_line = 0, 0, b""
         self._stamp = stamp
 
@@ -218,7 +218,7 @@ class Log:
 
     def _take(self, lines: Sequence[bytes]) -> None:
         """Adds lines to what was read. Raises: ValueError if that needs all lines."""
-        new = list[Change]()
+        new = list[MemoryChange]()
         for line in lines:
             change = _read(line)
             if change is None:
@@ -259,7 +259,7 @@ class _Index:
 
     def _close(self) -> None:
         self._connection: apsw.Connection | None = None
-        self.recent = defaultdict[str, list[tuple[int, Change]]](list)
+        self.recent = defaultdict[str, list[tuple[int, MemoryChange]]](list)
         """Topic → the changes that are not written yet, with the start of their lines."""
         self._count = 0
         self.end, self.last_line, self._checksum, self._seen = 0, b"", 0, (0, 0)
@@ -296,7 +296,7 @@ class _Index:
             self.is_damaged = isinstance(error, (apsw.CorruptError, apsw.NotADBError))
             self.delete()
 
-    def find(self, topics: Sequence[str]) -> list[Change]:
+    def find(self, topics: Sequence[str]) -> list[MemoryChange]:
         """The changes on some topics, oldest first. Raises: ValueError if the file does not fit the
         log; OSError."""
         lines = {start: new for topic in topics for start, new in self.recent.get(topic, ())}
@@ -327,7 +327,7 @@ class _Index:
         except apsw.Error as error:
             raise ValueError(str(error)) from error
 
-    def note(self, start: int, change: Change, topics: Collection[str]) -> None:
+    def note(self, start: int, change: MemoryChange, topics: Collection[str]) -> None:
         """Adds a change, whose line begins at `start`."""
         self._count += 1
         for topic in topics:
@@ -370,13 +370,13 @@ def _stamp(file: int | Path) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _line(change: Change) -> bytes:
+def _line(change: MemoryChange) -> bytes:
     row = json.dumps(to_row(change), ensure_ascii=False, separators=(",", ":"))
     data = row.encode(errors="replace")
     return b"%08x %s" % (zlib.crc32(data), data)
 
 
-def _read(line: bytes) -> Change | None:
+def _read(line: bytes) -> MemoryChange | None:
     checksum, _, data = line.rstrip(b"\r").partition(b" ")
     try:
         return change_from(data) if int(checksum, 16) == zlib.crc32(data) else None

@@ -19,7 +19,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FRONT = re.compile(r"\ufeff?---\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|$)")
 
 
-class Piece(NamedTuple):
+class FilePiece(NamedTuple):
     """A part of a file: the pieces of a file, joined, are the file."""
 
     raw: str
@@ -28,10 +28,10 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class FileFormat:
     """How statements stand in a file."""
 
-    split: Callable[[str], list[Piece]]
+    split: Callable[[str], list[FilePiece]]
     append: Callable[[str, str], str]
     """`append(text, new)` → the text of a file with one more statement."""
     reshape: Callable[[str], str]
@@ -71,10 +71,10 @@ def _split(
     begins: Callable[[str], object] = lambda line: False,
     *,
     has_code: bool = True,
-) -> list[Piece]:
+) -> list[FilePiece]:
     """`is_layout(line, block)` and `begins(line)` say of a line outside code whether it ends the
     block above it: as layout, or as the first line of the next one."""
-    pieces, block, fence = list[Piece](), "", ""
+    pieces, block, fence = list[FilePiece](), "", ""
     for line in _LINE.findall(text):
         plain = line.removeprefix("\ufeff")
         is_apart = not fence and is_layout(plain, block)
@@ -82,16 +82,16 @@ def _split(
             pieces.append(_piece(block))
             block = ""
         if is_apart:
-            pieces.append(Piece(line, ""))
+            pieces.append(FilePiece(line, ""))
             continue
         fence = _fence_after(fence, line) if has_code else ""
         block += line
     return [*pieces, _piece(block, fence)] if block else pieces
 
 
-def _piece(raw: str, fence: str = "") -> Piece:
+def _piece(raw: str, fence: str = "") -> FilePiece:
     text = plain_lines(raw).strip()
-    return Piece(raw, f"{text}\n{fence}" if fence else text)
+    return FilePiece(raw, f"{text}\n{fence}" if fence else text)
 
 
 def _fence_after(fence: str, line: str) -> str:
@@ -102,7 +102,7 @@ def _fence_after(fence: str, line: str) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def _split_facts(text: str) -> list[Piece]:
+def _split_facts(text: str) -> list[FilePiece]:
     return _split(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
 
 
@@ -110,7 +110,7 @@ def _append_fact(text: str, new: str) -> str:
     return f"{text.rstrip()}\n{SEPARATOR}\n{new}" if FACTS.texts(text) else new
 
 
-FACTS = Format(
+FACTS = FileFormat(
     split=_split_facts,
     append=_append_fact,
     reshape=lambda text: "\n".join(piece.text for piece in _split_facts(text) if piece.text),
@@ -126,7 +126,7 @@ def _begins_statement(line: str) -> bool:
     return bool(_BULLET.match(line.removeprefix(" ")) or _KEY.match(line))
 
 
-def _split_lines(text: str) -> list[Piece]:
+def _split_lines(text: str) -> list[FilePiece]:
     def is_layout(line: str, block: str) -> object:
         # What begins a statement loses its indentation, so there it must not count.
         return not line.strip() or _LAYOUT.match(line if block else line.strip())
@@ -155,17 +155,17 @@ def _reshape_line(text: str) -> str:
     return "- " + "\n    ".join(lines) if lines else ""
 
 
-LINES = Format(split=_split_lines, append=_append_line, reshape=_reshape_line)
+LINES = FileFormat(split=_split_lines, append=_append_line, reshape=_reshape_line)
 """List items with what is indented below them, `Key: value` lines, paragraphs, fenced code."""
 
 
-def _head_and_sections(text: str) -> tuple[str, list[Piece]]:
+def _head_and_sections(text: str) -> tuple[str, list[FilePiece]]:
     sections = _split(text, lambda line, block: False, _SECTION.match)
     has_head = sections and not _SECTION.match(sections[0].raw.removeprefix("\ufeff"))
     return sections.pop(0).raw if has_head else "", sections
 
 
-def _split_sections(text: str) -> list[Piece]:
+def _split_sections(text: str) -> list[FilePiece]:
     head, sections = _head_and_sections(text)
     return [*_split_lines(head), *sections]
 
@@ -186,14 +186,14 @@ def _reshape_section(text: str) -> str:
     return _split_sections("\n".join((head, *body)))[0].text
 
 
-SECTIONS = Format(split=_split_sections, append=_append_section, reshape=_reshape_section)
+SECTIONS = FileFormat(split=_split_sections, append=_append_section, reshape=_reshape_section)
 """Parts that begin with `## `; before the first one, lists and paragraphs."""
 
 
-def _split_whole(text: str) -> list[Piece]:
+def _split_whole(text: str) -> list[FilePiece]:
     match = _FRONT.match(text)
     front = match[0] if match else ""
-    pieces = [Piece(front, ""), _piece(text.removeprefix(front))]
+    pieces = [FilePiece(front, ""), _piece(text.removeprefix(front))]
     return [piece for piece in pieces if piece.raw]
 
 
@@ -203,7 +203,7 @@ def _reshape_whole(text: str) -> str:
     return text
 
 
-WHOLE = Format(
+WHOLE = FileFormat(
     split=_split_whole, append=lambda text, new: f"{text}{new}\n", reshape=_reshape_whole
 )
 """One statement below front matter."""

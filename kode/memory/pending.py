@@ -23,7 +23,7 @@ _ID = re.compile(r"(?!.*\.\.)(?!.*\.json$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class SessionProgress:
     """How far one session has come."""
 
     attempts: int = 0
@@ -89,17 +89,17 @@ class Pending:
             return sorted(filter(_ID.fullmatch, os.listdir(self._folder)))
         return []
 
-    def progress(self, session: str) -> Progress:
+    def progress(self, session: str) -> SessionProgress:
         """As far as it is known: damage costs a repeated question at most."""
         with suppress(OSError, ValueError):
-            return TypeAdapter(Progress).validate_json(self._file(session).read_bytes())
-        return Progress()
+            return TypeAdapter(SessionProgress).validate_json(self._file(session).read_bytes())
+        return SessionProgress()
 
     def update(self, session: str, **values: Any) -> None:
-        """Stores fields of `Progress`, without credentials: an attempt before its request is made,
-        an answer before it is used."""
+        """Stores fields of `SessionProgress`, without credentials: an attempt before its request is
+        made, an answer before it is used."""
         progress = replace(self.progress(session), **values)
-        row = redact_values(TypeAdapter(Progress).dump_python(progress, mode="json"))
+        row = redact_values(TypeAdapter(SessionProgress).dump_python(progress, mode="json"))
         text = json.dumps(row, ensure_ascii=False)
         durable.replace(self._file(session), text.encode(errors="replace"))
 

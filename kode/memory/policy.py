@@ -18,7 +18,7 @@ from kode.memory import digest, frame, judge, scan, source
 from kode.memory.ask import MemoryModel
 from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason, MemoryContext, Turn
 from kode.memory.embed import Embedder
-from kode.memory.fold import View
+from kode.memory.fold import MemoryView
 from kode.memory.frame import remarks, show_record, visible_facts
 from kode.memory.markdown import display
 from kode.memory.pending import Pending
@@ -32,7 +32,7 @@ from kode.memory.question import (
 from kode.memory.rendering import Layout
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import NO_RELATIONS, Author, Outcome, Relations, Statement, Who
-from kode.memory.store import Store, quote
+from kode.memory.store import MemoryStore, quote
 from kode.messages import Message, keep_ends, shorten, text_of
 from kode.registry import SYSTEMS, SystemRow
 from kode.session.record import Project, SessionRecord
@@ -86,7 +86,7 @@ class OpenMemory:
     something raises MemoryRefused, StorageError and BusyError."""
 
     context: MemoryContext
-    store: Store
+    store: MemoryStore
     model: MemoryModel
     embedder: Embedder | None = None
     writer: Who = "model"
@@ -103,13 +103,13 @@ class OpenMemory:
         self.is_closing = False
         """Whether the session is ending: start no further step."""
         self.tasks: set[asyncio.Task[None]] = set()
-        self._indexed: tuple[View | None, date] = (None, date.min)
+        self._indexed: tuple[MemoryView | None, date] = (None, date.min)
         """What the indexes hold: the view, and the day on which it was looked at."""
 
     def set_up(self, context: MemoryContext) -> None:
         """Makes the store, reading and writing nothing yet."""
         self.context, root = context, context.project_root or paths.project_root(context.cwd)
-        self.store = Store(
+        self.store = MemoryStore(
             context.root,
             self.name,
             self.layout,
@@ -458,16 +458,16 @@ class Policy(ABC):
         settings = self.settings
         return settings.extract_on_end and record.turns >= settings.min_turns_for_extraction
 
-    def part_to_sum_up(self, view: View, record: SessionRecord) -> SessionRecord:
+    def part_to_sum_up(self, view: MemoryView, record: SessionRecord) -> SessionRecord:
         """The part of a session that its next note is about."""
         return record
 
-    def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
+    def replaced_notes(self, view: MemoryView, record: SessionRecord) -> list[Statement]:
         """The notes whose place a new note on a session takes: those of it, if it continued."""
         notes = (note for note in view.statements() if note.kind in ("episode", "summary"))
         return [note for note in notes if note.session == record.id]
 
-    def record_without_model(self, view: View, record: SessionRecord) -> str:
+    def record_without_model(self, view: MemoryView, record: SessionRecord) -> str:
         """The text of a note that no model wrote; "" for a session that needs none."""
         return digest.record_of(record.messages)
 

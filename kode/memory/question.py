@@ -16,12 +16,12 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory import digest, frame, scan
 from kode.memory.ask import read_object
-from kode.memory.fold import View
+from kode.memory.fold import MemoryView
 from kode.memory.pending import Pending
 from kode.memory.search import IndexedText, TextIndex
 from kode.memory.source import cite, verify_quote
-from kode.memory.statement import Author, Change, Outcome, Relations, Statement, timestamp
-from kode.memory.store import Store
+from kode.memory.statement import Author, MemoryChange, Outcome, Relations, Statement, timestamp
+from kode.memory.store import MemoryStore
 from kode.memory.words import is_unspaced, telling_stems
 from kode.session.record import SessionRecord
 
@@ -73,7 +73,7 @@ class LearnedFact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ModelAnswer:
     """What an answer says. Lines are numbered from 1: the known ones, then the facts."""
 
     narrative: str = ""
@@ -125,17 +125,17 @@ def choose_known(
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────
 
 
-def read(answer: str, known: int) -> Answer:
+def read(answer: str, known: int) -> ModelAnswer:
     """What an answer says to a question with so many known lines, without what is damaged, cut off
     or copied from the instructions."""
     fields = ("narrative", "facts", "same", "outdated", "conflict", "withdrawn")
     value, is_complete = read_object(answer, fields)
     if not is_complete and "facts" not in value:
-        return Answer()
+        return ModelAnswer()
     # The last value of an answer that was cut off may be half of one.
     rows = _list(value.get("facts"))[: None if is_complete else -1]
     facts = tuple(_fact(row) for row in rows[:MAX_FACTS])  # without content, it keeps its number
-    note = Answer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
+    note = ModelAnswer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
     if not is_complete:
         return note
 
@@ -209,8 +209,12 @@ NOTE, FACTS = "note", "learn"
 
 
 async def apply(
-    store: Store, policy: "Policy", record: SessionRecord, answer: Answer, shown: Sequence[str]
-) -> list[Change]:
+    store: MemoryStore,
+    policy: "Policy",
+    record: SessionRecord,
+    answer: ModelAnswer,
+    shown: Sequence[str],
+) -> list[MemoryChange]:
     """Writes the note of a session, and then its facts and relations, each unless that was done.
     `shown`: the ids of the known statements, in order. Facts for which there is no room, the last
     first, stay in the note only. Raises: MemoryRefused, StorageError, BusyError."""
@@ -229,13 +233,13 @@ async def apply(
 class _Lesson:
     """What an answer about a session changes."""
 
-    store: Store
+    store: MemoryStore
     policy: "Policy"
     record: SessionRecord
-    answer: Answer
+    answer: ModelAnswer
     shown: Sequence[str]
 
-    def note(self, view: View) -> Change | None:
+    def note(self, view: MemoryView) -> MemoryChange | None:
         """The change that adds the note; None if it was made before a kill, or says nothing new."""
         record, answer, draft = self.record, self.answer, self._draft(NOTE)
         if not answer.narrative or self.store.log.change(draft.id):
@@ -262,7 +266,7 @@ class _Lesson:
         # What waits takes the place of the earlier note once the person has approved it.
         return replace(draft, add=(note,), end=() if note.state == "waiting" else note.replaces)
 
-    def facts(self, view: View) -> Change | None:
+    def facts(self, view: MemoryView) -> MemoryChange | None:
         """The change that adds the facts and ends what they outdate; None for none."""
         draft = self._draft(FACTS)
         if self.store.log.change(draft.id):
@@ -332,7 +336,7 @@ class _Lesson:
                 return replace(statement, source=source, source_hash=source_hash)
         return statement
 
-    def _withdrawn(self, view: View) -> Iterator[str]:
+    def _withdrawn(self, view: MemoryView) -> Iterator[str]:
         """The ids of the known facts that the person withdrew in what they typed. Where outside
         text may have chosen the fact, a telling word of it stands in these words."""
         for line, quote in self.answer.withdrawn:
@@ -341,14 +345,14 @@ class _Lesson:
                 if not self.record.tainted_by or telling_stems(words) & telling_stems(old.text):
                     yield old.id
 
-    def _draft(self, kind: str) -> Change:
+    def _draft(self, kind: str) -> MemoryChange:
         """A change with an id that tells, after a kill, whether it was made for these messages."""
         draft = self.store.draft(kind, Author("session", self.record.id, self.record.turns))
         source = f"{self.store.system} {kind} {self.record.id} {self.record.end}"
         return replace(draft, id=hashlib.sha256(source.encode()).hexdigest()[: len(draft.id)])
 
 
-def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
+def _relations(view: MemoryView, answer: ModelAnswer, ids: Mapping[int, str]) -> Relations:
     """The relations of an answer, by id, without what the person has decided or has to decide."""
     closed = view.distinct | {frozenset(old.id for old in pair) for pair in view.conflicts()}
 
@@ -422,7 +426,7 @@ async def consolidate(
         raise MemoryRefused(f"The model did not judge them ({reply.failure}). Nothing was changed.")
     answer, store = read(reply.text, len(known)), memory.store
 
-    def make(view: View) -> Change | None:
+    def make(view: MemoryView) -> MemoryChange | None:
         relations = _relations(view, answer, {n: fact.id for n, fact in enumerate(known, 1)})
         change = store.settle(view, [], relations, store.draft("consolidate", Author("model")))
         return change if change.end or change.conflicts else None

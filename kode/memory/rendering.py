@@ -12,7 +12,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from kode.credentials import redact
-from kode.memory.markdown import Format, key_of
+from kode.memory.markdown import FileFormat, key_of
 from kode.memory.statement import Statement, StatementKind
 from kode.session.record import Project
 
@@ -30,7 +30,7 @@ class Layout:
     characters but `/`: those files and places count that exist."""
     records: Callable[[Project], Sequence[str]] = lambda project: ()
     """The same of records of past work, which are only checked for edits in the background."""
-    format_of: Callable[[str], Format | None]
+    format_of: Callable[[str], FileFormat | None]
     """The format of a place's files; None for a place without a file."""
     place_of: Callable[[str, str, Project], str]
     """The place for a target and a scope ("" for the default). Raises: MemoryRefused."""
@@ -56,7 +56,7 @@ class Layout:
     its statements, such as a summary; `template` is its text before the change."""
 
 
-class Difference(NamedTuple):
+class TextDifference(NamedTuple):
     """What a text says otherwise than the statements that it should hold."""
 
     new: Sequence[str]
@@ -70,7 +70,7 @@ def fingerprint(text: str | None) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16] if text else ""
 
 
-def diff(format: Format, old: Sequence[Statement], text: str) -> Difference:
+def diff(format: FileFormat, old: Sequence[Statement], text: str) -> TextDifference:
     """How the text of a file differs from the statements that it had. Which new text is a version
     of which old one is a guess, by `Key:` or likeness: only the history of an entry rests on it."""
     texts = dict.fromkeys(map(redact, format.texts(text)))
@@ -82,7 +82,7 @@ def diff(format: Format, old: Sequence[Statement], text: str) -> Difference:
         if older := _older_version(text, left):
             versions[text] = older
             left.remove(older)
-    return Difference(new, gone, versions)
+    return TextDifference(new, gone, versions)
 
 
 def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | None:
@@ -98,7 +98,9 @@ def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | No
     return best if best and likeness(best) >= ALIKE else None
 
 
-def render(format: Format, text: str, wanted: Sequence[Statement], old: Sequence[Statement]) -> str:
+def render(
+    format: FileFormat, text: str, wanted: Sequence[Statement], old: Sequence[Statement]
+) -> str:
     """A text with all `wanted` statements and none of the `old` ones besides. A new version takes
     the place of what it replaces, if it is read back there as it is."""
     pieces = [(piece.raw, redact(piece.text)) for piece in format.split(text)]

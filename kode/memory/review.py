@@ -11,12 +11,12 @@ from typing import Literal
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
-from kode.memory.fold import DAMAGE, LAYOUT, Entry
+from kode.memory.fold import DAMAGE, LAYOUT, MemoryEntry
 from kode.memory.frame import remarks, suspicion
 from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
 from kode.memory.scan import check
-from kode.memory.statement import AUTHORS, Author, Change, Outcome, Statement, Who
+from kode.memory.statement import AUTHORS, Author, MemoryChange, Outcome, Statement, Who
 from kode.memory.store import Choice, quote
 from kode.memory.system import Memory, statements_of
 from kode.messages import first_of, plural, shorten
@@ -42,7 +42,7 @@ MAX_NAME_CHARS = 60  # of another agent, on a line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class WaitingItem:
     """One thing that waits."""
 
     reason: Reason
@@ -71,14 +71,14 @@ class Item:
         )
 
 
-async def items(system: MemorySystem) -> list[Item]:
+async def items(system: MemorySystem) -> list[WaitingItem]:
     """All that waits in this project, in the order to ask about it. Raises: MemoryRefused for a
     system that holds nothing; StorageError."""
     memory = statements_of(system, "review")
     store, view = memory.store, memory.store.view()
     doubts = dict(remarks(store, memory.today()))
     waiting = [
-        Item(reason="outside", id=new.id, statements=(new,), batch=change.batch)
+        WaitingItem(reason="outside", id=new.id, statements=(new,), batch=change.batch)
         for new, change, *_ in filter(None, (view.entry(old.id) for old in view.find_waiting()))
         if store.is_here(new.place)
     ]
@@ -86,10 +86,10 @@ async def items(system: MemorySystem) -> list[Item]:
         doubts.pop(pair[1].id, None)
         if all(store.is_here(statement.place) for statement in pair):
             id = "+".join(statement.id for statement in pair)
-            waiting.append(Item(reason="conflict", id=id, statements=pair))
+            waiting.append(WaitingItem(reason="conflict", id=id, statements=pair))
     doubtful = [statement for statement in store.statements() if statement.id in doubts]
     return waiting + [
-        Item(reason="no longer true", id=old.id, statements=(old,), remark=doubts[old.id])
+        WaitingItem(reason="no longer true", id=old.id, statements=(old,), remark=doubts[old.id])
         for old in doubtful
     ]
 
@@ -280,7 +280,7 @@ def why(memory: Memory, words: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _link(memory: Memory, entry: Entry) -> Iterator[str]:
+def _link(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
     statement = entry.statement
     yield _describe(memory, statement)
     claimed_at = _minute(statement.claimed_at)
@@ -303,7 +303,7 @@ def _describe(memory: Memory, statement: Statement) -> str:
     return f"{statement.id} [{memory.layout.label(statement.place)}] {_quoted(statement)}"
 
 
-def _when(change: Change) -> str:
+def _when(change: MemoryChange) -> str:
     """Who made a change and when: `add by the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""
@@ -338,11 +338,11 @@ class Overview:
     system: str
     entries: tuple[ListedEntry, ...]
     """Facts, then notes on sessions."""
-    waiting: tuple[Item, ...]
+    waiting: tuple[WaitingItem, ...]
     """In the order to decide it."""
-    ended: tuple[Entry, ...]
+    ended: tuple[MemoryEntry, ...]
     """What was replaced or withdrawn, the newest first."""
-    changes: tuple[Change, ...]
+    changes: tuple[MemoryChange, ...]
     """All of the log, newest first."""
     is_damaged: bool
     """Whether the log has lost lines."""

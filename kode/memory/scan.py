@@ -17,7 +17,7 @@ MAX_TEXT_CHARS = 65_536
 """Limit of one write: more is a document, which belongs in its own file."""
 
 
-class Finding(NamedTuple):
+class ScanFinding(NamedTuple):
     """Why a text may not be remembered."""
 
     category: str
@@ -28,7 +28,7 @@ class Finding(NamedTuple):
     """Whether it is only about the wording, so that a person may store it anyway."""
 
 
-def scan(text: str) -> Finding | None:
+def scan(text: str) -> ScanFinding | None:
     """The first reason to refuse a text, or None. Never raises."""
     return _find_hidden_character(text) or _find_credential(text) or _find_phrase(text)
 
@@ -56,12 +56,14 @@ _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 """The first line of a private key is enough: the rest may be cut off, or added later."""
 
 
-def _find_credential(text: str) -> Finding | None:
+def _find_credential(text: str) -> ScanFinding | None:
     for form in (text, unicodedata.normalize("NFKC", text)):  # full-width, mathematical letters
         kinds = [secret.kind for secret in credentials.find(form)]
         kinds += ["private key"] if _KEY_HEADER.search(form) else []
         if kinds:
-            return Finding("credential", f"it contains something like a credential ({kinds[0]})")
+            return ScanFinding(
+                "credential", f"it contains something like a credential ({kinds[0]})"
+            )
     return None
 
 
@@ -87,13 +89,13 @@ _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\u
 """Scripts in which word boundaries do not help: without spaces, or with marks inside words."""
 
 
-def _find_phrase(text: str) -> Finding | None:
+def _find_phrase(text: str) -> ScanFinding | None:
     plain = _QUOTED.sub("\0", text)  # quoted text is mentioned, not said
     folded = _fold(plain)
     for category, pattern in _read_phrases().items():
         # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
         if pattern.search(plain if category == MARKUP else folded):
-            return Finding(category, _WHAT[category], is_wording=True)
+            return ScanFinding(category, _WHAT[category], is_wording=True)
     return None
 
 
@@ -176,7 +178,7 @@ _MARKS = re.compile("[\u061c\u200e\u200f\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u061b\u061d-\u08ff\ufb1d-\ufefc]")
 
 
-def _find_hidden_character(text: str) -> Finding | None:
+def _find_hidden_character(text: str) -> ScanFinding | None:
     """The first character that hides something. Its neighbours decide: a joiner belongs between
     Persian letters, but not inside an English word."""
     if not _HIDDEN.search(text):
@@ -189,4 +191,4 @@ def _find_hidden_character(text: str) -> Finding | None:
         return None
     char = hidden[0][0]
     name = unicodedata.name(char, "a character without a name").lower()
-    return Finding("hidden characters", f"it has U+{ord(char):04X}, {name}")
+    return ScanFinding("hidden characters", f"it has U+{ord(char):04X}, {name}")

@@ -89,7 +89,7 @@ class Amendment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class MemoryChange:
     """One change of memory: one line of the log."""
 
     id: str = field(default_factory=lambda: secrets.token_hex(6))
@@ -162,7 +162,7 @@ class Outcome:
 
     text: str
     """A sentence for whom asked, a person or a model."""
-    change: Change | None = None
+    change: MemoryChange | None = None
     """None if nothing changed."""
     statement: Statement | None = None
     """The statement that now stands for the text that was given."""
@@ -209,7 +209,7 @@ NO_RELATIONS = Relations()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Settlement:
     """What follows from relations."""
 
     ends: Mapping[str, str]
@@ -218,7 +218,9 @@ class Plan:
     """Remaining statements that contradict each other; the first counts."""
 
 
-def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str, Rank]) -> Plan:
+def plan(
+    relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str, Rank]
+) -> Settlement:
     """Which statements end, and which contradict each other, of those in `claimed_at`. The order of
     relations, and a direction that was turned round, change nothing that matters: the newest claim
     of the highest rank always remains.
@@ -263,22 +265,22 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
     rivals = {(first, second) for first, second in outdated if {first, second} <= {*remaining}}
     both = ({heir(first), heir(second)} for first, second in rivals | between(relations.conflict))
     pairs = {tuple(sorted(pair, key=weight, reverse=True)) for pair in both if len(pair) == 2}
-    return Plan(
+    return Settlement(
         ends={id: last(id) for id in sorted(ends)},
         conflicts=tuple(sorted((first, second) for first, second in pairs)),
     )
 
 
-def to_row(change: Change) -> dict[str, Any]:
+def to_row(change: MemoryChange) -> dict[str, Any]:
     """The JSON object of a change, without the fields that have their default."""
     return dict(_changes().dump_python(change, exclude_defaults=True, warnings=False))
 
 
-def change_from(line: str | bytes) -> Change:
+def change_from(line: str | bytes) -> MemoryChange:
     """The change of a JSON text; unknown fields are ignored. Raises: ValueError for none."""
     return _changes().validate_json(line)
 
 
 @cache
-def _changes() -> TypeAdapter[Change]:
-    return TypeAdapter(Change)
+def _changes() -> TypeAdapter[MemoryChange]:
+    return TypeAdapter(MemoryChange)

@@ -13,7 +13,7 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.files import NO_DRAFTS, Changes, FileStore, locked
-from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, View, the_only
+from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, MemoryView, the_only
 from kode.memory.log import ERASED
 from kode.memory.markdown import display
 from kode.memory.rendering import diff
@@ -21,7 +21,7 @@ from kode.memory.statement import (
     NO_RELATIONS,
     Amendment,
     Author,
-    Change,
+    MemoryChange,
     Outcome,
     Rank,
     Relations,
@@ -41,7 +41,7 @@ def quote(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
     return f'"{shorten(redact(display(statement.text)), max_chars)}"'
 
 
-class Store(FileStore):
+class MemoryStore(FileStore):
     """The statements of one memory folder."""
 
     def statements(self) -> list[Statement]:
@@ -70,7 +70,7 @@ class Store(FileStore):
         stays = first = new[0]
         where = self.layout.label(first.place)
 
-        def make(view: View) -> Change | None:
+        def make(view: MemoryView) -> MemoryChange | None:
             nonlocal stays
             alive = view.find_waiting() if first.state == "waiting" else view.in_place(first.place)
             present = {old.text: old for old in alive if old.place == first.place}
@@ -123,7 +123,7 @@ class Store(FileStore):
             if (text := re.sub(rf"(?<!\w)({words})(?!\w)", ERASED, note.text)) != note.text
         }
 
-        def make(view: View) -> list[Change]:
+        def make(view: MemoryView) -> list[MemoryChange]:
             forget = replace(self.draft("forget", author), end=(self._alive(view, id).id,))
             new, old = tuple(blanked.values()), tuple(blanked)
             blank = replace(self.draft("erase", author), add=new, end=old)
@@ -152,7 +152,7 @@ class Store(FileStore):
         if format is None:
             raise MemoryRefused(f"{place} is no file. Nothing was changed.")
 
-        def make(view: View) -> Change | None:
+        def make(view: MemoryView) -> MemoryChange | None:
             edit = diff(format, view.current(place), text)
             change = self.take_over(edit, place, self.draft("write", author), author, may_end)
             return change if edit.new or edit.gone or change.conflicts else None
@@ -169,7 +169,7 @@ class Store(FileStore):
         """Carries out a choice: on what waits (`approve`, `drop`), on a pair in conflict, as ids
         joined by `+` (`first`, `second`, `both`), on what may be stale (`confirm`, `remove`)."""
 
-        def make(view: View) -> Change:
+        def make(view: MemoryView) -> MemoryChange:
             first, *others = (self._alive(view, part) for part in id.split("+"))
             draft, last = self.draft(choice, Author(who)), others[-1] if others else first
             match choice:
@@ -207,7 +207,7 @@ class Store(FileStore):
             )
         first = meant[-1].id
 
-        def make(view: View) -> Sequence[Change]:
+        def make(view: MemoryView) -> Sequence[MemoryChange]:
             rest = self._followers(view, meant)
             if rest and not with_derived:
                 raise MemoryRefused(
@@ -240,7 +240,7 @@ class Store(FileStore):
         has_more = any(getattr(new, name) not in ("", False, getattr(old, name)) for name in names)
         return has_more or self.rank(new) > self.rank(old)
 
-    def _approve(self, new: Statement, view: View, draft: Change) -> Change:
+    def _approve(self, new: Statement, view: MemoryView, draft: MemoryChange) -> MemoryChange:
         if self.layout.is_shared(new.place) and new.who in ("model", "session"):
             raise MemoryRefused(
                 f"{quote(new)} came from outside in your own session, and the team "
@@ -260,11 +260,11 @@ class Store(FileStore):
             return Amendment(until="", source_hash="", who="user")
         return Amendment(until="", source_hash=source_hash)
 
-    def _alive(self, view: View, id: str) -> Statement:
+    def _alive(self, view: MemoryView, id: str) -> Statement:
         entry = view.entry(id)
         return the_only([entry] if entry and entry.is_alive else [], id).statement
 
-    def _is_of_project(self, change: Change) -> bool:
+    def _is_of_project(self, change: MemoryChange) -> bool:
         """Whether this system made a change of statements of this project, other than an undo."""
         if change.kind in _PASSED_OVER or change.origin or change.system != self.system:
             return False
@@ -272,10 +272,10 @@ class Store(FileStore):
         entries = filter(None, map(self.view().entry, ids))
         return any(self.is_here(entry.statement.place) for entry in entries)
 
-    def _followers(self, view: View, meant: Sequence[Change]) -> list[Change]:
+    def _followers(self, view: MemoryView, meant: Sequence[MemoryChange]) -> list[MemoryChange]:
         """The other changes in effect that replace, withdraw or amend what these added or brought
         back, directly or not, oldest first."""
-        touched, rest = set[str](), list[Change]()
+        touched, rest = set[str](), list[MemoryChange]()
         for change in view.changes:
             replaced = (id for new in change.add for id in new.replaces)
             if change not in meant:
@@ -287,13 +287,13 @@ class Store(FileStore):
         return rest
 
     async def _commit(
-        self, make: Callable[[View], Changes], drafts: Mapping[str, str] = NO_DRAFTS
+        self, make: Callable[[MemoryView], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> Outcome:
         """Commits what `make` gives, and says what it did."""
         changes = await self.commit(make, drafts)
         return self.describe(changes[-1]) if changes else Outcome(text="nothing was changed")
 
-    def describe(self, change: Change) -> Outcome:
+    def describe(self, change: MemoryChange) -> Outcome:
         """What a change that was made did, for whom asked."""
         view, undone = self.view(), self.log.change(change.undoes)
         gone = {new.id: new for new in undone.add} if undone else {}

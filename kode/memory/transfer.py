@@ -17,12 +17,12 @@ from pydantic import BaseModel
 
 from kode import durable, installed, paths
 from kode.errors import MemoryRefused
-from kode.memory.fold import DAMAGE, View, fold
+from kode.memory.fold import DAMAGE, MemoryView, fold
 from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
 from kode.memory.review import Confirm
 from kode.memory.scan import scan
-from kode.memory.statement import Author, Change, Statement, change_from, timestamp, to_row
+from kode.memory.statement import Author, MemoryChange, Statement, change_from, timestamp, to_row
 from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
 from kode.session.record import Project
@@ -73,7 +73,7 @@ async def import_file(
     """Imports an export of kode's, which counts at once if it `is_mine`, or what another agent
     remembers, on which one question decides; all else waits. `projects`: `OLD=NEW` for each with
     another folder here. Raises: MemoryRefused, StorageError, BusyError, without a change."""
-    store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[Change]()
+    store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[MemoryChange]()
     header, text = None, _read(path) if path and not agent and path.is_file() else ""
     with suppress(ValueError):
         header = ExportHeader.model_validate_json(text.partition("\n")[0])
@@ -110,10 +110,10 @@ async def import_file(
 
 def _changes(
     memory: Memory, text: str, header: ExportHeader, pairs: Sequence[str], batch: str
-) -> tuple[list[Change], list[str]]:
+) -> tuple[list[MemoryChange], list[str]]:
     """The changes of an export that memory may have, with the projects of this machine, and why the
     others were left out. Raises: MemoryRefused."""
-    store, changes, faults = memory.store, list[Change](), list[str]()
+    store, changes, faults = memory.store, list[MemoryChange](), list[str]()
     for number, line in enumerate(text.splitlines()[1:], 2):
         try:
             changes += [change_from(line)] if line.strip() else []
@@ -121,7 +121,7 @@ def _changes(
             faults.append(f"line {number} cannot be read")
     hashes = _map_projects(store.project, changes, header.projects, pairs)
     here = [store.project, *(Project(Path(), hash, True) for hash in hashes.values())]
-    allowed = list[Change]()
+    allowed = list[MemoryChange]()
     for change in changes:
         add = tuple(_move(new, hashes) for new in change.add)
         strange = [new.place for new in add if not any(store.is_here(new.place, p) for p in here)]
@@ -136,7 +136,7 @@ def _changes(
 
 
 def _map_projects(
-    here: Project, changes: Sequence[Change], folders: Mapping[str, str], pairs: Sequence[str]
+    here: Project, changes: Sequence[MemoryChange], folders: Mapping[str, str], pairs: Sequence[str]
 ) -> dict[str, str]:
     """Each project's hash in the export → the hash of the folder that it has here. Raises:
     MemoryRefused if that is not clear."""
@@ -174,7 +174,7 @@ def _fault(text: str) -> str:
     return f"{finding.category} ({finding.what})" if finding and not finding.is_wording else ""
 
 
-def _is_known(view: View, statement: Statement) -> bool:
+def _is_known(view: MemoryView, statement: Statement) -> bool:
     """Whether memory has the text in this place already, or it waits for it."""
     key = (statement.place, display(statement.text))
     return any((old.place, display(old.text)) == key for old in view.statements())

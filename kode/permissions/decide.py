@@ -8,9 +8,9 @@ nothing runs that changes something; a `shell(...)` rule covers only commands wh
 first.
 
 A command that nobody approved runs in the sandbox on a copy of the project, and what it changed is
-judged afterwards: so only a part that leaves (`Part.leaves`) asks first. Where there is no such
-sandbox, names decide (`Part.risk`). Outside the sandbox run only commands that a person allowed, by
-an answer or by a rule for every part that does more than read, and commands in mode `full`.
+judged afterwards: so only a part that leaves (`LinePart.leaves`) asks first. Where there is no such
+sandbox, names decide (`LinePart.risk`). Outside the sandbox run only commands that a person
+allowed, by an answer or by a rule for every part that does more than read, or the mode `full`.
 """
 
 import os
@@ -29,7 +29,7 @@ from kode.tool import Action, Blocked, Consent, Decision, FileChange, Intercepto
 from kode.workplace import Workplace, as_seen, below, locate
 
 if TYPE_CHECKING:
-    from kode.permissions.shell.judge import Line, Part
+    from kode.permissions.shell.judge import LinePart, ShellLine
     from kode.sandbox.sandbox import SandboxKind
 
 MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
@@ -347,7 +347,9 @@ def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     return replace(question, line=line, untrusted=source)
 
 
-def find_outside_source(line: "Line", where: places.PathRules, *, private: bool = False) -> str:
+def find_outside_source(
+    line: "ShellLine", where: places.PathRules, *, private: bool = False
+) -> str:
     """The outside source of a line's output; "" if there is none. `private`: it runs in the
     sandbox, where the loopback and `/tmp` hold only what its siblings put there."""
     for part in line.parts:
@@ -360,7 +362,7 @@ def find_outside_source(line: "Line", where: places.PathRules, *, private: bool 
     return ""
 
 
-def _judge(call: Call) -> "Line":
+def _judge(call: Call) -> "ShellLine":
     from kode.permissions.shell.judge import judge  # half of the gate's code and tables
 
     command = call.arguments.get("command")
@@ -377,7 +379,7 @@ def _decide_run(call: Call) -> Decision:
     return replace(decision, line=line, untrusted=source)
 
 
-def _decide_line(call: Call, line: "Line") -> Decision:
+def _decide_line(call: Call, line: "ShellLine") -> Decision:
     for part in line.parts:
         if part.leaves == "kode":
             return deny(f"`{part.text}` would write in a folder of kode's own.")
@@ -416,7 +418,7 @@ def _decide_line(call: Call, line: "Line") -> Decision:
     return _try_in_sandbox(call, line)
 
 
-def _try_in_sandbox(call: Call, line: "Line") -> Decision:
+def _try_in_sandbox(call: Call, line: "ShellLine") -> Decision:
     """For a line that nothing asks about: into the sandbox, if there is one."""
     if call.sandbox in ("layered", "plain"):
         if call.mode == "plan":
@@ -435,7 +437,7 @@ def _try_in_sandbox(call: Call, line: "Line") -> Decision:
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
 
 
-def _asks_at_once(call: Call, part: "Part") -> bool:
+def _asks_at_once(call: Call, part: "LinePart") -> bool:
     if call.mode == "full":
         stays = call.sandbox == "layered" and call.sandbox_forced and not part.leaves
         return not stays and part.is_grave  # as whatever holds keys is
@@ -446,7 +448,7 @@ def _asks_at_once(call: Call, part: "Part") -> bool:
 
 
 def _line_rule(
-    call: Call, among: Iterable[Rule], part: "Part", *, loosely: bool = False
+    call: Call, among: Iterable[Rule], part: "LinePart", *, loosely: bool = False
 ) -> Rule | None:
     """The first rule about the words of a part, or (`loosely`) about a file that it names."""
     named = {"read": part.reads, "edit": part.writes} if loosely else {}
@@ -460,7 +462,7 @@ def _line_rule(
     return None
 
 
-def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
+def _ask_about(call: Call, parts: Sequence["LinePart"]) -> Decision:
     """One question that names each risky part in a sentence."""
     grave = [part for part in parts if part.risk == "destructive"]
     is_clear = not any(part.leaves == "keys" or part.risk == "unknown" for part in parts)
@@ -481,7 +483,7 @@ def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
     return _ask_for(parts, "\n".join(reasons), flag, runs_unattended=is_unattended, **more)
 
 
-def _ask_for(parts: Sequence["Part"], reason: str, flag: str, **values: Any) -> Decision:
+def _ask_for(parts: Sequence["LinePart"], reason: str, flag: str, **values: Any) -> Decision:
     """A question with the flags that allow all of these parts, `flag` where no rule can, or only
     many; and the rules that allow them permanently, but for what destroys or changes the system."""
     wide, exact = dict[str, None](), dict[str, None]()

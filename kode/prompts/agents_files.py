@@ -34,7 +34,7 @@ _ALWAYS = re.compile(r"^alwaysApply:\s*true\s*$", re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class InstructionsFile:
     """A file with its text for the prompt."""
 
     path: str
@@ -52,9 +52,9 @@ class Source:
 class ProjectInstructions:
     section: str
     """The section for the system prompt; "" without files."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[InstructionsFile, ...] = ()
     """In the order of the section."""
-    waiting: tuple[Source, ...] = ()
+    waiting: tuple[InstructionsFile, ...] = ()
     """What is left out until a person approves it."""
     warning: str = ""
     """What was cut or unreadable, in one sentence; "" for nothing."""
@@ -75,7 +75,7 @@ def read_agents_files(
     repository: Path | None,
     *,
     is_secret: Callable[[str], bool] = lambda path: False,
-    waits: Callable[[Source], bool] = lambda source: False,
+    waits: Callable[[InstructionsFile], bool] = lambda source: False,
 ) -> ProjectInstructions:
     """Reads the instructions of each folder from `cwd` up to the repository root, nearest first, 32
     KB in all. `is_secret` says which paths no import may name, `waits` which texts a person must
@@ -118,13 +118,13 @@ class _Reading:
     own: Path
     """The folder of the person's own instructions, which an import may name with `~`."""
     is_secret: Callable[[str], bool]
-    waits: Callable[[Source], bool]
+    waits: Callable[[InstructionsFile], bool]
     room: int = MAX_BYTES
-    sources: list[Source] = field(default_factory=list)
+    sources: list[InstructionsFile] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seen: set[Path] = field(default_factory=set)
-    waiting: dict[Path, Source] = field(default_factory=dict)
+    waiting: dict[Path, InstructionsFile] = field(default_factory=dict)
 
     def take_folder(self, folder: Path) -> None:
         """Adds the file of a folder that counts. One that waits hides no other."""
@@ -147,7 +147,7 @@ class _Reading:
         real = Path(real_path(path))
         if not text or real in self.waiting:
             return
-        source = Source(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
+        source = InstructionsFile(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
         if is_waiting := self.waits(source):
             self.waiting[real] = source
         elif by_waiting or not self._add(source, real):
@@ -156,7 +156,7 @@ class _Reading:
             for imported in self._imports(text, path):
                 self.take(imported, str(path), depth + 1, by_waiting=is_waiting)
 
-    def _add(self, source: Source, real: Path) -> bool:
+    def _add(self, source: InstructionsFile, real: Path) -> bool:
         """Adds the part of a text that fits; False, with a warning, if none does."""
         if self.room == 0:
             self.warnings.append(f"{source.path} was left out: {_LIMIT}.")
@@ -174,8 +174,8 @@ class _Reading:
         return True
 
     def _text(self, path: Path) -> tuple[str, str]:
-        """As much of a file as any prompt may hold, and its `Source.sha256`; "" for a skipped one,
-        with a warning that says why."""
+        """As much of a file as any prompt may hold, and its `InstructionsFile.sha256`; "" for a
+        skipped file, with a warning that says why."""
         try:
             if why := self._unfit(path):
                 self.warnings.append(f"{path} was left out: {why}.")

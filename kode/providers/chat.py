@@ -27,7 +27,7 @@ from kode.provider import Effort, Request, ToolSpec
 from kode.providers.chat_stream import ReplyStream, thinking_fields
 from kode.providers.draft import Draft, mapping_of
 from kode.providers.errors import Endpoint
-from kode.providers.provider import EventReader, Format, HttpProvider
+from kode.providers.provider import EventReader, HttpProvider, WireFormat
 from kode.providers.request import (
     Target,
     encode_json,
@@ -356,7 +356,7 @@ def _event_reader(
     return stream.read_event, stream.finish
 
 
-CHAT = Format(
+CHAT = WireFormat(
     api="chat",
     path="/chat/completions",
     message_encoder=lambda target: partial(message_bytes, form=form_of(target)),

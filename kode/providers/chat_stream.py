@@ -15,7 +15,7 @@ from kode.providers.draft import (
     pick,
 )
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.stream import Event
+from kode.providers.stream import StreamEvent
 from kode.registry import Dialect
 
 KNOWN = frozenset(
@@ -38,7 +38,7 @@ class ReplyStream:
         self._parts: list[dict[str, Any]] = []
         """Content that came as a list of parts, pieces joined."""
 
-    def read_event(self, event: Event) -> None:
+    def read_event(self, event: StreamEvent) -> None:
         """Adds one event to the draft.
 
         Raises: ProviderError for an error object, which some servers send with HTTP 200.

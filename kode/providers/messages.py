@@ -53,14 +53,14 @@ from kode.providers.draft import (
     pick,
 )
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import EventReader, Format, HttpProvider, sdk_of
+from kode.providers.provider import EventReader, HttpProvider, WireFormat, sdk_of
 from kode.providers.request import (
     Target,
     encode_json,
     sendable_arguments,
     sendable_id,
 )
-from kode.providers.stream import Event
+from kode.providers.stream import StreamEvent
 
 BUDGETS: Mapping[Effort, int] = {
     "minimal": 1_024,
@@ -185,7 +185,7 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Block:
+class MessageBlock:
     wire: bytes
     kind: Literal["", "result", "thinking"] = ""
     holds_mark: bool = True
@@ -197,7 +197,7 @@ class Blocks:
     """The content blocks of one message."""
 
     role: str
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[MessageBlock, ...] = ()
     is_own: bool = False
     """Whether this model wrote it."""
     paused: Blocks | None = None
@@ -225,7 +225,7 @@ def blocks_of(message: Message, target: Target) -> Blocks:
 
 def _of_user(message: Message, target: Target) -> Blocks:
     images: dict[str, list[Image]] = {result.call_id: [] for result in results_of(message)}
-    blocks: list[Block] = []
+    blocks: list[MessageBlock] = []
     for part in message.parts:
         match part:
             case Image() if part.call_id in images:
@@ -327,7 +327,7 @@ def _image(image: Image, target: Target) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
-def _result(result: ToolResult, images: Iterable[Image], target: Target) -> Block:
+def _result(result: ToolResult, images: Iterable[Image], target: Target) -> MessageBlock:
     pictures = [_image(image, target) for image in images]
     texts = [{"type": "text", "text": result.text}] if result.text.strip() else []
     block: dict[str, Any] = {
@@ -337,11 +337,11 @@ def _result(result: ToolResult, images: Iterable[Image], target: Target) -> Bloc
     }
     if result.is_error:
         block["is_error"] = True
-    return Block(encode_json(block), "result", holds_mark=bool(texts or pictures))
+    return MessageBlock(encode_json(block), "result", holds_mark=bool(texts or pictures))
 
 
-def _block(form: dict[str, Any] | None, kind: Literal["", "thinking"] = "") -> Block:
-    return Block(encode_json(form), kind, holds_mark=kind != "thinking")
+def _block(form: dict[str, Any] | None, kind: Literal["", "thinking"] = "") -> MessageBlock:
+    return MessageBlock(encode_json(form), kind, holds_mark=kind != "thinking")
 
 
 def turns_of(messages: Sequence[Blocks]) -> list[Blocks]:
@@ -414,7 +414,7 @@ class OpenBlock:
 
 
 def read_event(
-    event: Event, draft: Draft, blocks: dict[int, OpenBlock], endpoint: Endpoint
+    event: StreamEvent, draft: Draft, blocks: dict[int, OpenBlock], endpoint: Endpoint
 ) -> None:
     """Adds one event to the draft. `blocks` holds the blocks that are still coming.
 
@@ -589,7 +589,7 @@ def _event_reader(
     return partial(read_event, draft=draft, blocks={}, endpoint=endpoint), lambda: None
 
 
-MESSAGES = Format(
+MESSAGES = WireFormat(
     api="messages",
     path="/v1/messages",
     message_encoder=lambda target: partial(blocks_of, target=target),

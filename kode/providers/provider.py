@@ -35,17 +35,17 @@ from kode.providers.request import (
     used_ids,
 )
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
-from kode.providers.stream import Deadline, Event, read_reply, refuse
+from kode.providers.stream import Deadline, StreamEvent, read_reply, refuse
 from kode.registry import ProviderRow, host_of, unset
 
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
-EventReader = tuple[Callable[[Event], None], Callable[[], None]]
+EventReader = tuple[Callable[[StreamEvent], None], Callable[[], None]]
 """What fills a draft with an event, and what is called after the last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Format:
+class WireFormat:
     """One wire format: how requests go out and replies come in."""
 
     api: Api
@@ -62,7 +62,7 @@ class Format:
 class HttpProvider:
     """A `Provider` over an SDK's client, which is opened on the first request."""
 
-    def __init__(self, settings: ProviderSettings, wire_format: Format) -> None:
+    def __init__(self, settings: ProviderSettings, wire_format: WireFormat) -> None:
         row = settings.row
         url = settings.base_url or os.environ.get(row.url_variable) or row.own_url
         if wire_format.api == "messages":

@@ -37,9 +37,9 @@ from kode.provider import Request, ToolSpec
 from kode.providers.chat import answer_schema
 from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import EventReader, Format, HttpProvider
+from kode.providers.provider import EventReader, HttpProvider, WireFormat
 from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
-from kode.providers.stream import Event
+from kode.providers.stream import StreamEvent
 
 LEAST_OUTPUT_TOKENS = 16
 """OpenAI refuses a smaller `max_output_tokens`."""
@@ -239,7 +239,7 @@ def _message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
 
-def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
+def read_event(event: StreamEvent, draft: Draft, endpoint: Endpoint) -> None:
     """Adds one event to the draft.
 
     Raises: ProviderError for a response that failed, and for an error event.
@@ -428,7 +428,7 @@ def _event_reader(
     return partial(read_event, draft=draft, endpoint=endpoint), finish
 
 
-RESPONSES = Format(
+RESPONSES = WireFormat(
     api="responses",
     path="/responses",
     message_encoder=lambda target: partial(message_bytes, target=target, custom=set()),

@@ -32,7 +32,7 @@ reused."""
 
 
 @dataclass(frozen=True)
-class Event:
+class StreamEvent:
     """One event: the name from its `event:` line, or "", and the decoded object."""
 
     name: str
@@ -138,7 +138,7 @@ async def refuse(response: Any, endpoint: Endpoint) -> None:
 
 
 async def read_reply(
-    response: Any, draft: Draft, take: Callable[[Event], None], deadline: Deadline
+    response: Any, draft: Draft, take: Callable[[StreamEvent], None], deadline: Deadline
 ) -> None:
     """Feeds the events of an answer to `take`, which fills the draft; closes the response.
 
@@ -169,7 +169,7 @@ async def read_reply(
         await response.aclose()
 
 
-async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, None]:
+async def events(response: Any, deadline: Deadline) -> AsyncGenerator[StreamEvent, None]:
     """Yields the events of an answer, until its end.
 
     An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
@@ -199,7 +199,7 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[Event, Non
         value = value[0] if isinstance(value, list) and value else value
         if not isinstance(value, dict):
             raise from_status(None, value, {}, endpoint)
-        yield Event("whole", value)
+        yield StreamEvent("whole", value)
         return
     for event in decoder.end():
         yield event
@@ -224,7 +224,7 @@ class Decoder:
         self._size = 0
         """Bytes that have come since the last event."""
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
+    def feed(self, chunk: bytes) -> Iterator[StreamEvent]:
         """The events that another piece of the stream completes. Raises: RefusedError for an event
         without an end."""
         self._pieces.append(chunk)
@@ -240,12 +240,12 @@ class Decoder:
         if self._size > MAX_EVENT_BYTES:
             raise too_large(self.endpoint)
 
-    def end(self) -> Iterator[Event]:
+    def end(self) -> Iterator[StreamEvent]:
         """The event that the end of the stream completes, if any."""
         for line in (b"".join(self._pieces).rstrip(b"\r"), b""):
             yield from self._line(line)
 
-    def _line(self, line: bytes) -> Iterator[Event]:
+    def _line(self, line: bytes) -> Iterator[StreamEvent]:
         name, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
         value = value.removeprefix(b" ")
         if not line:
@@ -255,14 +255,14 @@ class Decoder:
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
 
-    def _dispatch(self) -> Iterator[Event]:
+    def _dispatch(self) -> Iterator[StreamEvent]:
         data, name = b"\n".join(self._data).strip(), self._name
         self._data, self._name, self._size = [], "", sum(map(len, self._pieces))
         if not data:
             return
         self.has_begun = True
         if data.startswith(b"[DONE]"):
-            yield Event("[DONE]", {})
+            yield StreamEvent("[DONE]", {})
             return
         text = data.decode("utf-8", "replace")
         try:
@@ -272,7 +272,7 @@ class Decoder:
                 raise from_status(None, text, {}, self.endpoint) from None
             raise
         if isinstance(value, dict):
-            yield Event(name, value)
+            yield StreamEvent(name, value)
 
 
 def too_large(endpoint: Endpoint) -> RefusedError:

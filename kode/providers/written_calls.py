@@ -80,7 +80,7 @@ class _NoCallError(Exception):
 
 
 @dataclass(frozen=True)
-class _Call:
+class _WrittenCall:
     name: str
     arguments: Mapping[str, Any]
     text: str = ""
@@ -110,7 +110,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
     matches = (pattern.search(text) for pattern in (_MARK, _BEGINNING))
     for place in sorted({0, *(match.start() for match in matches if match)}):
         lead, written = text[:place].strip(), text[place:]
-        calls: list[_Call] = []
+        calls: list[_WrittenCall] = []
         with suppress(_NoCallError, RecursionError):
             calls = _Reader(written, tools).read()
         if not calls or _is_quoted((written, *(call.text for call in calls)), squeeze_source):
@@ -128,7 +128,9 @@ def read_written_calls(message: Message, request: Request) -> Message:
     return message
 
 
-def _with_calls(message: Message, lead: str, written: str, calls: Sequence[_Call]) -> Message:
+def _with_calls(
+    message: Message, lead: str, written: str, calls: Sequence[_WrittenCall]
+) -> Message:
     parts: list[Part] = [part for part in message.parts if not isinstance(part, Text)]
     parts += [Text(text=lead)] if lead.strip() else []
     for number, call in enumerate(calls):
@@ -171,9 +173,9 @@ class _Reader:
         self.is_marked = False
         """Whether a template's markup was the last that is not a call."""
 
-    def read(self) -> list[_Call]:
+    def read(self) -> list[_WrittenCall]:
         """The calls, at least one. Raises: _NoCallError."""
-        calls: list[_Call] = []
+        calls: list[_WrittenCall] = []
         while not self._is_over():
             begin = self.at
             made = self._next()
@@ -196,7 +198,7 @@ class _Reader:
     def _find_named_call(self, match: re.Match[str] | None) -> ToolSpec | None:
         return self.tools.get(match[1]) if match else None
 
-    def _next(self) -> list[_Call]:
+    def _next(self) -> list[_WrittenCall]:
         if self.text[self.at] in '{["':
             value = self._value()
             is_text = isinstance(value, str)
@@ -261,7 +263,7 @@ class _Reader:
         return value[0]
 
 
-def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
+def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_WrittenCall]:
     """The calls in a value that contains nothing else. Keys that are common in other data count
     only if everything else fits as well. Raises: _NoCallError."""
     if isinstance(value, list) and value:
@@ -277,7 +279,7 @@ def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
     return [_call_by_name(value, tools)]
 
 
-def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _Call:
+def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _WrittenCall:
     """The call that an object says by keys for the tool and for its arguments, or with the
     arguments beside the tool. Raises: _NoCallError."""
     key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), "")
@@ -302,7 +304,7 @@ def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _C
     return _fit(tool, arguments)
 
 
-def _call_by_key(tool: ToolSpec, value: Any) -> _Call:
+def _call_by_key(tool: ToolSpec, value: Any) -> _WrittenCall:
     """A call whose tool is the only key of an object. Much data looks like that, so everything in
     it must be known; a list may stand for the one required argument."""
     required = tool.parameters.get("required", [])
@@ -313,13 +315,13 @@ def _call_by_key(tool: ToolSpec, value: Any) -> _Call:
     return _fit(tool, value)
 
 
-def _fit(tool: ToolSpec, arguments: Any) -> _Call:
+def _fit(tool: ToolSpec, arguments: Any) -> _WrittenCall:
     """The call, if its arguments are an object, and not the schema that describes the tool. The
     model learns of other faults in them when it runs. Raises: _NoCallError."""
     is_schema = isinstance(arguments, dict) and "properties" in arguments
     if not isinstance(arguments, dict) or (is_schema and "properties" not in _properties(tool)):
         raise _NoCallError
-    return _Call(tool.name, arguments)
+    return _WrittenCall(tool.name, arguments)
 
 
 def _properties(tool: ToolSpec) -> Mapping[str, Any]:

@@ -37,7 +37,7 @@ _RUN_BY_INSTALLING = (
 def find_named(root: Path) -> frozenset[str]:
     """Absolute paths of files and folders in `root` that settings name. Takes some milliseconds.
     Never raises."""
-    search = _Search(root, f"{root}/package.json")
+    search = _NameSearch(root, f"{root}/package.json")
     search.add_texts(search.read_git_settings())
     search.add_texts(*(f"{root}/{name}" for name in places.names("names_programs")))
     search.take_scripts(_RUN_BY_INSTALLING)
@@ -47,7 +47,7 @@ def find_named(root: Path) -> frozenset[str]:
 
 
 @dataclass
-class _Search:
+class _NameSearch:
     root: Path
     manifest: str
     paths: set[str] = field(default_factory=set)

@@ -121,7 +121,7 @@ class Interest(NamedTuple):
     """Whether what it writes in the empty home, and loses, counts as blocked."""
 
 
-class Place(NamedTuple):
+class VisiblePlace(NamedTuple):
     path: Path
     access: Access
 
@@ -130,7 +130,7 @@ class Place(NamedTuple):
 class Reach:
     """What a command may reach: the one description that each kind of sandbox enforces."""
 
-    places: tuple[Place, ...]
+    places: tuple[VisiblePlace, ...]
     """The last one that a path lies in decides about it. Real paths, which may not exist."""
     temporary: str
     """The private folder for temporary files, which bubblewrap shows as `/tmp`."""
@@ -139,7 +139,9 @@ class Reach:
 
     def hide(self, hidden: Iterable[Path]) -> "Reach":
         """The same without some files and folders."""
-        return replace(self, places=(*self.places, *(Place(path, "hidden") for path in hidden)))
+        return replace(
+            self, places=(*self.places, *(VisiblePlace(path, "hidden") for path in hidden))
+        )
 
     def of(self, *accesses: Access) -> list[Path]:
         return [place.path for place in self.places if place.access in accesses]
@@ -279,12 +281,12 @@ def make_reach(
         ("writable", [grants.cache] if grants.cache else ()),
         ("writable", () if kind in BUBBLEWRAP else [Path(temporary)]),
     ]
-    places = tuple([Place(path, each) for each, those in listed for path in those])
+    places = tuple([VisiblePlace(path, each) for each, those in listed for path in those])
     listed_folders = tuple(path.parent for path in place.readable)
     reach = Reach(places=places, temporary=temporary, network=network, listed=listed_folders)
     launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
     own = (path for path in launcher if access(reach, str(path)) != "readable")
-    return replace(reach, places=(*places, *(Place(path, "readable") for path in own)))
+    return replace(reach, places=(*places, *(VisiblePlace(path, "readable") for path in own)))
 
 
 @cache
@@ -319,7 +321,7 @@ def to_bubblewrap(
 
 
 def _mount(
-    reach: Reach, place: Place, masks: Mapping[Path, str], lowers: Mapping[Path, str]
+    reach: Reach, place: VisiblePlace, masks: Mapping[Path, str], lowers: Mapping[Path, str]
 ) -> Iterable[str]:
     """What is seen at a place."""
     path = str(place.path)

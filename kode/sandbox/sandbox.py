@@ -49,7 +49,7 @@ class ProgramError(KodeError):
 _PREFIX = "layers-"
 
 
-class Store(NamedTuple):
+class LayerStore(NamedTuple):
     """A folder for the layers of one process; its lock says that it is in use."""
 
     folder: Path
@@ -66,7 +66,7 @@ def store_places(home: Path) -> list[Path]:
     return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
-def open_store(home: Path, *, outside: Sequence[Path] = ()) -> Store:
+def open_store(home: Path, *, outside: Sequence[Path] = ()) -> LayerStore:
     """Opens a store for a kode home, below the first writable place that is in none of some
     folders. Raises: OSError if there is none."""
     places = [path for path in store_places(home) if not any(map(path.is_relative_to, outside))]
@@ -77,18 +77,18 @@ def open_store(home: Path, *, outside: Sequence[Path] = ()) -> Store:
             with beneath.closing(_lock_private(parent)):
                 folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                 folder.mkdir(mode=0o700)
-                return Store(folder=folder, lock=_lock(folder))
+                return LayerStore(folder=folder, lock=_lock(folder))
     raise OSError(f"make one of {', '.join(map(str, places))} writable, for you alone")
 
 
 def remove_abandoned(home: Path) -> None:
     """Removes the stores of killed processes. Never raises."""
     for parent in store_places(home):
-        abandoned: list[Store] = []
+        abandoned: list[LayerStore] = []
         with contextlib.suppress(OSError), beneath.closing(_lock_private(parent)):
             for folder in parent.glob(f"{_PREFIX}*"):
                 with contextlib.suppress(OSError):
-                    abandoned.append(Store(folder=folder, lock=_lock(folder)))
+                    abandoned.append(LayerStore(folder=folder, lock=_lock(folder)))
         for store in abandoned:
             store.close()
 
@@ -195,7 +195,7 @@ class Sandbox:
     """Hidden paths that the person and the model were told of."""
     _support: "Support | None" = None
     _is_unknown: bool = False  # whether the last self-test ran out of time
-    _store: Store | None = None
+    _store: LayerStore | None = None
     _loopback: Loopback | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would

@@ -46,7 +46,7 @@ class CacheBreak:
     """The extra cost compared with a cache; None if the price is unknown."""
 
 
-class _Request(NamedTuple):
+class _SentRequest(NamedTuple):
     """A request of a turn. The server may not have read one that it never answered."""
 
     answer: MessageEntry
@@ -70,14 +70,14 @@ def find_breaks(home: Path, session_id: str, price: Price) -> list[CacheBreak]:
         if isinstance(entry, RequestEntry):
             record = entry
         elif record is not None and isinstance(entry, MessageEntry) and entry.usage is not None:
-            now = _Request(entry, entry.usage, _parts_of(session, record), edits)
+            now = _SentRequest(entry, entry.usage, _parts_of(session, record), edits)
             if before is not None and (cache_break := _find_break(before, now, price)) is not None:
                 breaks.append(cache_break)
             before, record, edits = now, None, []
     return breaks
 
 
-def _find_break(before: _Request, now: _Request, price: Price) -> CacheBreak | None:
+def _find_break(before: _SentRequest, now: _SentRequest, price: Price) -> CacheBreak | None:
     """None if the beginning stayed and the cache held, or the server reports no cached tokens."""
     previous, usage = before.usage, now.usage
     repeated = min(previous.input_tokens, usage.input_tokens)
@@ -99,7 +99,7 @@ def _find_break(before: _Request, now: _Request, price: Price) -> CacheBreak | N
     return CacheBreak(step=now.answer.id, kind=kind, cause=cause, tokens=tokens, cost_usd=extra)
 
 
-def _compare(before: _Request, now: _Request) -> tuple[str, str]:
+def _compare(before: _SentRequest, now: _SentRequest) -> tuple[str, str]:
     """(kind, cause) of the first difference; "" if one request continues the other."""
     old, new = before.parts, now.parts
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]

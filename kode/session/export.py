@@ -11,7 +11,7 @@ from kode.plain_text import clean
 from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TurnEntry, is_turn
 from kode.session.messages import effective
 from kode.session.spending import Spending
-from kode.session.transcript import Call, Item, Transcript
+from kode.session.transcript import Item, PastCall, Transcript
 
 
 def as_json(transcript: Transcript) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _pick(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def _result(call: Call) -> dict[str, Any]:
+def _result(call: PastCall) -> dict[str, Any]:
     answer = _pick(call.answer, "name", "is_error")
     return {"role": "tool", "tool_call_id": call.call.id, "content": call.answer.text, **answer}
 
@@ -76,7 +76,7 @@ def as_markdown(transcript: Transcript) -> str:
                 case Text():
                     lines += [f"*({part.source})*", ""] if part.source else []
                     lines += [part.text, ""]
-                case Call(call=call):
+                case PastCall(call=call):
                     lines += [f"`{call.name}`", *_fence(_readable_arguments(call.arguments))]
                     lines += ["Result:", *_fence(part.result.text)] if part.result else []
                     lines += map(_describe, part.pictures)

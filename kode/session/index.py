@@ -355,7 +355,7 @@ def seconds_of(at: str) -> float | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class TextHit:
     """A text with the words of a search."""
 
     session: str
@@ -371,10 +371,10 @@ class Place:
     cwd: str
 
 
-def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[Place]:
+def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[TextHit]:
     """Texts with all words, ignoring case, newest first; at most `limit`. Raises: StorageError."""
     wanted = [word.lower() for word in words if word.strip()]
-    places: list[Place] = []
+    places: list[TextHit] = []
     for changed, session_id in sorted(files(home), reverse=True) if wanted else ():
         # Nothing in this file, or in those after it, is newer than its last change.
         if len(places) == limit and places[-1].at >= timestamp(changed + CLOCK_LAG_S):
@@ -384,7 +384,7 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
     return places
 
 
-def _places(path: Path, words: Sequence[str]) -> Iterator[Place]:
+def _places(path: Path, words: Sequence[str]) -> Iterator[TextHit]:
     # Case changes the bytes of non-ASCII letters.
     needles = [json.dumps(word)[1:-1].encode() for word in words if word.isascii()]
     try:
@@ -401,7 +401,7 @@ def _places(path: Path, words: Sequence[str]) -> Iterator[Place]:
             author, text = _author_and_text(entry, part)
             if author and all(word in text.lower() for word in words):
                 line = line_with(text, words)
-                yield Place(path.stem, entry.id, entry.at, turn, author, line, header.cwd)
+                yield TextHit(path.stem, entry.id, entry.at, turn, author, line, header.cwd)
 
 
 def _author_and_text(entry: Entry, part: Part) -> tuple[str, str]:

@@ -41,7 +41,7 @@ class Mark:
     """The outside text that the session had read; "" where a person approved the content."""
 
 
-class Record:
+class MarksFile:
     """The file of all marks of a `$KODE_HOME`; other processes may add to it at any time. The last
     line about a content, and the last about a path, count."""
 
@@ -139,9 +139,9 @@ class Record:
 
 
 @lru_cache(maxsize=8)
-def record_of(home: Path) -> Record:
+def record_of(home: Path) -> MarksFile:
     """The record of a `$KODE_HOME`, as last read."""
-    return Record(home)
+    return MarksFile(home)
 
 
 class Provenance:

@@ -36,7 +36,7 @@ from kode.session.messages import UNKNOWN_RESULT, as_message, conversation_messa
 
 
 @dataclass(kw_only=True)
-class Call:
+class PastCall:
     """A call of a tool with what came back, however late."""
 
     call: ToolCall
@@ -52,7 +52,7 @@ class Call:
         return self.result or failure_of(self.call, UNKNOWN_RESULT)
 
 
-Part = Text | Image | Thinking | ServerItem | Call
+Part = Text | Image | Thinking | ServerItem | PastCall
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +66,13 @@ class Item:
     """Whether it no longer counts: it was rewound or, as a compaction, undone."""
 
     @property
-    def calls(self) -> tuple[Call, ...]:
+    def calls(self) -> tuple[PastCall, ...]:
         """The calls of a reply, in order."""
-        return tuple(part for part in self.parts if isinstance(part, Call))
+        return tuple(part for part in self.parts if isinstance(part, PastCall))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class PastTurn:
     """Everything from one message of the person to the next."""
 
     number: int
@@ -135,17 +135,17 @@ class Transcript:
         yield from map(line_of, self.entries)
 
     @cached_property
-    def turns(self) -> Sequence[Turn]:
+    def turns(self) -> Sequence[PastTurn]:
         """Oldest first."""
         ids = {entry.id for entry in effective(self.entries)}
-        turns, count, waiting = list[Turn](), 0, dict[str, Call]()
+        turns, count, waiting = list[PastTurn](), 0, dict[str, PastCall]()
         # Entry → the number of turns before it; rewind → that before its effect.
         before, rewinds = dict[str, int](), dict[str, int]()
         for entry in self.entries:
             before[entry.id] = count
             count += is_turn(entry)
             if is_turn(entry) or not turns:
-                turns.append(Turn(number=count))
+                turns.append(PastTurn(number=count))
             turns[-1].entries.append(entry)
             if isinstance(entry, RewindEntry):
                 rewinds[entry.id], count = count, before.get(entry.to, count)
@@ -174,13 +174,13 @@ class Transcript:
                 yield message, item
 
 
-def _parts(message: MessageEntry, waiting: dict[str, Call]) -> Iterator[Part]:
+def _parts(message: MessageEntry, waiting: dict[str, PastCall]) -> Iterator[Part]:
     """The parts that are no results. A result goes to the last call with its id, which servers use
     again, that has none: it is `waiting`."""
     pictures = images_of(message)
     for part in message.parts:
         if isinstance(part, ToolCall):
-            waiting[part.id] = Call(call=part)
+            waiting[part.id] = PastCall(call=part)
             yield waiting[part.id]
         elif not isinstance(part, ToolResult):
             yield part

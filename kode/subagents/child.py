@@ -25,9 +25,9 @@ from kode.permissions import question as permission
 from kode.subagents import records
 from kode.subagents.task import (
     MAX_LINE_BYTES,
-    Call,
+    ParentCall,
+    ParentReply,
     ParentTool,
-    Reply,
     Result,
     Task,
     Used,
@@ -87,7 +87,7 @@ class ChildPipes:
     """None until it is open."""
     messages: list[tuple[str, bool]] = field(default_factory=list)
     """What its next step is to get, and whether who says it has read untrusted content."""
-    replies: "dict[int, asyncio.Future[Reply]]" = field(default_factory=dict)
+    replies: "dict[int, asyncio.Future[ParentReply]]" = field(default_factory=dict)
     """Id of a call → where its reply is awaited."""
     open_questions: int = 0
     ids: Iterator[int] = field(default_factory=count)
@@ -146,13 +146,13 @@ class ChildPipes:
         finally:
             self.open_questions -= 1
 
-    async def _call(self, **about: Any) -> Reply:
-        call = Call(id=next(self.ids), **about)
+    async def _call(self, **about: Any) -> ParentReply:
+        call = ParentCall(id=next(self.ids), **about)
         if len(line_of(call)) > MAX_LINE_BYTES:
             answer = permission.Answer(choice="no", message=TOO_LARGE)
             output = ToolOutput(text=TOO_LARGE)
-            return Reply(id=call.id, answer=answer, output=output, failed=True)
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+            return ParentReply(id=call.id, answer=answer, output=output, failed=True)
+        reply: asyncio.Future[ParentReply] = asyncio.get_running_loop().create_future()
         self.replies[call.id] = reply
         self.send(call)
         try:
@@ -179,7 +179,7 @@ class ChildPipes:
         with contextlib.suppress(ValueError, asyncio.InvalidStateError):
             match value := json.loads(line):
                 case {"type": "reply", "id": id} if id in self.replies:
-                    self.replies.pop(id).set_result(Reply.model_validate(value))
+                    self.replies.pop(id).set_result(ParentReply.model_validate(value))
                 case {"type": "message", "text": str(text), "tainted": bool(tainted)}:
                     self.messages.append((text, tainted))
                 case {"type": "rest_of_tree", "cost_usd": usd, "steps": steps} if self.conversation:

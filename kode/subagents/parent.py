@@ -35,10 +35,10 @@ from kode.session.log import Session
 from kode.subagents import records
 from kode.subagents.task import (
     MAX_LINE_BYTES,
-    Call,
     Clock,
+    ParentCall,
+    ParentReply,
     ParentTool,
-    Reply,
     Result,
     Start,
     Task,
@@ -237,7 +237,7 @@ class ChildProcess:
         """Writes its result to disk, and one for it if it has none. `status` is why the parent
         ended it; None if it ended by itself. Never raises."""
         # A long report is only in the file.
-        result = records.Record(self.folder).result or self.result
+        result = records.ChildRecord(self.folder).result or self.result
         if result is None:
             last = f"No report. It was last seen at: {self.activity}." if self.spend.steps else ""
             result = Result(
@@ -279,7 +279,7 @@ class ChildProcess:
                 case {"type": "used"}:
                     self._note_used(Used.model_validate(value))
                 case {"type": "call"}:
-                    task = asyncio.create_task(self._reply(Call.model_validate_json(line)))
+                    task = asyncio.create_task(self._reply(ParentCall.model_validate_json(line)))
                     self.replies.add(task)
                     task.add_done_callback(self.replies.discard)
                 case {"type": str(kind)}:
@@ -315,24 +315,24 @@ class ChildProcess:
             self.delegation.record(usage, cost_usd)
         self.delegation.report_rest_of_tree()
 
-    async def _reply(self, call: Call) -> None:
+    async def _reply(self, call: ParentCall) -> None:
         """Does what it asks for. A failure is in the line that it gets."""
-        reply = Reply(id=call.id)
+        reply = ParentReply(id=call.id)
         self.open_questions += call.question is not None
         try:
             if call.question is None:
                 output = await self._call_tool(call.tool, call.arguments)
-                reply = Reply(id=call.id, output=output)
+                reply = ParentReply(id=call.id, output=output)
             elif self.delegation.ask is not None:
                 asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
                 asker = " › ".join(filter(None, (asker, call.question.asker)))
                 self.activity = "waiting for your answer"
                 # Only what an `Answer` can carry is offered.
                 about = replace(call.question, asker=asker, narrow=(), passes_in=None)
-                reply = Reply(id=call.id, answer=await self.delegation.ask(about))
+                reply = ParentReply(id=call.id, answer=await self.delegation.ask(about))
         except ToolError as error:
             output = ToolOutput(text=str(error), untrusted=error.untrusted)
-            reply = Reply(id=call.id, output=output, failed=True)
+            reply = ParentReply(id=call.id, output=output, failed=True)
         except KodeError:
             pass  # nobody could be asked
         finally:

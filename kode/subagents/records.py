@@ -34,7 +34,7 @@ GOAL_CHARS = 80  # one line
 
 
 @dataclass(frozen=True)
-class Record:
+class ChildRecord:
     """What is on disk of a child; each file is read once."""
 
     folder: Path
@@ -143,12 +143,12 @@ def write_result(folder: Path, result: Result) -> None:
         durable.replace(folder / "result.json", line_of(result.model_copy(update=masked)))
 
 
-def read_records(agents: Path) -> list[Record]:
+def read_records(agents: Path) -> list[ChildRecord]:
     """The children of a session, oldest first."""
-    return [Record(path.parent) for path in sorted(agents.glob("*/task.json"))]
+    return [ChildRecord(path.parent) for path in sorted(agents.glob("*/task.json"))]
 
 
-def subagent_records(folder: Path) -> list[Record]:
+def subagent_records(folder: Path) -> list[ChildRecord]:
     """The children recorded in the folder of a session or of another child, oldest first."""
     return read_records(paths.agents_folder(folder))
 
@@ -165,14 +165,14 @@ async def settle(agents: Path) -> None:
         if record.mark:  # its parent was killed, and it ends by itself
             await processes.ProcessTree(record.mark).end()
         path = record.folder / "result.json"
-        if Record(record.folder).result is None:
+        if ChildRecord(record.folder).result is None:
             error = "kode ended before it did."
             if path.exists():
                 error = f"Its result cannot be read; it is kept as {durable.set_aside(path)}."
             write_result(record.folder, Result(status="interrupted", summary="", error=error))
 
 
-def find_unseen(agents: Path, entries: Iterable[Entry]) -> list[Record]:
+def find_unseen(agents: Path, entries: Iterable[Entry]) -> list[ChildRecord]:
     """The children with a result that no message of the session names."""
     ended = {record.id: record for record in read_records(agents) if record.result is not None}
     seen: set[str] = set()
@@ -185,7 +185,7 @@ def find_unseen(agents: Path, entries: Iterable[Entry]) -> list[Record]:
     return [record for id, record in ended.items() if id not in seen]
 
 
-def describe_unseen(records: Sequence[Record], outputs: Path) -> str:
+def describe_unseen(records: Sequence[ChildRecord], outputs: Path) -> str:
     """What the model reads about unseen results, those of tainted children fenced."""
     blocks = [
         "[Results of subagents that had not reached you, because kode was stopped or ended in "

@@ -42,15 +42,15 @@ corrupt the budget of the whole tree."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
-class _File(BaseModel):
+class _TaskFile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class _Line(BaseModel):
+class _TaskLine(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
-class _TaskText(_File):
+class _TaskText(_TaskFile):
     goal: str = Field(min_length=1)
     context: str | None = None
     guidance: str | None = None
@@ -77,7 +77,7 @@ class AgentTaskArgument(TaskArgument):
     agent: str | None = None
 
 
-class Snapshot(_File):
+class Snapshot(_TaskFile):
     """Memory at the time the child was started."""
 
     version: Literal[1] = 1
@@ -97,7 +97,7 @@ def memory_text(sections: Sequence[SnapshotSection]) -> str:
     return "\n".join(["# Memory Context (read-only)", *blocks, end]) if blocks else ""
 
 
-class Result(_Line):
+class Result(_TaskLine):
     """How a child ended: the last line of its stdout, and its result file."""
 
     type: Literal["result"] = "result"
@@ -116,7 +116,7 @@ class Result(_Line):
     """Whether it read untrusted content."""
 
 
-class ParentTool(_Line):
+class ParentTool(_TaskLine):
     """A tool that a child's parent runs for it."""
 
     name: str
@@ -127,7 +127,7 @@ class ParentTool(_Line):
     parameters: dict[str, Any]
 
 
-class Start(_Line):
+class Start(_TaskLine):
     """The first line on a child's stdin. The configuration is sent here because it holds the key,
     and others can read a command line, a file and an environment."""
 
@@ -157,7 +157,7 @@ class Start(_Line):
     tools: tuple[ParentTool, ...] = ()
 
 
-class Used(_Line):
+class Used(_TaskLine):
     """What a child and its subagents have used so far."""
 
     type: Literal["used"] = "used"
@@ -170,7 +170,7 @@ class Used(_Line):
     """Whether the child has read untrusted content."""
 
 
-class Call(_Line):
+class ParentCall(_TaskLine):
     """What the parent is to do: put a permission question to the person, or run one of its tools
     with these arguments."""
 
@@ -181,7 +181,7 @@ class Call(_Line):
     arguments: dict[str, Any] = Field(default_factory=dict)
 
 
-class Reply(_Line):
+class ParentReply(_TaskLine):
     """The person's answer, or the output of the tool, which says why it failed."""
 
     type: Literal["reply"] = "reply"

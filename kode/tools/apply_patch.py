@@ -16,9 +16,9 @@ from typing import Any, Literal
 from kode.errors import ToolError
 from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools.edit import (
-    Change,
     Misfit,
     Replaced,
+    TextChange,
     change_tool,
     edit_file,
     find_lines,
@@ -86,7 +86,7 @@ class Hunk:
 
 
 @change_tool(name="edit_file")
-def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> Change:
+def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> TextChange:
     """Applies hunks to a file. Not offered to models: a part of other tools."""
     replacements = {f"Hunk {number}": hunk for number, hunk in enumerate(hunks, start=1)}
     advice = "put the line of its function or class after `@@`, or more lines around it"
@@ -94,11 +94,11 @@ def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> Change:
 
 
 @change_tool(name="edit_file")
-def delete_file(context: ToolContext, path: str) -> Change:
+def delete_file(context: ToolContext, path: str) -> TextChange:
     """Deletes a text file. Not offered to models: a part of `apply_patch`. Rules and hooks about
     edits by name are about this too."""
     file = read_target(context, path)
-    return Change(file=file, after="", done=f"Deleted {file.name}.", is_deletion=True)
+    return TextChange(file=file, after="", done=f"Deleted {file.name}.", is_deletion=True)
 
 
 @tool(

@@ -52,7 +52,7 @@ trap '{ __kode "c${BASH_COMMAND:0:1000}" "${PIPESTATUS[@]}" "$_"; } 2>/dev/null'
 """
 
 
-class Event(NamedTuple):
+class StatusEvent(NamedTuple):
     pid: str
     parent: str
     """The shell that it was forked from, in its first event; later itself."""
@@ -85,13 +85,13 @@ def begin(
     return channel, {"BASH_ENV": "/dev/stdin", **outer}
 
 
-def finish(channel: int) -> list[Event]:
+def finish(channel: int) -> list[StatusEvent]:
     """What bash told, in order; closes the descriptor."""
     try:
         data = os.pread(channel, MAX_BYTES, len(_SCRIPT))
     finally:
         os.close(channel)
-    events: list[Event] = []
+    events: list[StatusEvent] = []
     last: dict[str, int] = {}
     for record in data.decode(errors="replace").split("\0.\0", MAX_EVENTS)[:MAX_EVENTS]:
         pid, parent, command, *before = [*record.split("\0"), "", ""]
@@ -100,12 +100,12 @@ def finish(channel: int) -> list[Event]:
                 events[last[pid]] = events[last[pid]]._replace(command="")
         elif command:
             last[pid] = len(events)
-            events.append(Event(pid, parent, command[1:], tuple(filter(None, before))))
+            events.append(StatusEvent(pid, parent, command[1:], tuple(filter(None, before))))
     return events
 
 
 def find_statuses(
-    checks: "Sequence[CheckPart]", events: Sequence[Event], line: int
+    checks: "Sequence[CheckPart]", events: Sequence[StatusEvent], line: int
 ) -> tuple[tuple[str, int | None], ...]:
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
     the whole line. Of several runs, a failed one counts."""
@@ -123,7 +123,7 @@ def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list
     ]
 
 
-def _status_of(check: "CheckPart", events: Sequence[Event]) -> int | None:
+def _status_of(check: "CheckPart", events: Sequence[StatusEvent]) -> int | None:
     # bash speaks of a command without blanks, and adds redirections.
     text = re.escape(re.sub(_BLANKS, "", check.command)[:500])
     runs = [
@@ -135,7 +135,7 @@ def _status_of(check: "CheckPart", events: Sequence[Event]) -> int | None:
     return failed if failed or None in runs or not runs else 0
 
 
-def _status_after(check: "CheckPart", events: Sequence[Event]) -> int | None:
+def _status_after(check: "CheckPart", events: Sequence[StatusEvent]) -> int | None:
     """The check's status, by what is told from its start: with the next command of its shell
     that is not part of its pipeline."""
     pid, forked = events[0].pid, set[str]()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class TextChange:
     """A whole new text of a file, before it is written."""
 
     file: files.FileText
@@ -78,11 +78,11 @@ def count_lines(text: str) -> str:
     return plural(len(lines_of(text)), "line")
 
 
-def change_tool(**more: Any) -> Callable[[Callable[..., Change]], Tool]:
+def change_tool(**more: Any) -> Callable[[Callable[..., TextChange]], Tool]:
     """Declares a tool that changes one file, of the function that plans its change; `more` as
     `tool` takes it."""
 
-    def declare(plan: Callable[..., Change]) -> Tool:
+    def declare(plan: Callable[..., TextChange]) -> Tool:
         @functools.wraps(plan)
         async def run(context: ToolContext, **arguments: Any) -> ToolOutput:
             return plan(context, **arguments).write(context)
@@ -96,7 +96,7 @@ def change_tool(**more: Any) -> Callable[[Callable[..., Change]], Tool]:
 
 
 @change_tool()
-def write_file(context: ToolContext, path: str, content: str) -> Change:
+def write_file(context: ToolContext, path: str, content: str) -> TextChange:
     """Create a file, or replace one you have read."""
     real = files.resolve(context, path)
     name = files.display_path(context, real)
@@ -130,7 +130,7 @@ def write_file(context: ToolContext, path: str, content: str) -> Change:
     if content and not content.endswith("\n") and (not before or before.endswith("\n")):
         notes.append(f"Its last line has no line end{' any more' if before else ''}.")
     done = f"{'Created' if file.is_new else 'Replaced'} {name}: {count_lines(after)}."
-    return Change(file=file, after=after, done=done, notes=notes)
+    return TextChange(file=file, after=after, done=done, notes=notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ def edit_file(
     new_text: str | None = None,
     replace_all: bool = False,
     edits: list[Edit] | None = None,
-) -> Change:
+) -> TextChange:
     """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
     exact, without line numbers, and found once, or set replace_all."""
     if old_text is not None or new_text is not None:
@@ -248,7 +248,7 @@ def read_target(context: ToolContext, path: str) -> files.FileText:
 
 def plan_change(
     context: ToolContext, path: str, replacements: "Mapping[str, Edit | Hunk]", advice: str
-) -> Change:
+) -> TextChange:
     """What would be written. `replacements` have names for the model; `advice` says how to tell
     several places apart.
 
@@ -290,7 +290,7 @@ def plan_change(
             f"This changes nothing in {file.name}: nothing was written. (Line ends are kept as the "
             "file has them; to convert them use a shell command.)"
         )
-    return Change(
+    return TextChange(
         file=file,
         after=restore_ends(file.text, done.text),
         done=f"Edited {file.name} in {plural(count, 'place')}.",

@@ -36,7 +36,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-class View(NamedTuple):
+class FileView(NamedTuple):
     """What a model gets of a file, of a page of a PDF, or of a cell of a notebook."""
 
     text: str = ""
@@ -81,7 +81,9 @@ async def read_file(
     return await asyncio.to_thread(_keep_pictures, context, real, view)
 
 
-def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> View | bytes:
+def _read(
+    context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool
+) -> FileView | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
     name, room = files.display_path(context, path), min(MAX_BYTES, context.room)
     with files.open_regular(context, path) as file:
@@ -98,7 +100,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
         text, _ = files.decode(data)
     except files.Binary as reason:
         if looks is not None:
-            return View(pictures=(Picture(path.name, data),))
+            return FileView(pictures=(Picture(path.name, data),))
         raise ToolError(
             f"{name} is not a text file ({reason}). Use a shell command that knows its "
             "format, such as `file` or `xxd`."
@@ -109,7 +111,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
     return view
 
 
-def _keep_pictures(context: ToolContext, path: Path, view: View) -> ToolOutput:
+def _keep_pictures(context: ToolContext, path: Path, view: FileView) -> ToolOutput:
     text, summary, notes, pictures = view
     images = []
     for picture in pictures:
@@ -134,12 +136,12 @@ def _keep_pictures(context: ToolContext, path: Path, view: View) -> ToolOutput:
     )
 
 
-def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> View:
+def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> FileView:
     """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
     less than the usual one. Raises: ToolError for an offset beyond the end."""
     lines = lines_of(text)
     if not lines:
-        return View(f"{name} is empty.", "empty")
+        return FileView(f"{name} is empty.", "empty")
     if offset > len(lines):
         raise _beyond_end(name, "line", offset, len(lines))
     page, size = min(MAX_BYTES, room), 0
@@ -169,12 +171,12 @@ def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> V
         notes.append(f"[Lines {offset}-{last} of {len(lines):,}{why}. To go on: offset={last + 1}]")
     elif offset > 1:
         notes.append(f"[Lines {offset}-{last} of {len(lines):,}.]")
-    return View("\n".join(texts), plural(len(texts), "line"), tuple(notes))
+    return FileView("\n".join(texts), plural(len(texts), "line"), tuple(notes))
 
 
 async def _read_pages(
     name: str, data: bytes, offset: int, limit: int, *, as_pictures: bool, room: int
-) -> View:
+) -> FileView:
     """Pages of a PDF, from `offset` on (from 1); texts of at most about `room` characters. Raises:
     ToolError, also where the PDF takes too long, and without the extra that reads PDFs."""
     if len(data) > MAX_READ_BYTES:
@@ -198,14 +200,14 @@ async def _read_pages(
     views = []
     for number, page in enumerate(document["pages"], start=offset):
         if as_pictures:
-            views.append(View(pictures=(Picture(f"page {number}", base64.b64decode(page)),)))
+            views.append(FileView(pictures=(Picture(f"page {number}", base64.b64decode(page)),)))
         else:
             text = page or '(no text: show="pictures" shows how it looks)'
-            views.append(View(f"Page {number}:\n{text}"))
+            views.append(FileView(f"Page {number}:\n{text}"))
     return _join_views(name, "page", views, offset, document["total"], room)
 
 
-def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> View | None:
+def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> FileView | None:
     """Cells of a notebook with their outputs, from `offset` on (from 1), of at most about `room`
     characters; None for a text that is no notebook. Raises: ToolError for an offset beyond its end.
     """
@@ -226,8 +228,8 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
 
 
 def _join_views(
-    name: str, noun: str, views: Sequence[View], offset: int, total: int, room: int
-) -> View:
+    name: str, noun: str, views: Sequence[FileView], offset: int, total: int, room: int
+) -> FileView:
     """As many pages or cells as there is room for, of the first one at least its beginning, and a
     note on what follows. Raises: ToolError for an offset beyond the end."""
     if not views:
@@ -247,7 +249,7 @@ def _join_views(
     if len(pictures) > MAX_PICTURES:
         note += f"\n[Only the first {MAX_PICTURES} of {len(pictures)} pictures follow.]"
     body = "\n\n".join([*filter(None, texts), note])
-    return View(body, plural(len(texts), noun), pictures=tuple(pictures[:MAX_PICTURES]))
+    return FileView(body, plural(len(texts), noun), pictures=tuple(pictures[:MAX_PICTURES]))
 
 
 def _beyond_end(name: str, noun: str, offset: int, total: int) -> ToolError:
@@ -258,7 +260,7 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def _show_cell(number: int, cell: dict[str, Any]) -> View:
+def _show_cell(number: int, cell: dict[str, Any]) -> FileView:
     pictures: list[Picture] = []
     lines = [f"Cell {number}, {cell.get('cell_type')}:", _join(cell.get("source"))]
     attachments, outputs = cell.get("attachments"), cell.get("outputs")
@@ -269,7 +271,7 @@ def _show_cell(number: int, cell: dict[str, Any]) -> View:
         text = _join(output.get("text")) or _join(output.get("traceback"), "\n") or error
         lines += ["Output:", *filter(None, [_clip(text)])]
         lines += _describe_bundle(number, output.get("data"), pictures)
-    return View("\n".join(lines), pictures=tuple(pictures))
+    return FileView("\n".join(lines), pictures=tuple(pictures))
 
 
 def _describe_bundle(number: int, data: Any, pictures: list[Picture]) -> Iterator[str]:

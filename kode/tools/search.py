@@ -72,7 +72,7 @@ async def search_files(
         matches(glob, "")  # refuses a bad one
     root = files.resolve_tree(tool_context, path)
     files.refuse_secret(tool_context, root)
-    search = _Search(
+    search = _TextSearch(
         context=tool_context,
         root=root,
         glob=glob,
@@ -145,7 +145,7 @@ async def list_files(
 
 
 @dataclass(slots=True)
-class _File:
+class _SearchedFile:
     total: int = 0
     """Number of hits."""
     hits: list[int] = field(default_factory=list)
@@ -159,7 +159,7 @@ _Selection = dict[str, dict[int, str]]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Search:
+class _TextSearch:
     """Collects the messages of a search, and keeps what may be shown."""
 
     context: ToolContext
@@ -168,7 +168,7 @@ class _Search:
     rules: places.PathRules
     around: int
     total: int = 0
-    files: dict[str, _File] = field(default_factory=dict)
+    files: dict[str, _SearchedFile] = field(default_factory=dict)
     """By path, each file that has hits."""
     distance: int = 0
     """How many lines around each hit have room."""
@@ -179,7 +179,7 @@ class _Search:
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
     _path: str = ""
-    _file: _File | None = None
+    _file: _SearchedFile | None = None
 
     def take(self, message: bytes) -> bool:
         """Adds one message; False once continuing is pointless."""
@@ -193,7 +193,7 @@ class _Search:
         kind, data = content["type"], content["data"]
         if kind == "begin":
             self._path = os.fsdecode(_bytes(data["path"]))
-            self._file = _File() if self._is_wanted(self._path) else None
+            self._file = _SearchedFile() if self._is_wanted(self._path) else None
         elif (file := self._file) is None:
             pass
         elif kind in ("match", "context"):

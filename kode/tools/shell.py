@@ -66,7 +66,7 @@ async def shell(
             f"The working directory {cwd} is gone, so nothing can run in it. Recreate it "
             "by writing a file in it with write_file, or tell the person."
         )
-    running = _ShellCommand(context, command)
+    running = _RunningShell(context, command)
     jobs = context.background
     if background and jobs is None:
         raise ToolError("Nothing can run in the background here: run it without `background`.")
@@ -118,7 +118,7 @@ def _describe_end(returncode: int) -> str:
     return f"exit status {returncode}{name and f', as of {name}'}"
 
 
-class _ShellCommand:
+class _RunningShell:
     """A running command with its output and the duty to end it; a `RunningCommand`."""
 
     def __init__(self, context: ToolContext, command: str) -> None:
@@ -129,7 +129,7 @@ class _ShellCommand:
         self.moved = False
         """Whether the background has taken over the duty to end it."""
         self.since = time.monotonic()
-        self.events: list[check_statuses.Event] = []
+        self.events: list[check_statuses.StatusEvent] = []
         self.has_output = asyncio.Event()
         self._context = context
         self.tree = ProcessTree()

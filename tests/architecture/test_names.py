@@ -1,7 +1,10 @@
 """A test's name is a short sentence that says the behaviour, subject first."""
 
+import ast
 import re
 from pathlib import Path
+
+from tests.architecture import modules
 
 TESTS = Path(__file__).parents[1]
 NAME = re.compile(r"^ *(?:async )?def test_(\w+)\(", re.MULTILINE)
@@ -24,3 +27,16 @@ def test_every_test_is_named_by_a_short_sentence() -> None:
                 wrong.append(f"{path.relative_to(TESTS)} test_{name}")
 
     assert wrong == []
+
+
+PUBLIC = {"Conversation", "ToolOutput"}
+"""Names of the interface for programs and of what it holds, or of an event of scripts."""
+
+
+def test_a_class_name_means_one_class() -> None:
+    homes: dict[str, list[str]] = {}
+    for path, tree in modules().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name not in PUBLIC:
+                homes.setdefault(node.name.strip("_"), []).append(path)
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}

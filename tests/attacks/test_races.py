@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from kode import beneath, durable
 from kode.errors import StorageError
 from kode.sandbox.layer import Layer, apply
-from kode.sandbox.reach import Place, Reach
+from kode.sandbox.reach import Reach, VisiblePlace
 from kode.tool import FileChange
 from kode.undo.store import LINK, Seen
 from kode.undo.undo import change_file
@@ -98,7 +98,7 @@ class Ground:
 
 def by_apply(ground: Ground, depth: int) -> None:
     layer = Layer(root=ground.work, holder=ground.kept / secrets.token_hex(4), made_ns=2**62)
-    reach = Reach(places=(Place(Path("/"), "readable"),), temporary="/tmp", network="none")
+    reach = Reach(places=(VisiblePlace(Path("/"), "readable"),), temporary="/tmp", network="none")
     paths = list(ground.targets(depth))
     for path in paths:
         file = layer.upper / path.relative_to(ground.work)

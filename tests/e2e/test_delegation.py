@@ -66,7 +66,7 @@ class Place(command.Place):
 
         self.server.play(script)
 
-    def agents(self) -> list[records.Record]:
+    def agents(self) -> list[records.ChildRecord]:
         (path,) = self.session_files
         return records.read_records(path.with_suffix("") / "agents")
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from bench.prefix import asks_for_note
-from kode.subagents.records import Record, read_records
+from kode.subagents.records import ChildRecord, read_records
 from tests.e2e.command import Finished, Place
 from tests.pictures import png
 from tests.strict_server import Asked, StrictServer
@@ -90,7 +90,7 @@ class Life:
         """The session's own requests: memory's questions have no tools."""
         return [one for one in self.server.requests if one.json.get("tools")]
 
-    def agents(self) -> list[Record]:
+    def agents(self) -> list[ChildRecord]:
         """The subagents of the one session, with their files."""
         (path,) = self.place.session_files
         return read_records(path.with_suffix("") / "agents")

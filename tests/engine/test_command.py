@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kode.engine.command import (
-    Command,
+    AllowedCommand,
     _make_real,
     describe_changes,
     diff_of,
@@ -118,7 +118,7 @@ def command_of(
     output: ToolOutput | str = "",
     decision: Decision = ALLOWED,
     told: list[str] | None = None,
-) -> Command:
+) -> AllowedCommand:
     """A command with this output, whose changes get these decisions, and which runs as `decision`
     says. `told` gets what is told of its end, and the files that are marked."""
     cwd, notes = attempt.copy.parent / "work", [] if told is None else told
@@ -152,7 +152,7 @@ def command_of(
     )
     tool: Any = SimpleNamespace(run=run)
     action = Action(call_id="1", tool=tool, arguments={})
-    return Command(agent=agent, action=action, context=context)
+    return AllowedCommand(agent=agent, action=action, context=context)
 
 
 def test_a_diff_names_binary_files_and_counts_those_left_out(

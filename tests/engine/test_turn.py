@@ -31,7 +31,7 @@ from kode.events import (
 from kode.events import ToolOutput as OutputEvent
 from kode.memory.contract import NullMemory
 from kode.messages import Message, Refusal, ToolCall, Usage, calls_of, results_of, text_of
-from kode.permissions.shell.judge import Line
+from kode.permissions.shell.judge import ShellLine
 from kode.provider import Request
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, SectionUpdateEntry, TurnEntry
@@ -435,7 +435,7 @@ async def test_a_call_of_which_one_part_only_reads_is_work(bench: MakeBench) -> 
     class Gate(OpenGate):
         async def judge(self, action, context):
             only_reads = action.arguments["line"] == "ls"
-            return replace(ALLOWED, line=Line(parts=(), only_reads=only_reads, known=True))
+            return replace(ALLOWED, line=ShellLine(parts=(), only_reads=only_reads, known=True))
 
     @tool(effect="run", subject="line")
     async def command(context: ToolContext, line: str) -> ToolOutput:

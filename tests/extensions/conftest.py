@@ -7,7 +7,7 @@ import pytest
 
 from kode.events import silent
 from kode.extensions import trust
-from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_config import ServerEntry
 from kode.extensions.mcp_server import McpServer, Opener
 from kode.tool import ToolContext
 from tests.workplaces import workplace
@@ -17,7 +17,7 @@ SERVERS = Path(__file__).parent / "servers"
 
 def an_entry(project, name="one", scope="project", **values):
     origin = project / ".mcp.json"
-    return Entry(name=name, origin=origin, scope=scope, project=project, values=values)
+    return ServerEntry(name=name, origin=origin, scope=scope, project=project, values=values)
 
 
 @pytest.fixture

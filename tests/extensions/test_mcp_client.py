@@ -19,7 +19,7 @@ import pytest
 from kode.errors import ServerError
 from kode.events import silent
 from kode.extensions import mcp_connection, mcp_login
-from kode.extensions.mcp_config import Server
+from kode.extensions.mcp_config import ServerFields
 from kode.extensions.mcp_server import McpServer, Opener
 from tests.extensions.conftest import SERVERS, an_entry
 from tests.workplaces import workplace
@@ -56,12 +56,12 @@ def listening(script, *words, port=None):
 async def sdk_server(transport="stdio"):
     """A server of the SDK that is reached in this way."""
     if transport == "stdio":
-        yield Server(name="plain", program=sys.executable, args=(str(SERVERS / "plain.py"),))
+        yield ServerFields(name="plain", program=sys.executable, args=(str(SERVERS / "plain.py"),))
         return
     with listening("plain.py", transport) as url:
         if transport == "sse":
             url = url.replace("/mcp", "/sse")
-        yield Server(name="plain", url=url, type=transport)
+        yield ServerFields(name="plain", url=url, type=transport)
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
@@ -149,7 +149,7 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(connect, monkeypatch, ki
 
     flooding = await asyncio.start_server(flood, "127.0.0.1", 0)
     port = flooding.sockets[0].getsockname()[1]
-    server = Server(name="flood", url=f"http://127.0.0.1:{port}/")
+    server = ServerFields(name="flood", url=f"http://127.0.0.1:{port}/")
     async with flooding:
         with pytest.raises(ServerError, match="flood"):
             async with asyncio.timeout(60), connect(server):
@@ -164,7 +164,7 @@ def go_to(page):
 @pytest.fixture
 def guarded():
     with listening("guarded.py") as url:
-        yield Server(name="guarded", url=url)
+        yield ServerFields(name="guarded", url=url)
 
 
 async def test_a_person_logs_in_once_and_the_tokens_are_private(guarded, connect, tmp_path):
@@ -199,7 +199,7 @@ async def test_a_call_that_needs_wider_rights_asks_the_person(guarded, connect):
 
     for server, said in (
         (guarded, "log in: `kode mcp test guarded`"),
-        (Server(name="gone", url="http://127.0.0.1:9/mcp"), "The MCP server gone failed"),
+        (ServerFields(name="gone", url="http://127.0.0.1:9/mcp"), "The MCP server gone failed"),
     ):
         with pytest.raises(ServerError, match=said):
             async with connect(server, elicit=elicit):

@@ -14,7 +14,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
 from kode.extensions import review, trust
 from kode.extensions import session as session_module
-from kode.extensions.mcp_config import Content, Definition, Entry, Offering
+from kode.extensions.mcp_config import Content, Offering, ServerEntry, ToolDefinition
 from kode.extensions.mcp_server import DownloadNeededError, McpServer
 from kode.extensions.session import Extensions, tools_of
 from tests.permissions.gates import ONCE, Person
@@ -35,7 +35,7 @@ class Fake:
 
     async def tools(self):
         given = {"description": self.description, "inputSchema": SCHEMA}
-        return {name: Definition({"name": name, **given}) for name in self.names}
+        return {name: ToolDefinition({"name": name, **given}) for name in self.names}
 
     async def offerings(self, kind):
         return (Offering(key="greet", arguments=("name!", "tone")),) if kind == "prompts" else ()
@@ -53,8 +53,8 @@ class Fake:
 
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=6, unique=True))
 def test_names_are_what_every_provider_takes_and_each_its_own(names):
-    definitions = {name: Definition({"name": name}) for name in names}
-    entry = Entry(name="s", origin=None, scope="home", project=None, values={})
+    definitions = {name: ToolDefinition({"name": name}) for name in names}
+    entry = ServerEntry(name="s", origin=None, scope="home", project=None, values={})
     server = McpServer(entry=entry, home=None, open=None, emit=silent, definitions=definitions)
     made = [tool.name for tool in tools_of([server])]
     assert len(set(made)) == len(names)

@@ -8,14 +8,14 @@ from kode import paths
 from kode.errors import ConfigError
 from kode.extensions import trust
 from kode.extensions.review import Reviewer, describe, find_items
-from kode.extensions.trust import Item
+from kode.extensions.trust import Candidate
 from kode.permissions.question import Answer
 from tests.permissions.gates import NO, ONCE, Person
 
 
-def an_item(project: Path, **changes) -> Item:
+def an_item(project: Path, **changes) -> Candidate:
     fields = {"kind": "mcp", "name": "files", "origin": project / ".mcp.json", "scope": "project"}
-    return Item(**{**fields, "content": "run me\n", **changes})
+    return Candidate(**{**fields, "content": "run me\n", **changes})
 
 
 def test_the_home_is_trusted_and_once_the_project(home, project):

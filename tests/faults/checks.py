@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kode.errors import SessionError
-from kode.memory.fold import View, fold
+from kode.memory.fold import MemoryView, fold
 from kode.memory.log import Log
 from kode.messages import Message, calls_of, results_of, text_of
 from kode.session import log, upkeep
@@ -120,7 +120,7 @@ def memory_log(place: Place) -> Log:
     return Log(place.home / "memory/history.jsonl")
 
 
-def memory_view(place: Place) -> View:
+def memory_view(place: Place) -> MemoryView:
     """What memory holds, by its log."""
     return fold(memory_log(place).changes())
 

@@ -23,7 +23,7 @@ from kode.messages import user_message
 from kode.permissions import approvals
 from kode.permissions.rules import parse
 from kode.plugins.fleet import queue as fleet
-from kode.plugins.fleet.queue import Finished, Fleet, Task
+from kode.plugins.fleet.queue import Finished, Fleet, FleetTask
 from kode.session import index, log
 from kode.shared_budget import SharedBudget
 from kode.undo.store import is_digest
@@ -67,7 +67,7 @@ def make_home(folder: Path) -> Place:
     rules = (parse("shell(make:*)"), parse("shell(ls:*)"))
     approvals.change(place.home, place.project, partial(approvals.add_rules, rules=rules))
     where = place.project / ".mcp.json"
-    item = trust.Item(kind="mcp", name="files", origin=where, scope="project", content="run\n")
+    item = trust.Candidate(kind="mcp", name="files", origin=where, scope="project", content="run\n")
     trust.approve(place.home, place.project, [item])
     _tokens(place)._write("tokens", OAuthToken(access_token="t", token_type="Bearer"))
     (place.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
@@ -121,7 +121,7 @@ def _make_memory(place: Place) -> None:
 
 def _make_queue(place: Place) -> None:
     tasks = tuple(
-        Task(id=name, task=f"Do {name}.", source=str(place.project), isolate="none")
+        FleetTask(id=name, task=f"Do {name}.", source=str(place.project), isolate="none")
         for name in ("a", "b", "c")
     )
     at = "2026-01-01T00:00:00Z"

@@ -12,15 +12,15 @@ import pytest
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.events import Event
-from kode.memory.markdown import FACTS, LINES, SECTIONS, Format
+from kode.memory.markdown import FACTS, LINES, SECTIONS, FileFormat
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, statement_by, timestamp
-from kode.memory.store import Store
+from kode.memory.store import MemoryStore
 from kode.session.record import Project
 
 HASH = "0123456789abcdef"
 PERSON, MODEL = Author("user"), Author("model", session="s", turn=1)
-_FORMATS: dict[str, Format] = {"user.md": FACTS, "notes.md": LINES, "months.md": SECTIONS}
+_FORMATS: dict[str, FileFormat] = {"user.md": FACTS, "notes.md": LINES, "months.md": SECTIONS}
 
 
 def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
@@ -81,9 +81,9 @@ class Life:
         self._now += timedelta(seconds=1)
         return self._now
 
-    def open(self) -> Store:
+    def open(self) -> MemoryStore:
         project = Project(self.root, HASH, True)
-        self.store = Store(
+        self.store = MemoryStore(
             self.root, "test", LAYOUT, project, now=self.now, emit=self.events.append
         )
         return self.store

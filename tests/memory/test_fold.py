@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory.fold import View, fold
-from kode.memory.statement import Amendment, Change, Statement
+from kode.memory.fold import MemoryView, fold
+from kode.memory.statement import Amendment, MemoryChange, Statement
 from tests.effort import share
 
 _states = st.sampled_from(["current", "waiting", "archived"])
@@ -15,7 +15,7 @@ _steps = st.tuples(_added, st.integers(0, 9), st.integers(0, 9), st.booleans(), 
 @given(st.lists(_steps, max_size=12))
 @settings(max_examples=share(200))
 def test_a_view_that_grows_is_the_view_of_all_changes(steps) -> None:
-    changes, ids, view = list[Change](), list[str](), View()
+    changes, ids, view = list[MemoryChange](), list[str](), MemoryView()
     for added, ended, amended, has_end, has_amendment in steps:
         new = [
             Statement(place=place, text=place, claimed_at="", who="user", state=state)
@@ -25,7 +25,7 @@ def test_a_view_that_grows_is_the_view_of_all_changes(steps) -> None:
         end = (ids[ended % len(ids)],) if ids and has_end else ()
         amendment = Amendment(state="current")
         set = {ids[amended % len(ids)]: amendment} if ids and has_amendment else {}
-        change = Change(who="user", kind="x", system="t", add=tuple(new), end=end, set=set)
+        change = MemoryChange(who="user", kind="x", system="t", add=tuple(new), end=end, set=set)
         changes.append(change)
         part = view.extract("ab", [change])
         view = view.grow([change])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory.markdown import FACTS, LINES, SECTIONS, WHOLE, Format, display, key_of
+from kode.memory.markdown import FACTS, LINES, SECTIONS, WHOLE, FileFormat, display, key_of
 from tests.effort import share
 
 _BITS = (
@@ -24,14 +24,14 @@ _FORMATS = st.sampled_from((FACTS, LINES, SECTIONS, WHOLE))
 
 @given(_FORMATS, _FILES)
 @settings(max_examples=share(1500), deadline=None)
-def test_pieces_joined_are_the_file(layout: Format, text: str) -> None:
+def test_pieces_joined_are_the_file(layout: FileFormat, text: str) -> None:
     assert "".join(piece.raw for piece in layout.split(text)) == text
 
 
 @given(st.sampled_from((FACTS, LINES, SECTIONS)), _FILES, _FILES)
 @settings(max_examples=share(3000), deadline=None)
 def test_a_statement_is_read_back_where_it_is_appended(
-    layout: Format, text: str, other: str
+    layout: FileFormat, text: str, other: str
 ) -> None:
     """Statements that a person wrote anywhere can be written into any file, below what it has."""
     before = layout.texts(text)
@@ -43,7 +43,7 @@ def test_a_statement_is_read_back_where_it_is_appended(
 
 @given(_FORMATS, _FILES)
 @settings(max_examples=share(1500), deadline=None)
-def test_a_fitted_text_is_one_statement(layout: Format, text: str) -> None:
+def test_a_fitted_text_is_one_statement(layout: FileFormat, text: str) -> None:
     fitted = layout.fit(text)
     assert layout.texts(layout.append("", fitted) if fitted else "") == ([fitted] if fitted else [])
 

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory.statement import Author, Pair, Plan, Rank, Relations, plan, rank, statement_by
+from kode.memory.statement import (
+    Author,
+    Pair,
+    Rank,
+    Relations,
+    Settlement,
+    plan,
+    rank,
+    statement_by,
+)
 from tests.effort import share
 
 _IDS = ("a", "b", "c", "d")
@@ -20,7 +29,7 @@ def _plan(
     conflict: tuple[Pair, ...] = (),
     ranks: tuple[Rank, ...] = (Rank.MODEL,) * 4,
     times: tuple[str, ...] = ("1", "2", "3", "4"),
-) -> Plan:
+) -> Settlement:
     relations = Relations(same=same, outdated=outdated, conflict=conflict)
     claimed_at = {id: times[n] for n, id in enumerate(_IDS)}
     return plan(relations, claimed_at, {id: ranks[n] for n, id in enumerate(_IDS)})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kode.errors import MemoryRefused
 from kode.memory import log
 from kode.memory.files import PREPARED
-from kode.memory.fold import View, fold
+from kode.memory.fold import MemoryView, fold
 from kode.memory.markdown import display
 from kode.memory.statement import Amendment, Author, Relations
 from tests.effort import share
@@ -329,7 +329,7 @@ def _short_logs_have_an_index() -> Iterator[None]:
         yield
 
 
-def _parts(view: View, whole: View) -> dict[str, object]:
+def _parts(view: MemoryView, whole: MemoryView) -> dict[str, object]:
     """What a view says of each thing when it is asked for it alone."""
     return {
         "entries": {id: view.entry(id) for id in (*whole.entries, "none")},

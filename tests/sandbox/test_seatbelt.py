@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kode.sandbox.reach import Access, Grants, Place, Reach, to_seatbelt
+from kode.sandbox.reach import Access, Grants, Reach, VisiblePlace, to_seatbelt
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
 from tests.sandbox.sandboxed import ran
@@ -152,7 +152,7 @@ def test_a_profile_allows_what_is_listed_and_nothing_else(
 @for_each("access", ["readable", "writable", "hidden"])
 def test_no_path_is_part_of_the_program_text(access: Access) -> None:
     path = Path('/quokka\\"') / '") (allow default) ("'
-    made = Reach(places=(Place(path, access),), temporary="/quokka", network="none")
+    made = Reach(places=(VisiblePlace(path, access),), temporary="/quokka", network="none")
     _, _, text, *options = to_seatbelt(made)
     assert "quokka" not in text
     assert f"P0={path}" in options

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.shell.judge import Line, judge
+from kode.permissions.shell.judge import ShellLine, judge
 from kode.permissions.shell.parse import CheckPart
 from kode.tool import ALLOWED, ToolContext, ToolOutput
 from kode.tools import check_statuses
@@ -36,7 +36,7 @@ def find_checks(line: str) -> tuple[CheckPart, ...]:
 
 
 def judged(context: ToolContext, checks: tuple[CheckPart, ...]) -> ToolContext:
-    line = Line(parts=(), only_reads=False, known=True, checks=checks)
+    line = ShellLine(parts=(), only_reads=False, known=True, checks=checks)
     return replace(context, decision=replace(ALLOWED, line=line))
 
 

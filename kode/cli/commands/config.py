@@ -12,7 +12,7 @@ from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import Answer, Answered
+from kode.cli.screen.printer import Answered, CommandAnswer
 from kode.config.choice import is_url
 from kode.config.files import read_document, write_document
 from kode.config.load import Faults, Loaded, load_config, project_file, with_value
@@ -33,14 +33,14 @@ def _load() -> Loaded:
     return load_config(paths.home(), directory(), environ=os.environ, flags={})
 
 
-def _path(parser: Parser, argv: Sequence[str]) -> Answer:
+def _path(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.parse(argv)
     project = project_file(directory()) or directory() / "kode.json"
     files = (paths.config_file(paths.home()), project)
-    return Answer(lines=[f"{it}{'' if it.exists() else '  (not there)'}" for it in files])
+    return CommandAnswer(lines=[f"{it}{'' if it.exists() else '  (not there)'}" for it in files])
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> Answer:
+def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Without `--all` only the first keys, and those that are set."""
     parser.add_argument("--all", action="store_true", help="every key")
     parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
@@ -54,7 +54,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answer:
         origin = loaded.origins[key]
         rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
     more = "" if arguments.all else " Every key: `kode config show --all`."
-    return Answer(
+    return CommandAnswer(
         value=whole,
         as_json=arguments.json,
         rows=rows,
@@ -63,7 +63,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answer:
     )
 
 
-def _set(parser: Parser, argv: Sequence[str]) -> Answer:
+def _set(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Raises: ConfigError for a key or a value that is none: nothing is written then."""
     about = "its dotted name, as `config show --all` lists it"
     parser.add_argument("key", metavar="KEY", help=about)
@@ -88,10 +88,10 @@ def _set(parser: Parser, argv: Sequence[str]) -> Answer:
     origin = loaded.origins.get(key, str(path))
     notes = [] if str(path) in origin else [f"note: here {origin} decides."]
     saved = json.dumps(display_value(key, value), ensure_ascii=False)
-    return Answer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
+    return CommandAnswer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
 
 
-def _check(parser: Parser, argv: Sequence[str]) -> Answer:
+def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
     parser.parse(argv)
     try:
@@ -109,7 +109,7 @@ def _check(parser: Parser, argv: Sequence[str]) -> Answer:
     if faults:
         return _faulty(faults, notes)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
-    return Answer(lines=[*notes, f"{names}: no errors"])
+    return CommandAnswer(lines=[*notes, f"{names}: no errors"])
 
 
 def _wrong_urls(loaded: Loaded) -> list[str]:
@@ -125,9 +125,9 @@ def _wrong_urls(loaded: Loaded) -> list[str]:
     ]
 
 
-def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> Answer:
+def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> CommandAnswer:
     count = f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed"
-    return Answer(lines=[*notes, *faults, count], exit_code=EXIT_NOT_STARTED)
+    return CommandAnswer(lines=[*notes, *faults, count], exit_code=EXIT_NOT_STARTED)
 
 
 COMMANDS: Commands = {
@@ -143,7 +143,7 @@ def main(argv: Sequence[str]) -> Answered:
     return Parser.run_group("config", COMMANDS, argv)
 
 
-def _list_permissions(parser: Parser, argv: Sequence[str]) -> Answer:
+def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments, loaded = parser.parse(argv), _load()
     given = loaded.config.permissions
@@ -152,7 +152,7 @@ def _list_permissions(parser: Parser, argv: Sequence[str]) -> Answer:
     )
     saved, problem = approvals.load(paths.home(), paths.project_root(directory()))
     standing = (*approvals.find_standing(rules), *saved)
-    return Answer(
+    return CommandAnswer(
         value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],
         as_json=arguments.json,
         rows=rule_rows(standing, loaded.origins),

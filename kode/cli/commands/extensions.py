@@ -17,7 +17,7 @@ from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
-from kode.cli.screen.printer import Answer, Answered, complain, say
+from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
 from kode.cli.screen.question import make_ask
 from kode.config.load import load_config
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
@@ -25,18 +25,18 @@ from kode.extensions import review, trust
 from kode.extensions.hooks import EVENTS
 from kode.extensions.places import surroundings
 from kode.extensions.review import lines_of, rows_of
-from kode.extensions.trust import Approvals, Approved, Item
+from kode.extensions.trust import Approvals, Approved, Candidate
 from kode.permissions.question import visible
 
 LIST = "a list; --json: one JSON list"
 
 
-def _list_kind(kind: Any, parser: Parser, argv: Sequence[str]) -> Answer:
+def _list_kind(kind: Any, parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help=LIST)
     wants_json, extensions = parser.parse(argv).json, _find()
     rows = rows_of(extensions, kind)
     faults = [] if wants_json else map(public, extensions.problems[kind])
-    return Answer(value=rows, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
+    return CommandAnswer(value=rows, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
 
 def _find() -> review.FoundExtensions:
@@ -45,7 +45,7 @@ def _find() -> review.FoundExtensions:
     return review.find_extensions(around, trust.load(home, around.project))
 
 
-def _test_hooks(parser: Parser, argv: Sequence[str]) -> Answer:
+def _test_hooks(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     parser.add_argument("event", metavar="EVENT", choices=EVENTS, help=", ".join(EVENTS))
     parser.add_argument("--input", metavar="FILE", help="their stdin, as JSON")
@@ -61,7 +61,7 @@ def _test_hooks(parser: Parser, argv: Sequence[str]) -> Answer:
     return asyncio.run(_run_hooks(arguments.event, fields))
 
 
-async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
+async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.conversation.extensions import run_hook
     from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, names_of
@@ -101,14 +101,14 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
         lines.append(f"{name}: {ended}, {ran.duration_ms} ms ({hook.command})")
         lines += [f"  {label}: {text}" for label, text in details.items() if text]
         works = works and not answer.message and ran.exit_code in (0, 2)
-    return Answer(
+    return CommandAnswer(
         lines=map(public, lines),
         empty=f"No hooks for {event} here. `kode extensions hooks list` lists all.",
         exit_code=EXIT_OK if works else EXIT_FAILED,
     )
 
 
-def _open_trust() -> tuple[Sequence[Item], Approvals, Path]:
+def _open_trust() -> tuple[Sequence[Candidate], Approvals, Path]:
     """What needs approval here, what has it, and the home."""
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
@@ -116,22 +116,22 @@ def _open_trust() -> tuple[Sequence[Item], Approvals, Path]:
     return review.find_items(home, cwd), approvals, home
 
 
-def _find_items(items: Sequence[Item], name: str) -> Sequence[Item]:
+def _find_items(items: Sequence[Candidate], name: str) -> Sequence[Candidate]:
     """Those of a name. Raises: ConfigError if there is none."""
     if matches := [item for item in items if item.name == name]:
         return matches
     raise ConfigError(f"There is nothing called {name!r} here: see `kode extensions trust`.")
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> Answer:
+def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("name", metavar="ITEM")
     name, (items, approvals, _) = parser.parse(argv).name, _open_trust()
     matches = _find_items(items, name)
     shown = [public(review.describe(item, approvals, lines=sys.maxsize)) for item in matches]
-    return Answer(lines=shown)
+    return CommandAnswer(lines=shown)
 
 
-def _list_items(parser: Parser, argv: Sequence[str]) -> Answer:
+def _list_items(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json, (items, approvals, _) = parser.parse(argv).json, _open_trust()
     rows = [
@@ -144,7 +144,7 @@ def _list_items(parser: Parser, argv: Sequence[str]) -> Answer:
         if (item.kind, item.name, item.origin) not in listed
     ]
     names = ("state", "kind", "name", "hash", "origin")
-    return Answer(
+    return CommandAnswer(
         value=rows,
         as_json=as_json,
         rows=[[public(row[name]) for name in names] for row in rows],
@@ -152,7 +152,7 @@ def _list_items(parser: Parser, argv: Sequence[str]) -> Answer:
     )
 
 
-def _row(item: Item | Approved, scope: str, state: str, digest: str) -> dict[str, Any]:
+def _row(item: Candidate | Approved, scope: str, state: str, digest: str) -> dict[str, Any]:
     place = {"scope": scope, "state": state, "origin": str(item.origin)}
     return {"kind": item.kind, "name": item.name, **place, "hash": digest}
 
@@ -174,7 +174,7 @@ def _approve(parser: Parser, argv: Sequence[str]) -> Answered:
 
 
 async def approve_shown(
-    items: Sequence[Item],
+    items: Sequence[Candidate],
     approvals: Approvals,
     home: Path,
     *,

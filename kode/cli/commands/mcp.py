@@ -20,10 +20,10 @@ from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
-from kode.cli.screen.printer import Answer, Answered, complain, say
+from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import mcp_config, mcp_server, review, trust
-from kode.extensions.mcp_config import Entry as McpServerEntry
+from kode.extensions.mcp_config import ServerEntry as McpServerEntry
 from kode.extensions.mcp_config import find_servers, remove, target_of
 from kode.permissions.question import visible
 
@@ -70,7 +70,7 @@ class ParsedServer(NamedTuple):
     notes: Sequence[str]
 
 
-def add(parser: Parser, argv: Sequence[str]) -> Answer:
+def add(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Answers `kode mcp add ...` and `add-json`. Raises: ConfigError, StorageError, BusyError."""
     parser.description = ABOUT
     _add_flags(parser)
@@ -100,7 +100,7 @@ def add(parser: Parser, argv: Sequence[str]) -> Answer:
     return _add_all(parsed, scope)
 
 
-def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
+def import_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Answers `kode mcp import ...`. Raises: ConfigError, StorageError, BusyError."""
     parser.description = ABOUT_IMPORT
     add = parser.add_argument
@@ -122,7 +122,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
         {"agent": agent, "name": it.name, "path": str(path), "runs": target_of(it.values)}
         for agent, path, it in foreign
     ]
-    return Answer(
+    return CommandAnswer(
         value=rows,
         as_json=arguments.json,
         rows=[[*map(visible, row.values())] for row in rows],
@@ -132,7 +132,9 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     )
 
 
-def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] = ()) -> Answer:
+def _add_all(
+    servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] = ()
+) -> CommandAnswer:
     """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
     servers, is_shared = [*servers], scope in ("project", "shared")
     entries = [(server.name, server.values) for server in servers]
@@ -141,7 +143,7 @@ def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] 
     for server in servers:
         lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
         lines += [f"  {note}" for note in server.notes]
-    return Answer(lines=map(visible, lines), faults=map(visible, faults))
+    return CommandAnswer(lines=map(visible, lines), faults=map(visible, faults))
 
 
 def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
@@ -339,7 +341,7 @@ def _without_secrets(server: ParsedServer) -> ParsedServer:
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> Answer:
+def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
     entries, faults = find_servers(paths.home(), directory())
@@ -361,7 +363,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
         cells = (row["state"], entry.name, str(row["hash"])[:12], seen, row["runs"])
         values.append(row)
         rows.append([*map(visible, map(str, cells)), f"({visible(str(entry.origin))})"])
-    return Answer(
+    return CommandAnswer(
         value=values,
         as_json=as_json,
         rows=rows,
@@ -389,7 +391,7 @@ def _remove(parser: Parser, argv: Sequence[str]) -> str:
     return f"Removed {entry.name} from {entry.origin}."
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> Answer:
+def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """The entry without its variables, headers and logins: most is secret, whatever it looks like.
     The name of a variable that it takes from the environment is not."""
     _, entry = _find(parser, argv)
@@ -400,7 +402,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answer:
     for pin in mcp_server.saved_pins(entry, approvals):
         about = json.loads(pin.content).get("description", "")
         lines += [f"tool {pin.name}  {pin.digest[:12]}  {pin.approved_at}", about]
-    return Answer(lines=map(public, lines))
+    return CommandAnswer(lines=map(public, lines))
 
 
 def _approvals_of(entry: McpServerEntry) -> trust.Approvals:
@@ -425,7 +427,9 @@ async def _approve(entry: McpServerEntry, *, unasked: bool) -> Answered:
     return EXIT_OK if await _settle(entry, items, unasked=unasked) else EXIT_FAILED
 
 
-async def _settle(entry: McpServerEntry, items: Sequence[trust.Item], *, unasked: bool) -> bool:
+async def _settle(
+    entry: McpServerEntry, items: Sequence[trust.Candidate], *, unasked: bool
+) -> bool:
     """Whether a person approves what is pending of `items`."""
     from kode.cli.commands.extensions import approve_shown
 
@@ -460,7 +464,7 @@ async def _test(entry: McpServerEntry, *, unasked: bool) -> Answered:
             words = " ".join((*prompt.arguments, prompt.description))
             lines.append(f"  prompt    /mcp__{entry.name}__{prompt.key} {words}")
         lines += [f"  left out  {what}" for what in connection.left_out]
-    return Answer(lines=map(visible, lines))
+    return CommandAnswer(lines=map(visible, lines))
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from kode import installed, paths
 from kode.cli.parser import Commands, Parser, nearest
-from kode.cli.screen.printer import Answer, Answered
+from kode.cli.screen.printer import Answered, CommandAnswer
 from kode.config.files import read_document, write_document
 from kode.config.load import with_value
 from kode.errors import ConfigError
@@ -23,7 +23,7 @@ from kode.process import find_program
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> Answer:
+def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
     rows: list[dict[str, Any]] = [
@@ -37,7 +37,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
         }
         for plugin in installed.find_plugins()
     ]
-    return Answer(
+    return CommandAnswer(
         value=rows,
         as_json=as_json,
         rows=[
@@ -65,8 +65,8 @@ def _find(parser: Parser, argv: Sequence[str]) -> Installed:
     return plugins[name]
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> Answer:
-    return Answer(lines=_describe(_find(parser, argv)))
+def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+    return CommandAnswer(lines=_describe(_find(parser, argv)))
 
 
 def _describe(plugin: Installed) -> Iterator[str]:
@@ -87,7 +87,7 @@ def _describe(plugin: Installed) -> Iterator[str]:
             yield f"  {part.name}: {getattr(added, '__name__', added)}"
 
 
-def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> Answer:
+def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswer:
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
     plugin, path = _find(parser, argv), paths.config_file(paths.home())
     key = f"{SECTION}.{plugin.name}.enabled"
@@ -96,10 +96,10 @@ def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> Answer:
     lines = [f"{plugin.name} is {'on' if is_on else 'off'} ({path})."]
     if is_on and not plugin.is_own:
         lines.append("Its code runs with your rights whenever kode uses it.")
-    return Answer(lines=lines)
+    return CommandAnswer(lines=lines)
 
 
-def _install(parser: Parser, argv: Sequence[str]) -> Answer:
+def _install(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Raises: ConfigError if it is not installed."""
     parser.add_argument("source", metavar="SOURCE", help="as pip takes it")
     source = parser.parse(argv).source
@@ -128,10 +128,10 @@ def _install(parser: Parser, argv: Sequence[str]) -> Answer:
         then = "" if plugin.enabled else f"; `kode plugin enable {plugin.name}` turns it on"
         lines.append(f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}.")
     nothing = f"{source} is installed. It adds no plug-in that was not there before."
-    return Answer(lines=lines, empty=nothing)
+    return CommandAnswer(lines=lines, empty=nothing)
 
 
-def _begin(parser: Parser, argv: Sequence[str]) -> Answer:
+def _begin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Raises: ConfigError."""
     parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
     name = parser.parse(argv).name
@@ -150,7 +150,7 @@ def _begin(parser: Parser, argv: Sequence[str]) -> Answer:
         raise ConfigError(f"{folder} could not be written: {error.strerror}.") from error
     wrote = f"Wrote {folder} with a tool and its test: `cd {folder} && python -m pytest` runs it."
     use = f"Use it: `kode plugin install ./{folder}`, then `kode plugin enable {name}`."
-    return Answer(lines=[wrote, use])
+    return CommandAnswer(lines=[wrote, use])
 
 
 PACKAGE = {

@@ -18,7 +18,7 @@ from kode import installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import cell_width, clip, clip_middle, cost_text, money, one_line, when
-from kode.cli.screen.printer import Answer, Answered, complain, print_document
+from kode.cli.screen.printer import Answered, CommandAnswer, complain, print_document
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.installed import ExportFile
 from kode.messages import columns, plural
@@ -109,13 +109,13 @@ SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> Answer:
+def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--all", action="store_true", help=f"not only the last {SHOWN}")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN + 1
     summaries = index.list_sessions(paths.home(), limit=limit)
-    return Answer(
+    return CommandAnswer(
         value=[asdict(summary) for summary in summaries],
         as_json=arguments.json,
         lines=list_lines(summaries, limit),
@@ -123,7 +123,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     )
 
 
-def _search(parser: Parser, argv: Sequence[str]) -> Answer:
+def _search(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     about = "words that must all occur; quote a phrase"
     parser.add_argument("words", nargs="+", metavar="WORD", help=about)
     parser.add_argument("--all", action="store_true", help=f"not only the first {SHOWN}")
@@ -138,7 +138,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
         lines.append(f"    {one_line(place.line)}")
     if places and len(places) == limit:
         lines.append("... there may be more: --all shows every match.")
-    return Answer(
+    return CommandAnswer(
         value=[asdict(place) for place in places],
         as_json=arguments.json,
         lines=lines,
@@ -163,8 +163,10 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answered:
     arguments, session_id = _parse_id(parser, argv)
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
-        return Answer(value=as_json(transcript), as_json=True, faults=transcript.faults)
-    return Answer(lines=[as_markdown(transcript).removesuffix("\n")], faults=transcript.faults)
+        return CommandAnswer(value=as_json(transcript), as_json=True, faults=transcript.faults)
+    return CommandAnswer(
+        lines=[as_markdown(transcript).removesuffix("\n")], faults=transcript.faults
+    )
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> str:
@@ -182,7 +184,7 @@ def _trim(parser: Parser, argv: Sequence[str]) -> str:
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
 
-def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
+def _cleanup(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
@@ -190,7 +192,7 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
     verb = "would delete" if arguments.dry_run else "deleted"
     lines = [f"{verb} {session_id}" for session_id in removed]
     lines += [f"skipped {id}: it is open in another kode" for id in busy]
-    return Answer(lines=[*lines, f"{verb} {plural(len(removed), 'session')}"])
+    return CommandAnswer(lines=[*lines, f"{verb} {plural(len(removed), 'session')}"])
 
 
 def _fork(parser: Parser, argv: Sequence[str]) -> str:
@@ -200,7 +202,7 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
     return upkeep.fork(paths.home(), session_id, arguments.at)
 
 
-def _import(parser: Parser, argv: Sequence[str]) -> Answer:
+def _import(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     from kode.session.imports import find_imported, import_file, session_files
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
@@ -222,10 +224,10 @@ def _import(parser: Parser, argv: Sequence[str]) -> Answer:
             faults += transcript.faults
         lines.append(f"{session_id}  {news}  {path}")
     faults += [f"skipped {plural(skipped, 'file')} without a session"] if skipped else []
-    return Answer(lines=lines, faults=faults, exit_code=EXIT_OK if lines else EXIT_FAILED)
+    return CommandAnswer(lines=lines, faults=faults, exit_code=EXIT_OK if lines else EXIT_FAILED)
 
 
-def _check(parser: Parser, argv: Sequence[str]) -> Answer:
+def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("id", metavar="ID", nargs="?", help="one session (default: all)")
     parser.add_argument("--repair", action="store_true", help="repair what can be repaired")
     arguments = parser.parse(argv)
@@ -240,7 +242,7 @@ def _check(parser: Parser, argv: Sequence[str]) -> Answer:
         outcome = f"faults in {plural(left, 'session')}{advice}"
     else:
         outcome = f"{plural(len(faulty), 'session')} fixed" if faulty else "no damage"
-    return Answer(
+    return CommandAnswer(
         lines=[*lines, f"{plural(len(checked), 'session')} checked: {outcome}"],
         exit_code=EXIT_FAILED if left else EXIT_OK,
     )
@@ -268,7 +270,7 @@ def main(argv: Sequence[str]) -> Answered:
 HEADS = ("uncached", "cached", "written", "output", "cost")
 
 
-def show_cost(argv: Sequence[str]) -> Answer:
+def show_cost(argv: Sequence[str]) -> CommandAnswer:
     """Runs `kode cost` with these arguments: a table with one row per request, each break's reason
     below its row. Raises: SessionError, StorageError, ConfigError."""
     parser = Parser("kode cost", "Show the cost of each request, by default of the last session.")
@@ -319,7 +321,7 @@ def show_cost(argv: Sequence[str]) -> Answer:
         none = "Each request started like the one before, and no cached beginning was lost."
         total = f"Read again: {tokens:,} tokens{_more(sum(costs) if costs else None)}."
         lines += ["", total if breaks else none]
-    return Answer(value=value, as_json=arguments.json, lines=lines)
+    return CommandAnswer(value=value, as_json=arguments.json, lines=lines)
 
 
 def _find_breaks(session_id: str, cwd: Path) -> "Sequence[CacheBreak]":

@@ -28,17 +28,17 @@ NO_MESSAGE = (
 )
 
 
-class Source(BaseModel):
+class BlockSource(BaseModel):
     type: Literal["base64"]
     data: Base64Bytes
 
 
-class Block(BaseModel):
+class StreamBlock(BaseModel):
     """A text, an image, or a PDF as a `document`."""
 
     type: Literal["text", "image", "document"]
     text: str = ""
-    source: Source | None = None
+    source: BlockSource | None = None
     title: str = ""
 
 
@@ -46,22 +46,22 @@ def _as_blocks(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
-class Message(BaseModel):
+class StreamMessage(BaseModel):
     """A message as other agents take it."""
 
-    content: Annotated[list[Block], BeforeValidator(_as_blocks)]
+    content: Annotated[list[StreamBlock], BeforeValidator(_as_blocks)]
 
 
-class Line(BaseModel):
+class StreamLine(BaseModel):
     """What the person says, as `text` or a `message`; `interrupt` ends the running turn, and what
     that has done stays."""
 
     type: Literal["user", "interrupt"]
     text: str = ""
-    message: Message | None = None
+    message: StreamMessage | None = None
 
     @model_validator(mode="after")
-    def _is_complete(self) -> "Line":
+    def _is_complete(self) -> "StreamLine":
         if self.type == "user" and not self.joined_text.strip():
             raise ValueError("there is neither `text` nor a `message` with text")
         if not all(block.source for block in self.pictures):
@@ -71,11 +71,13 @@ class Line(BaseModel):
     @property
     def joined_text(self) -> str:
         """The text in either form."""
-        blocks = self.message.content if self.message else [Block(type="text", text=self.text)]
+        blocks = (
+            self.message.content if self.message else [StreamBlock(type="text", text=self.text)]
+        )
         return "\n\n".join(block.text for block in blocks if block.type == "text")
 
     @property
-    def pictures(self) -> list[Block]:
+    def pictures(self) -> list[StreamBlock]:
         return [it for it in self.message.content if it.type != "text"] if self.message else []
 
 
@@ -92,7 +94,7 @@ async def run_stream(
     result is always the last line."""
     intake = _Intake(conversation, turn)
     if first.strip():
-        intake.start([Line(type="user", text=first)])
+        intake.start([StreamLine(type="user", text=first)])
     reading = asyncio.ensure_future(intake.read())
     running = asyncio.ensure_future(_run_turns(intake, conclude))
     with cancelled_by_signals(running):
@@ -138,11 +140,11 @@ class _Intake:
     running: "asyncio.Future[TurnEnded] | None" = None
     turns: int = 0
     """How many have begun."""
-    waiting: list[Line] = field(default_factory=list)
+    waiting: list[StreamLine] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
 
-    def start(self, lines: Sequence[Line]) -> None:
+    def start(self, lines: Sequence[StreamLine]) -> None:
         """Starts a turn with these messages."""
         self.turns += 1
         for number, block in enumerate((each for line in lines for each in line.pictures), 1):
@@ -181,13 +183,13 @@ class _Intake:
             # The mark is one that some shells put in front of what they pipe.
             if text := text.removeprefix("\ufeff").strip():
                 try:
-                    self._take(Line.model_validate_json(text))
+                    self._take(StreamLine.model_validate_json(text))
                 except ValidationError as error:
                     self._report(f"Line {number} of the input: {_describe_fault(error)}.")
         self.is_over = True
         self.news.set()
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: StreamLine) -> None:
         self.news.set()
         if line.type == "user" and self.running is None:
             self.start([line])

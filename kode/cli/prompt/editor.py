@@ -144,7 +144,7 @@ class PromptCompleter(Completer):
 
 
 @dataclass
-class _Question:
+class _PromptQuestion:
     label: str
     answer: "asyncio.Future[str | None]"
     draft: Document
@@ -179,7 +179,7 @@ class Editor:
         self.state = state
         self._key_at = self._interrupted_at = self._escaped_at = float("-inf")
         self._answered_at = self._repainted_at = float("-inf")
-        self._question: _Question | None = None
+        self._question: _PromptQuestion | None = None
         self._repaint: asyncio.TimerHandle | None = None
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
@@ -356,7 +356,7 @@ class Editor:
         left. The draft is back afterwards, with words that were not sent."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
-            question = _Question(label, loop.create_future(), self.buffer.document, menu)
+            question = _PromptQuestion(label, loop.create_future(), self.buffer.document, menu)
             self._question = question
             self.clear()
             self.redraw()

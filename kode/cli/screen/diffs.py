@@ -61,7 +61,7 @@ _SIGNS = {"+": "added", "-": "removed"}
 
 
 @dataclass
-class Line:
+class DiffLine:
     kind: str
     r"""`+`, `-`, ` ` (context), `@` (between hunks), `\` (no line feed at the end), `h` (a file
     name), `…` (omitted lines)."""
@@ -94,7 +94,7 @@ def painted_diff(
     ]
     if max_lines is not None and len(lines) > max_lines:
         omitted = plural(len(lines) - max_lines + 1, "more line")
-        lines[max_lines - 1 :] = [Line("…", f"… {omitted} (Ctrl-O)")]
+        lines[max_lines - 1 :] = [DiffLine("…", f"… {omitted} (Ctrl-O)")]
     if screen.color:
         _colour(lines)
     numbers = max((len(str(line.number)) for line in lines), default=1)
@@ -113,7 +113,7 @@ def painted_diff(
     return "\n".join(painted)
 
 
-def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Text]:
+def _rows(line: DiffLine, width: int, numbers: int, most: int | None) -> Iterator[Text]:
     """A line as screen rows: its number, its sign, its text."""
     gutter = f"{line.number or '':>{numbers}} " if numbers else ""
     if line.kind == "h":
@@ -137,7 +137,7 @@ def _rows(line: Line, width: int, numbers: int, most: int | None) -> Iterator[Te
         before = Text(" " * (len(gutter) + 2))
 
 
-def _trim(lines: Sequence[Line]) -> Iterator[Line]:
+def _trim(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
     """The lines without blank context at the ends of hunks."""
     for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
         hunk = list(group)
@@ -145,18 +145,18 @@ def _trim(lines: Sequence[Line]) -> Iterator[Line]:
         yield from hunk[shown[0] : shown[-1] + 1] if shown else ()
 
 
-def _parse(diff: str) -> list[Line]:
+def _parse(diff: str) -> list[DiffLine]:
     """Parses a diff. Signs count only within a hunk: a removed `-- x` is not a header."""
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     old = new = old_left = new_left = 0
     file = removed = ""
     for text in diff.split("\n"):
         sign, content = text[:1] or " ", text[1:]
         if sign == "\\":
-            lines.append(Line("\\", content))
+            lines.append(DiffLine("\\", content))
         elif old_left > 0 or new_left > 0:
             kind = sign if sign in _SIGNS else " "
-            lines.append(Line(kind, content, old if kind == "-" else new, file))
+            lines.append(DiffLine(kind, content, old if kind == "-" else new, file))
             if kind != "+":
                 old, old_left = old + 1, old_left - 1
             if kind != "-":
@@ -164,19 +164,19 @@ def _parse(diff: str) -> list[Line]:
         elif match := _HUNK.match(text):
             old, new = int(match[1]), int(match[3])
             old_left, new_left = int(match[2] or 1), int(match[4] or 1)
-            lines.append(Line("@", text))
+            lines.append(DiffLine("@", text))
         elif text.startswith("--- "):
             removed = text[4:]
         elif text.startswith("+++ "):
             file = text[4:] if text[4:] != "/dev/null" else removed
-            lines.append(Line("h", file if file == removed else re.sub(r"^[ab]/", "", file)))
+            lines.append(DiffLine("h", file if file == removed else re.sub(r"^[ab]/", "", file)))
         elif text:
-            lines.append(Line("h", text))
+            lines.append(DiffLine("h", text))
     _mark_changes(lines)
     return lines
 
 
-def _colour(lines: list[Line]) -> None:
+def _colour(lines: list[DiffLine]) -> None:
     """Gives each line of a known language its colours."""
     for file, hunk in groupby(lines, key=lambda line: line.file):
         hunk_lines = list(hunk)
@@ -201,7 +201,7 @@ def find_lexer(file_name: str) -> Lexer | None:
         return None
 
 
-def _mark_changes(lines: list[Line]) -> None:
+def _mark_changes(lines: list[DiffLine]) -> None:
     """Marks the differences between removed lines and equally many added lines after them."""
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     for old_run, new_run in pairwise(runs):
@@ -212,7 +212,7 @@ def _mark_changes(lines: list[Line]) -> None:
             _compare(removed, added)
 
 
-def _compare(removed: Line, added: Line) -> None:
+def _compare(removed: DiffLine, added: DiffLine) -> None:
     if max(len(removed.text), len(added.text)) > MAX_COMPARED_CHARS:
         return
     old, new = _WORD.findall(removed.text), _WORD.findall(added.text)

@@ -62,7 +62,7 @@ _PROBE = "x"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     text: str
     """Self-contained Markdown."""
     joined: bool = False
@@ -80,7 +80,7 @@ class BlockSplitter:
     joined: bool = False
     """Whether the unfinished part continues the previous block."""
 
-    def feed(self, delta: str) -> list[Block]:
+    def feed(self, delta: str) -> list[MarkdownBlock]:
         """The blocks that this delta finishes, oldest first."""
         first, *lines = delta.split("\n")
         finished = self._grow(first)
@@ -89,7 +89,7 @@ class BlockSplitter:
             finished += self._grow(line)
         return finished
 
-    def finish(self) -> list[Block]:
+    def finish(self) -> list[MarkdownBlock]:
         """Finishes what is left, and starts over."""
         blocks = self._take_line() + self._cut(len(self._lines))
         self.drop()
@@ -119,8 +119,8 @@ class BlockSplitter:
             return before  # the head of a table, or a text
         return f"{before}\n{close_marks(rest)}".strip("\n")
 
-    def _grow(self, piece: str) -> list[Block]:
-        finished: list[Block] = []
+    def _grow(self, piece: str) -> list[MarkdownBlock]:
+        finished: list[MarkdownBlock] = []
         self._partial += piece
         while len(self._partial) > MAX_LINE_CHARS:
             space = self._partial.rfind(" ", MAX_LINE_CHARS // 2, MAX_LINE_CHARS) + 1
@@ -130,11 +130,11 @@ class BlockSplitter:
             self._partial = later
         return finished
 
-    def _take_line(self) -> list[Block]:
+    def _take_line(self) -> list[MarkdownBlock]:
         line, self._partial = self._partial, ""
         is_first = not self._lines or not self._lines[-1].strip()
         self._lines.append(line)
-        finished: list[Block] = []
+        finished: list[MarkdownBlock] = []
         if is_first or not line.strip() or line.lstrip()[0] in "#`~":  # else nothing ends here
             finished = self._cut(self._count_finished_lines())
         may_be_fence = self._lines and self._lines[0].lstrip()[:3] in ("```", "~~~")
@@ -158,7 +158,7 @@ class BlockSplitter:
             return (before[-1].map or [0])[0]
         return start
 
-    def _cut_long(self) -> list[Block]:
+    def _cut_long(self) -> list[MarkdownBlock]:
         """Finishes a part of a long block; what follows in a fence gets the same opening."""
         last, opening = self._parse()[-1], self._lines[:1]
         if last.type != "fence" or last.map is None or last.map[0] > 0:
@@ -169,12 +169,12 @@ class BlockSplitter:
         self._lines, self.joined = opening, True
         return finished
 
-    def _cut(self, count: int) -> list[Block]:
+    def _cut(self, count: int) -> list[MarkdownBlock]:
         text = "\n".join(self._lines[:count]).strip("\n")
         self._lines = self._lines[count:]
         if not text.strip():
             return []
-        block, self.joined = Block(text, joined=self.joined), False
+        block, self.joined = MarkdownBlock(text, joined=self.joined), False
         return [block]
 
 

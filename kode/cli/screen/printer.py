@@ -22,7 +22,7 @@ from kode.plain_text import clean
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class CommandAnswer:
     """What a command answers, printed once it has ended."""
 
     value: Any = None
@@ -40,7 +40,7 @@ class Answer:
     exit_code: int = EXIT_OK
 
 
-Answered = Answer | str | int
+Answered = CommandAnswer | str | int
 """What a command returns: an answer, one as text, or the exit code if it has printed all itself."""
 
 
@@ -51,7 +51,7 @@ def print_answer(answer: Answered) -> int:
         sys.stdout.flush()
         return answer
     if isinstance(answer, str):
-        answer = Answer(lines=[answer])
+        answer = CommandAnswer(lines=[answer])
     lines = [*columns(answer.rows), *answer.lines] or [*filter(None, [answer.empty])]
     print_either(answer.value, lines, as_json=answer.as_json, faults=answer.faults)
     return answer.exit_code

@@ -32,7 +32,7 @@ from kode.messages import Text, Thinking, calls_of
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from kode.cli.screen.markdown import Block, BlockSplitter
+    from kode.cli.screen.markdown import BlockSplitter, MarkdownBlock
 
 
 LINE_EVERY_S = 0.1  # ten changes a second can be read
@@ -241,7 +241,7 @@ class Renderer:
         self._gap("line")
         self.screen.print(line.text + more, line.style, line.verb if line.verb in _WORDS else "")
 
-    def _blocks(self, blocks: "list[Block]") -> None:
+    def _blocks(self, blocks: "list[MarkdownBlock]") -> None:
         from kode.cli.screen.markdown import TerminalMarkdown
 
         for block in blocks:

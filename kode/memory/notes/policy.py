@@ -11,15 +11,15 @@ from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory import digest, frame, scan
 from kode.memory.contract import Injection, InjectReason, Turn
-from kode.memory.fold import View
+from kode.memory.fold import MemoryView
 from kode.memory.markdown import display
 from kode.memory.notes import layout
 from kode.memory.notes.team import Team, open_remote
 from kode.memory.notes.tools import TOOLS, describe_note, soul_of, visible_notes
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
-from kode.memory.statement import Author, Change, Statement, statement_of_session, timestamp
-from kode.memory.store import Store
+from kode.memory.statement import Author, MemoryChange, Statement, statement_of_session, timestamp
+from kode.memory.store import MemoryStore
 from kode.messages import plural
 from kode.session.record import Project, SessionRecord
 
@@ -145,7 +145,7 @@ class NotesPolicy(Policy):
             is_volatile = layout.detail(note, "stability") == "volatile"
             return is_old and is_mergeable and is_volatile and not layout.detail(note, "expires_at")
 
-        def make(view: View) -> list[Change]:
+        def make(view: MemoryView) -> list[MemoryChange]:
             tidied = (change.at for change in view.changes if change.kind in (MERGE, PRUNE))
             if max(tidied, default="") > timestamp(now - TIDY_EVERY):
                 return []
@@ -155,7 +155,7 @@ class NotesPolicy(Policy):
             for note in sorted(filter(is_due, notes), key=lambda note: (note.claimed_at, note.id)):
                 base, _, *project = note.place.split("/")
                 groups["/".join((base, "summary", *project)), note.private].append(note)
-            changes = list[Change]()
+            changes = list[MemoryChange]()
             for (place, _), group in groups.items():
                 for at in range(0, len(group) - 1, BATCH):  # a single note stays
                     new = _merge(store, place, group[at : at + BATCH])
@@ -190,7 +190,7 @@ def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int
     return lines[: max(1, sum(size <= max_chars for size in sizes))]
 
 
-def _merge(store: Store, place: str, notes: Sequence[Statement]) -> Statement:
+def _merge(store: MemoryStore, place: str, notes: Sequence[Statement]) -> Statement:
     """One summary that says what its parts said. It is as new as the newest of them, and lasts."""
     return store.new_statement(
         Author("session"),

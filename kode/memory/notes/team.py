@@ -17,20 +17,20 @@ from kode import durable, installed
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory.contract import RemoteAnswer, RemoteLine, RemoteLog
-from kode.memory.fold import Entry, View, fold
+from kode.memory.fold import MemoryEntry, MemoryView, fold
 from kode.memory.notes.layout import EVERYWHERE, SHARED_KINDS, TEAM, check_note, place_in, scope_of
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import (
     Amendment,
     Author,
-    Change,
+    MemoryChange,
     Rank,
     Relations,
     Statement,
     change_from,
     to_row,
 )
-from kode.memory.store import Store
+from kode.memory.store import MemoryStore
 from kode.messages import plural, shorten
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def open_remote(settings: "Notes") -> RemoteLog | None:
     return remote
 
 
-class Progress(NamedTuple):
+class TeamProgress(NamedTuple):
     """How far this machine has come with a team; if it is lost, all is sent and read again."""
 
     number: int = 0
@@ -115,7 +115,7 @@ class Team:
             answer = await self.remote.exchange(0, list_outgoing(store, ""))
         arrived = await self.take(memory, answer)
         number = answer.lines[-1].number if answer.lines else progress.number
-        progress = Progress(number=number, sent=last, membership=membership)
+        progress = TeamProgress(number=number, sent=last, membership=membership)
         durable.replace(self._file(store), json.dumps(progress).encode())
         if not answer.scopes:
             fault = f"{answer.person} is no member of {self.remote.label}."
@@ -130,11 +130,11 @@ class Team:
             text = f"{plural(len(more), 'more change')} of {self.remote.label}: `kode memory log`"
             memory.context.emit(Notice(text=text, level="info"))
 
-    async def _show_scopes(self, store: Store, answer: RemoteAnswer) -> None:
+    async def _show_scopes(self, store: MemoryStore, answer: RemoteAnswer) -> None:
         """Takes away what colleagues wrote in scopes that the person does not see, and brings back
         what they see again."""
 
-        def make(view: View) -> list[Change]:
+        def make(view: MemoryView) -> list[MemoryChange]:
             author, key = Author("session"), self.remote.key
             earlier = [change.id for change in view.changes if change.batch == key]
             hidden = tuple(
@@ -150,11 +150,11 @@ class Team:
 
         await store.commit(make)
 
-    async def take(self, memory: OpenMemory, answer: RemoteAnswer) -> list[Change]:
+    async def take(self, memory: OpenMemory, answer: RemoteAnswer) -> list[MemoryChange]:
         """Commits what is new of a server's lines; returns it, but for what has no effect here."""
         store, faults = memory.store, dict[str, None]()
 
-        def make(view: View) -> list[Change]:
+        def make(view: MemoryView) -> list[MemoryChange]:
             changes = {change.id: change for change in store.log.changes()}
             old, view = len(changes), fold([*changes.values()])  # which grows by what arrives
             for line in answer.lines:
@@ -177,17 +177,22 @@ class Team:
         return arrived
 
     def _change(
-        self, store: Store, line: RemoteLine, person: str, view: View, changes: Mapping[str, Change]
-    ) -> Change:
+        self,
+        store: MemoryStore,
+        line: RemoteLine,
+        person: str,
+        view: MemoryView,
+        changes: Mapping[str, MemoryChange],
+    ) -> MemoryChange:
         """What a line changes here. Raises: ValueError for a line that is none; MemoryRefused."""
         sent, is_person = change_from(line.text), line.person == person
         draft = store.draft("team", Author(sent.who if is_person else "colleague"))
         heirs, set = list[Statement](), dict[str, Amendment]()
 
-        def is_theirs(change: Change) -> bool:
+        def is_theirs(change: MemoryChange) -> bool:
             return (change.origin or person) == line.person
 
-        def may_change(entry: Entry) -> bool:
+        def may_change(entry: MemoryEntry) -> bool:
             old = entry.statement
             is_in_scope = store.layout.is_shared(old.place) and scope_of(old.place) == line.scope
             return entry.is_alive and is_in_scope and (is_person or store.rank(old) <= Rank.MODEL)
@@ -234,16 +239,16 @@ class Team:
         change = store.settle(view, heirs, relations, replace(draft, set=set, end=end))
         return replace(change, add=tuple(new for new in change.add if new.id not in view.entries))
 
-    def _file(self, store: Store) -> Path:
+    def _file(self, store: MemoryStore) -> Path:
         return store.root / "teams" / self.remote.key / "progress.json"
 
-    def _read(self, store: Store) -> Progress:
+    def _read(self, store: MemoryStore) -> TeamProgress:
         with suppress(OSError, ValueError, TypeError):
-            return Progress(*json.loads(self._file(store).read_bytes()))
-        return Progress()
+            return TeamProgress(*json.loads(self._file(store).read_bytes()))
+        return TeamProgress()
 
 
-def list_outgoing(store: Store, sent: str) -> list[RemoteLine]:
+def list_outgoing(store: MemoryStore, sent: str) -> list[RemoteLine]:
     """What of the log colleagues get after the change `sent`, oldest first: of each change, by
     scope, the shared notes that it added or amended, as they are now, and those that it ended."""
     changes, entries = store.log.changes(), store.view().entries
@@ -257,10 +262,12 @@ def list_outgoing(store: Store, sent: str) -> list[RemoteLine]:
         if not (new.state == "waiting" and new.who in ("client", "import"))
     }
 
-    def split(change: Change | None) -> Iterator[tuple[str, Change]]:
+    def split(change: MemoryChange | None) -> Iterator[tuple[str, MemoryChange]]:
         if change is None or change.origin or change.system != store.system:
             return
-        row = Change(id=change.id, at=change.at, who=change.who, kind=change.kind, system="notes")
+        row = MemoryChange(
+            id=change.id, at=change.at, who=change.who, kind=change.kind, system="notes"
+        )
         for scope, part in split(store.log.change(change.undoes)):
             yield scope, replace(row, id=part.id.replace(change.undoes, row.id), undoes=part.id)
         ids = dict.fromkeys((*(new.id for new in change.add), *change.set, *change.end))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from kode.errors import MemoryRefused
-from kode.memory.markdown import LINES, SECTIONS, Format, display, key_of
+from kode.memory.markdown import LINES, SECTIONS, FileFormat, display, key_of
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement
 from kode.messages import shorten
@@ -75,7 +75,7 @@ def is_episodes(place: str) -> bool:
     return "/episodes/" in place
 
 
-def format_of(place: str) -> Format:
+def format_of(place: str) -> FileFormat:
     return SECTIONS if is_episodes(place) else LINES
 
 

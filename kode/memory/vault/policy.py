@@ -10,7 +10,7 @@ from dataclasses import replace
 from kode.errors import BusyError, KodeError, StorageError
 from kode.memory import frame
 from kode.memory.contract import Injection, InjectReason, Turn
-from kode.memory.fold import View
+from kode.memory.fold import MemoryView
 from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.pending import Pending
@@ -76,7 +76,7 @@ class VaultPolicy(Policy):
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         return await reflect(memory, record, pending, self.question(memory, record))
 
-    def record_without_model(self, view: View, record: SessionRecord) -> str:
+    def record_without_model(self, view: MemoryView, record: SessionRecord) -> str:
         """Only for a session without an episode: the model wrote that by tools."""
         has_episode = bool(self.replaced_notes(view, record))
         return "" if has_episode else super().record_without_model(view, record)

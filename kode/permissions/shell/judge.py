@@ -13,8 +13,16 @@ from typing import get_args
 from kode.permissions import places
 from kode.permissions.places import PathRules
 from kode.permissions.shell import parse, programs
-from kode.permissions.shell.parse import CheckPart, Command, Item, Redirect, TooLong, Word, Words
-from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, Risk, Rule
+from kode.permissions.shell.parse import (
+    CheckPart,
+    Item,
+    Redirect,
+    ShellCommand,
+    TooLong,
+    Word,
+    Words,
+)
+from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, ProgramRule, Risk
 from kode.workplace import below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
@@ -44,15 +52,15 @@ _LOOPBACK = re.compile(
 """This machine's own, as the host of an address or a word of its own."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
-_UNKNOWN = Rule("runs", "", "unknown", "runs a program that kode does not know")
-_UNCHECKED = Rule(
+_UNKNOWN = ProgramRule("runs", "", "unknown", "runs a program that kode does not know")
+_UNCHECKED = ProgramRule(
     "runs", "", "unknown", "reads and prints, in a line that kode cannot check in full"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class LinePart:
     """One program of a line, a redirection to a file, or an assignment; or what a command does to
     one of the files that it names."""
 
@@ -86,10 +94,10 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class ShellLine:
     """A command line, as its words tell what it does."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[LinePart, ...]
     only_reads: bool
     """Whether all of it is in the closed grammar and every part is `safe`."""
     known: bool
@@ -124,7 +132,7 @@ class Line:
         return tuple(dict.fromkeys(path for part in self.parts for path in part.writes))
 
 
-def judge(command: str, where: PathRules) -> Line:
+def judge(command: str, where: PathRules) -> ShellLine:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
@@ -141,7 +149,7 @@ def judge(command: str, where: PathRules) -> Line:
     is_safe = all(part.risk == "safe" for part in walk.parts)
     if is_safe and not walk.is_closed:
         walk.parts.append(_unknown(command, _NOT_FOLLOWED))
-    return Line(
+    return ShellLine(
         parts=tuple(walk.parts),
         only_reads=is_safe and walk.is_closed,
         known=walk.is_known,
@@ -162,7 +170,8 @@ def _search(text: str) -> tuple[list[Item] | None, Words]:
 def _find_checks(items: Sequence[Item]) -> tuple[CheckPart, ...]:
     """The checks among the commands of a line. Decides nothing: bash tells how each of them
     ended, and their places say how to find that."""
-    commands = [it for it in items if isinstance(it, Command) and 0 < len(it.words) <= MAX_WORDS]
+    commands = [it for it in items if isinstance(it, ShellCommand)]
+    commands = [it for it in commands if 0 < len(it.words) <= MAX_WORDS]
     is_unseen = any(command.words[0].text == "trap" for command in commands)  # it replaces ours
     checks: dict[str, CheckPart] = {}
     for command in commands:
@@ -177,7 +186,7 @@ class _Walk:
     """One pass over a command line."""
 
     def __init__(self, where: PathRules) -> None:
-        self.where, self.parts = where, list[Part]()
+        self.where, self.parts = where, list[LinePart]()
         self.is_closed = self.is_known = True
         self.cwd: str | None = where.cwd
         self.has_moved, self.words_left = False, MAX_WORDS
@@ -220,7 +229,7 @@ class _Walk:
         argv = tuple(word.text for word in words)
         is_literal = all(word.kind == "literal" for word in words)
         files = programs.files_of_reader(argv)
-        part = Part(text=_clip(text), argv=argv if is_literal else None)
+        part = LinePart(text=_clip(text), argv=argv if is_literal else None)
         if is_plain and is_literal and files is not None:
             self.parts.append(self._judge_reader(part, files))
         elif inner := programs.inner_of(words):
@@ -234,14 +243,16 @@ class _Walk:
                 self.run_input.append(len(self.parts))
             self.parts.append(part)
 
-    def _judge_reader(self, part: Part, files: Sequence[str]) -> Part:
+    def _judge_reader(self, part: LinePart, files: Sequence[str]) -> LinePart:
         """A command that only reads and prints."""
 
         paths = [self._locate(Word(word)) for word in files if word != "-"]
         effect = _merge(_read(path, self.where) for path in paths)
         return replace(effect, text=part.text, argv=part.argv, reason=effect.reason or "only reads")
 
-    def _judge_wrapper(self, part: Part, inner: list[Inner], is_plain: bool, depth: int) -> None:
+    def _judge_wrapper(
+        self, part: LinePart, inner: list[Inner], is_plain: bool, depth: int
+    ) -> None:
         """A command that runs others: judges itself, then those. Nothing behind it is safe: found
         on its way, the name may be another program."""
         self.is_closed = False
@@ -262,7 +273,7 @@ class _Walk:
                 self.cwd, self.has_moved = folder
             self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 
-    def _judge_program(self, part: Part, words: Words, files: Sequence[str] | None) -> Part:
+    def _judge_program(self, part: LinePart, words: Words, files: Sequence[str] | None) -> LinePart:
         """A command by the rule for its program, and by the files that it names."""
         rule = programs.find_rule(words) or (_UNKNOWN if files is None else _UNCHECKED)
         if files is not None:
@@ -284,14 +295,14 @@ class _Walk:
         effect = replace(effect, text=part.text, argv=part.argv, undo=undo, leaves=leaves)
         return replace(effect, risk=risk, reason=reason)
 
-    def _touch_operands(self, words: Words, rule: Rule) -> Part:
+    def _touch_operands(self, words: Words, rule: ProgramRule) -> LinePart:
         kind, operands = rule.operands.removeprefix("text "), programs.operands_of(words, rule)
         if not kind and rule.risk in ("unknown", "network"):
             names = [Word(it.text.lstrip("@"), it.kind) for it in operands if it.kind != "open"]
             return self._touch([word for word in names if _PATH.fullmatch(word.text)], "reads")
-        return Part() if kind in ("", "none") else self._touch(operands, kind)
+        return LinePart() if kind in ("", "none") else self._touch(operands, kind)
 
-    def _touch(self, words: Sequence[Word], kind: str) -> Part:
+    def _touch(self, words: Sequence[Word], kind: str) -> LinePart:
         """The effect on the files that words name: `last` writes the last and reads the others."""
         paths = [self._locate(word) for word in words]
         at = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
@@ -317,7 +328,7 @@ class _Walk:
             part = replace(part, risk="network", reason=reason, leaves=leaves)
         self.parts.append(part if is_plain else _at_least_unknown(part))
 
-    def _change_folder(self, item: Command, *, is_plain: bool) -> bool:
+    def _change_folder(self, item: ShellCommand, *, is_plain: bool) -> bool:
         """Handles a `cd`: the folder is known only after `cd DIR &&`, while only `&&` and `|`
         follow. True if the command needs no other check."""
         if self.has_moved and item.before not in ("&&", "|"):
@@ -335,7 +346,7 @@ class _Walk:
         if places.find_place(path, self.where) != "root":
             return False
         argv = tuple(word.text for word in item.words)
-        self.parts.append(Part(text=_clip(item.text), argv=argv, reason="changes the folder"))
+        self.parts.append(LinePart(text=_clip(item.text), argv=argv, reason="changes the folder"))
         return True
 
     def _locate(self, word: Word) -> str | None:
@@ -356,19 +367,21 @@ class _Walk:
         return path if ".." in path.split("/") else os.path.normpath(path)
 
 
-def _read(path: str | None, where: PathRules) -> Part:
+def _read(path: str | None, where: PathRules) -> LinePart:
     """The effect of reading a path."""
     if path is None:
-        return Part(risk="unknown", reason="reads a file at an unknown path")
+        return LinePart(risk="unknown", reason="reads a file at an unknown path")
     place, what = places.find_place(path, where), f"reads {_relative(path, where)}"
     if places.is_secret(path, where):
         reason = f"{what}, which is likely to hold keys"
         is_outside = place not in ("root", "system")
-        return Part(risk="system", reason=reason, reads=(path,), outside=is_outside, leaves="keys")
+        return LinePart(
+            risk="system", reason=reason, reads=(path,), outside=is_outside, leaves="keys"
+        )
     is_hidden = place == "protected" and not places.is_readable(path, where)
     if place in ("protected", "root", "system") and not is_hidden:
-        return Part(reads=(path,))
-    return Part(
+        return LinePart(reads=(path,))
+    return LinePart(
         risk="system" if is_hidden else "unknown",
         reason="reads a folder of kode" if is_hidden else f"{what}, outside the project",
         reads=(path,),
@@ -377,12 +390,12 @@ def _read(path: str | None, where: PathRules) -> Part:
     )
 
 
-def _write(path: str | None, where: PathRules) -> Part:
+def _write(path: str | None, where: PathRules) -> LinePart:
     """The effect of writing, creating or deleting a path."""
     if path is None:
-        return Part(risk="unknown", reason="writes to a file at an unknown path")
+        return LinePart(risk="unknown", reason="writes to a file at an unknown path")
     if path in _SINKS:
-        return Part(writes=(path,))
+        return LinePart(writes=(path,))
     place = places.find_place(path, where)
     risk: Risk = "system"
     what, undo = f"writes to {_relative(path, where)}", ""
@@ -404,16 +417,16 @@ def _write(path: str | None, where: PathRules) -> Part:
         risk = "write"
     leaves: Leaves = "" if place in ("root", "private") else "place"
     leaves = "kode" if place == "protected" else "keys" if is_secret else leaves
-    part = Part(risk=risk, reason=what, undo=undo, writes=(path,))
+    part = LinePart(risk=risk, reason=what, undo=undo, writes=(path,))
     return replace(part, outside=place != "root", leaves=leaves)
 
 
-def _merge(effects: Iterable[Part]) -> Part:
+def _merge(effects: Iterable[LinePart]) -> LinePart:
     """Some effects as one, with the reason of the worst."""
     effects = list(effects)
-    worst = max(effects, key=lambda effect: get_args(Risk).index(effect.risk), default=Part())
+    worst = max(effects, key=lambda effect: get_args(Risk).index(effect.risk), default=LinePart())
     needs: list[Leaves] = [effect.leaves for effect in effects if effect.leaves]
-    return Part(
+    return LinePart(
         risk=worst.risk,
         reason=worst.reason,
         undo=" ".join(dict.fromkeys(effect.undo for effect in effects if effect.undo)),
@@ -446,11 +459,11 @@ def _stay_on_loopback(leaves: Leaves, text: str) -> Leaves:
     return "" if leaves == "host" and count and text.count("://") <= count else leaves
 
 
-def _unknown(text: str, reason: str) -> Part:
-    return Part(text=_clip(text), risk="unknown", reason=reason)
+def _unknown(text: str, reason: str) -> LinePart:
+    return LinePart(text=_clip(text), risk="unknown", reason=reason)
 
 
-def _at_least_unknown(part: Part) -> Part:
+def _at_least_unknown(part: LinePart) -> LinePart:
     return replace(part, risk="unknown") if part.risk == "safe" else part
 
 

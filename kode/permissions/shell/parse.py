@@ -62,7 +62,7 @@ class CheckPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class ShellCommand:
     text: str
     words: Words = ()
     """Empty: an assignment."""
@@ -81,7 +81,7 @@ class Redirect:
     target: Word
 
 
-Item = Command | Redirect
+Item = ShellCommand | Redirect
 
 # No group below is repeated possessively: Python before 3.11.5 (that of Debian 12) takes `a"` for a
 # whole word then, since it forgets where the repetition stood when a part of it fails.
@@ -146,7 +146,7 @@ def parse_plain(text: str) -> tuple[Item, ...] | None:
         source = text[tokens[0].start() : tokens[-1].end()]
         words = tuple(Word(_unquote(it["word"])) for it in tokens if it["word"])
         before, behind = operators[at], "".join(operators[at + 1 : at + 2])
-        items.append(Command(text=source, words=words, before=before, behind=behind))
+        items.append(ShellCommand(text=source, words=words, before=before, behind=behind))
         for it in filter(lambda token: token["redirect"], tokens):
             items.append(Redirect(it["redirect"], it["way"], Word(_unquote(it["target"]))))
     return tuple(items)
@@ -191,7 +191,7 @@ def search(text: str) -> tuple[list[Item], Words]:
         match node.type:
             case "command" | "declaration_command" | "unset_command":
                 words = _words_of(node, text)
-                items.append(Command(text=_source_of(node, text), words=words, place=place))
+                items.append(ShellCommand(text=_source_of(node, text), words=words, place=place))
             case "file_redirect":
                 way = re.search(r"[<>&|]+", _source_of(node, text))
                 target = node.child_by_field_name("destination")
@@ -203,7 +203,7 @@ def search(text: str) -> tuple[list[Item], Words]:
                         target = child.child_by_field_name("right")
                         items.append(_redirect(child, sign.type, target, text))
             case "variable_assignment":
-                items.append(Command(text=_source_of(node, text)))
+                items.append(ShellCommand(text=_source_of(node, text)))
         stack.extend((child, is_watched) for child in reversed(node.named_children))
     raise TooLong
 

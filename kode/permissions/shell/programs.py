@@ -55,7 +55,7 @@ Options = Mapping[str, str]
 `?` an optional value."""
 
 
-class Rule(NamedTuple):
+class ProgramRule(NamedTuple):
     """What a program does: a row of `programs.toml`, and its fields from `reason` on."""
 
     section: str
@@ -156,7 +156,7 @@ def _take_option(
     return letters, None
 
 
-def find_rule(words: Sequence[Word]) -> Rule | None:
+def find_rule(words: Sequence[Word]) -> ProgramRule | None:
     """The gravest rule that a command matches. Matching is generous: in option clusters,
     abbreviated, after values."""
     name = os.path.basename(words[0].text)
@@ -216,7 +216,7 @@ def answers(words: Sequence[Word]) -> bool:
     return bool(names("answers") & {name, " ".join([name, *subs])})
 
 
-def operands_of(words: Sequence[Word], rule: Rule) -> list[Word]:
+def operands_of(words: Sequence[Word], rule: ProgramRule) -> list[Word]:
     """The operands and attached values (`of=FILE`) of a command, as its rule sees it: without
     option values that the rule knows, and without a first text."""
     values = rule.values.split()
@@ -360,14 +360,14 @@ def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
 
 
 @functools.cache
-def rules() -> Mapping[str, list[Rule]]:
+def rules() -> Mapping[str, list[ProgramRule]]:
     """What programs do: the rows of the other sections, by the program; globs under ""."""
-    by_name: dict[str, list[Rule]] = {"": []}
+    by_name: dict[str, list[ProgramRule]] = {"": []}
     for section, (risk, leaves) in _RISKS.items():
         for words, value in _data()[section].items():
             for row in value if isinstance(value, list) else [value]:
                 fields = {"leaves": leaves, **({"reason": row} if isinstance(row, str) else row)}
-                rule = Rule(section, words, risk, **fields)
+                rule = ProgramRule(section, words, risk, **fields)
                 for name in words.partition(" ")[0].split("|"):
                     by_name.setdefault("" if "*" in name else name, []).append(rule)
     return by_name

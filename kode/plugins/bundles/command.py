@@ -22,10 +22,10 @@ from kode.plugin import (
 from kode.plugins.bundles import copies
 from kode.plugins.bundles.contents import (
     WAYS,
+    BundleFile,
+    BundleSource,
+    BundleTree,
     Fetched,
-    File,
-    Source,
-    Tree,
     fetch,
     parse_source,
     read_tree,
@@ -44,7 +44,7 @@ ABILITIES: Mapping[str, str] = {
 
 
 def summarize(
-    approved: ApprovedBundle, tree: Tree, items: Sequence[Any], problems: Sequence[str]
+    approved: ApprovedBundle, tree: BundleTree, items: Sequence[Any], problems: Sequence[str]
 ) -> Iterator[str]:
     """What a bundle is, and what each part may do."""
     parts = approved.parts
@@ -66,7 +66,7 @@ def summarize(
     yield from ["Not used:", *(f"  {line}" for line in unused)] if unused else ()
 
 
-def list_contents(tree: Tree) -> Iterator[str]:
+def list_contents(tree: BundleTree) -> Iterator[str]:
     """Every file in full."""
     for path, file in tree.files.items():
         mark = ", executable" if file.executable else ""
@@ -74,7 +74,7 @@ def list_contents(tree: Tree) -> Iterator[str]:
         yield from _lines(file)
 
 
-def list_changes(before: Tree, after: Tree) -> Iterator[str]:
+def list_changes(before: BundleTree, after: BundleTree) -> Iterator[str]:
     """The changes of an update in full."""
     for path in sorted({*before.files, *after.files}):
         old, new = before.files.get(path), after.files.get(path)
@@ -90,7 +90,7 @@ def printable(text: str) -> str:
     return visible(redact_secrets(text))
 
 
-def _lines(file: File | None) -> list[str]:
+def _lines(file: BundleFile | None) -> list[str]:
     if file is None:
         return []
     try:
@@ -187,7 +187,7 @@ def _named_bundle(
 
 def _confirm(
     home: Path,
-    source: Source,
+    source: BundleSource,
     fetched: Fetched,
     before: ApprovedBundle | None,
     network: bool,

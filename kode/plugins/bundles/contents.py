@@ -42,14 +42,14 @@ LINK = "it is a link, and kode follows none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class File:
+class BundleFile:
     data: bytes
     executable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tree:
-    files: Mapping[str, File]
+class BundleTree:
+    files: Mapping[str, BundleFile]
     """Path below the bundle, with `/` → file; sorted."""
     left: Mapping[str, str] = field(default_factory=dict)
     """What is there and was left out → why."""
@@ -63,13 +63,13 @@ class Tree:
         return hashlib.sha256(json.dumps([files, more]).encode()).hexdigest()
 
 
-def read_tree(folder: Path, below: str = "") -> Tree:
+def read_tree(folder: Path, below: str = "") -> BundleTree:
     """The files of a folder, or of one below it. Raises: ConfigError for too many, for a name that
     cannot be shown, for what cannot be read, and where a link leads to `below`."""
     top = Path(real_path(folder)).joinpath(*steps_of(below))
     if real_path(top) != str(top):
         raise ConfigError(f"{folder / below}: {LINK}. Name where it leads.")
-    files: dict[str, File] = {}
+    files: dict[str, BundleFile] = {}
     left: dict[str, str] = {}
     try:
         _collect(top, files, left)
@@ -77,10 +77,10 @@ def read_tree(folder: Path, below: str = "") -> Tree:
         raise ConfigError(
             f"{visible(str(error.filename))} cannot be read: {error.strerror}."
         ) from error
-    return Tree(files=dict(sorted(files.items())), left=left)
+    return BundleTree(files=dict(sorted(files.items())), left=left)
 
 
-def _collect(top: Path, files: dict[str, File], left: dict[str, str]) -> None:
+def _collect(top: Path, files: dict[str, BundleFile], left: dict[str, str]) -> None:
     """Raises: OSError; ConfigError."""
     size = 0
     for where, folders, names, opened in os.fwalk(top, onerror=_raise):
@@ -92,7 +92,7 @@ def _collect(top: Path, files: dict[str, File], left: dict[str, str]) -> None:
             if stat.S_ISREG(mode):
                 data = _read(opened, name, MAX_BYTES - size)
                 size += len(data)
-                files[path] = File(data=data, executable=bool(mode & 0o111))
+                files[path] = BundleFile(data=data, executable=bool(mode & 0o111))
             elif not stat.S_ISDIR(mode):
                 left[path] = LINK if stat.S_ISLNK(mode) else "it is no regular file"
             if len(steps) > MAX_DEPTH or len(files) + len(left) > MAX_FILES:
@@ -163,13 +163,13 @@ class Parts:
     """What kode does not use of it → why."""
 
 
-def is_bundle(tree: Tree) -> bool:
+def is_bundle(tree: BundleTree) -> bool:
     """Whether files are those of a bundle, also of one without a manifest."""
     usual = (MANIFEST, "skills/", "commands/", "agents/", "hooks/hooks.json", "SKILL.md")
     return any(path.startswith(usual) for path in tree.files)
 
 
-def parts_of(tree: Tree, entry: Mapping[str, Any], usual_name: str) -> Parts:
+def parts_of(tree: BundleTree, entry: Mapping[str, Any], usual_name: str) -> Parts:
     """The parts of a bundle; `entry` is that of its marketplace, {} without one. Raises:
     ConfigError for a manifest that cannot be read, or a name that cannot be used."""
     manifest = read_document(tree, MANIFEST) if MANIFEST in tree.files else {}
@@ -199,7 +199,7 @@ def parts_of(tree: Tree, entry: Mapping[str, Any], usual_name: str) -> Parts:
     )
 
 
-def read_document(tree: Tree, path: str) -> dict[str, Any]:
+def read_document(tree: BundleTree, path: str) -> dict[str, Any]:
     """A JSON object of a bundle. Raises: ConfigError."""
     file = tree.files.get(path)
     if file is None or len(file.data) > MAX_DOCUMENT_BYTES:
@@ -217,7 +217,7 @@ def short_text(document: Mapping[str, Any], key: str) -> str:
 
 @dataclass(frozen=True)
 class _PartReader:
-    tree: Tree
+    tree: BundleTree
     name: str
     documents: Sequence[Mapping[str, Any]]
     unused: dict[str, str] = field(kw_only=True)
@@ -349,7 +349,7 @@ _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)@(.+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class BundleSource:
     where: str
     """An absolute path or a git address, of the bundle or of the marketplace."""
     ref: str = ""
@@ -369,16 +369,16 @@ class Source:
 class Fetched(NamedTuple):
     """A bundle as it is at its source."""
 
-    tree: Tree
+    tree: BundleTree
     parts: Parts
     commit: str
 
 
-def parse_source(word: str, cwd: Path) -> Source:
+def parse_source(word: str, cwd: Path) -> BundleSource:
     """What a word of the command line names. Raises: ConfigError."""
     path = cwd / expand_path(word)
     if path.is_dir():
-        return Source(where=os.path.abspath(path))
+        return BundleSource(where=os.path.abspath(path))
     listed = _LISTED.fullmatch(word)
     if listed and not _SCP.fullmatch(word):
         return replace(parse_source(listed[2], cwd), entry=listed[1])
@@ -390,7 +390,7 @@ def parse_source(word: str, cwd: Path) -> Source:
     )
 
 
-def fetch(source: Source, entry: Mapping[str, Any] = MappingProxyType({})) -> Fetched:
+def fetch(source: BundleSource, entry: Mapping[str, Any] = MappingProxyType({})) -> Fetched:
     """Fetches a bundle; `entry` is that of the list which named the source. Raises: ConfigError."""
     with _checkout(source) as (root, commit):
         place: object = source.path
@@ -414,11 +414,11 @@ def fetch(source: Source, entry: Mapping[str, Any] = MappingProxyType({})) -> Fe
     return fetch(_source_of_entry(entry), entry)
 
 
-def _read_list(root: Path, source: Source) -> dict[str, Mapping[str, Any]]:
+def _read_list(root: Path, source: BundleSource) -> dict[str, Mapping[str, Any]]:
     """The usable entries of the list at a source by name, with paths below the root; none without a
     list. Raises: ConfigError."""
     folder = Path(source.path, MANIFEST).parent
-    tree = read_tree(root, str(folder)) if (root / folder).is_dir() else Tree(files={})
+    tree = read_tree(root, str(folder)) if (root / folder).is_dir() else BundleTree(files={})
     document = read_document(tree, LIST) if LIST in tree.files else {"plugins": []}
     entries, about = document.get("plugins"), document.get("metadata")
     if not isinstance(entries, list):
@@ -437,7 +437,7 @@ def _read_list(root: Path, source: Source) -> dict[str, Mapping[str, Any]]:
     return usable
 
 
-def _git_source(where: str, ref: str) -> Source:
+def _git_source(where: str, ref: str) -> BundleSource:
     """Raises: ConfigError for what is no address of git: a list must not name a folder here."""
     if "://" not in where and not _SCP.fullmatch(where):
         raise ConfigError(
@@ -448,10 +448,10 @@ def _git_source(where: str, ref: str) -> Source:
             "The address holds a password or token, which kode would have to keep. Leave it out: "
             "git finds it by a credential helper."
         )
-    return Source(where=where, ref=ref)
+    return BundleSource(where=where, ref=ref)
 
 
-def _source_of_entry(entry: Mapping[str, Any]) -> Source:
+def _source_of_entry(entry: Mapping[str, Any]) -> BundleSource:
     """Where an entry of a list says that its bundle is. Raises: ConfigError."""
     kind, url, repo, ref, path, sha = (
         str(entry["source"].get(key, "")) for key in ("source", "url", "repo", "ref", "path", "sha")
@@ -466,7 +466,7 @@ def _source_of_entry(entry: Mapping[str, Any]) -> Source:
 
 
 @contextlib.contextmanager
-def _checkout(source: Source) -> Iterator[tuple[Path, str]]:
+def _checkout(source: BundleSource) -> Iterator[tuple[Path, str]]:
     """The folder of a source, and the commit there. Raises: ConfigError."""
     if source.where.startswith("/"):
         yield Path(source.where), ""

@@ -18,7 +18,7 @@ from kode.plugin import (
     replace_file,
     storage_errors,
 )
-from kode.plugins.bundles.contents import Parts, Source, Tree, read_tree
+from kode.plugins.bundles.contents import BundleSource, BundleTree, Parts, read_tree
 
 RECORD = "bundle.json"
 HASH_CHARS = 16
@@ -29,7 +29,7 @@ HASH_CHARS = 16
 class ApprovedBundle:
     """A bundle as the person approved it."""
 
-    source: Source
+    source: BundleSource
     commit: str = ""
     parts: Parts
     network: bool = False
@@ -43,7 +43,7 @@ class ApprovedBundle:
     def name(self) -> str:
         return self.parts.name
 
-    def pin(self, tree: Tree) -> "ApprovedBundle":
+    def pin(self, tree: BundleTree) -> "ApprovedBundle":
         """The same with the digest for these files."""
         besides = json.dumps([asdict(self.parts), self.network], sort_keys=True)
         return replace(self, digest=tree.digest(besides))
@@ -108,7 +108,10 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
     for path in sorted((home / "bundles").glob(f"*/{RECORD}")):
         try:
             values = json.loads(path.read_bytes())
-            values |= {"source": Source(**values["source"]), "parts": Parts(**values["parts"])}
+            values |= {
+                "source": BundleSource(**values["source"]),
+                "parts": Parts(**values["parts"]),
+            }
             records.append(ApprovedBundle(**values))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigError(
@@ -121,7 +124,7 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
     }
 
 
-def write_copy(home: Path, approved: ApprovedBundle, tree: Tree) -> Bundle:
+def write_copy(home: Path, approved: ApprovedBundle, tree: BundleTree) -> Bundle:
     """Writes the files of a bundle that is not approved yet, so that the readers of sessions can
     look at it. Raises: StorageError, also if what is there then differs from the tree."""
     folder = folder_of(home, approved)

@@ -31,7 +31,7 @@ from kode.plugin import (
     shorten,
 )
 from kode.plugins.detached import REPORTERS, holder, places
-from kode.plugins.detached.places import SWITCHES, Spec, State
+from kode.plugins.detached.places import SWITCHES, SessionState, Spec
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
@@ -49,7 +49,7 @@ class Companion:
 
     folder: Path
     options: RunOptions
-    state: State
+    state: SessionState
     tty: str
     """Where the person started it, to notify them."""
     frames: socket.socket

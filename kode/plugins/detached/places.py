@@ -75,7 +75,7 @@ class Spec(BaseModel, frozen=True):
     tree: Worktree | None = None
 
 
-class State(BaseModel, frozen=True):
+class SessionState(BaseModel, frozen=True):
     """What a session does, as its prompt said it last."""
 
     doing: Doing = "opening"
@@ -108,7 +108,7 @@ class Background:
 
     folder: Path
     spec: Spec
-    state: State
+    state: SessionState
     life: Life
 
     @property
@@ -139,7 +139,7 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, secrets.token_hex(16).encode())
-    write_state(folder, State(since=spec.at))
+    write_state(folder, SessionState(since=spec.at))
     replace_file(folder / SPEC, spec.model_dump_json(indent=1).encode())
     return folder, lock
 
@@ -150,7 +150,7 @@ def outcome_of(ended: TurnEnded) -> dict[str, Any]:
     return {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
 
 
-def write_state(folder: Path, state: State) -> None:
+def write_state(folder: Path, state: SessionState) -> None:
     """Raises: StorageError."""
     replace_file(folder / STATE, state.model_dump_json(indent=1).encode())
 
@@ -281,9 +281,9 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         step = f"`fuser {folder / LOCK}` names its processes" if alive else f"remove {folder}"
         faults.append(f"{folder / SPEC} is damaged, so its session is not listed: {step}.")
         return None
-    state = State(since=spec.at)
+    state = SessionState(since=spec.at)
     try:
-        state = State.model_validate_json((folder / STATE).read_bytes())
+        state = SessionState.model_validate_json((folder / STATE).read_bytes())
     except OSError as error:
         faults.append(f"{folder / STATE} cannot be read ({error.strerror}).")
     except ValidationError:

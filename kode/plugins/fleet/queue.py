@@ -15,9 +15,9 @@ A line of the log is one of these:
     Cancelled   no more tasks start
 
 The state of a task is a pure function of these lines, whoever wrote them and wherever the log ends,
-so the rules that keep a task from being lost or finished twice are in `State.apply`, not in the
-writers: only the current lease can start, release or finish a task, and any record after the end of
-a task is ignored.
+so the rules that keep a task from being lost or finished twice are in `QueueState.apply`, not in
+the writers: only the current lease can start, release or finish a task, and any record after the
+end of a task is ignored.
 
 A lock dies with its process, however the process ends, so that the task is free at once; one on
 another machine dies with its connection to the shared folder. A queue says what runs in which mode:
@@ -69,7 +69,7 @@ Verdict = Literal["passed", "failed", ""]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class FleetTask:
     id: str
     """Part of names of files and branches."""
     task: str
@@ -92,7 +92,7 @@ class Fleet:
 
     id: str
     created_at: str
-    tasks: tuple[Task, ...]
+    tasks: tuple[FleetTask, ...]
     trees: str
     """The folder of the worktrees."""
     jobs: int = 4
@@ -196,7 +196,7 @@ Record = Leased | Started | Released | Finished | Cancelled
 class TaskState:
     """The state of one task."""
 
-    task: Task
+    task: FleetTask
     lease: Leased | None = None
     """The current lease; None if no worker has the task."""
     session: str = ""
@@ -219,7 +219,7 @@ class TaskState:
 
 
 @dataclass
-class State:
+class QueueState:
     """The state of a queue."""
 
     tasks: dict[str, TaskState]
@@ -251,9 +251,9 @@ class State:
         return (task for task in self.tasks.values() if task.finished is None)
 
 
-def state_of(tasks: Iterable[Task], records: Iterable[Record] = ()) -> State:
+def state_of(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> QueueState:
     """The state of the tasks after these records."""
-    state = State({task.id: TaskState(task) for task in tasks})
+    state = QueueState({task.id: TaskState(task) for task in tasks})
     for record in records:
         state.apply(record)
     return state

@@ -17,7 +17,7 @@ from kode.plugin import (
     expand_path,
     real_path,
 )
-from kode.plugins.fleet.queue import Isolation, Task
+from kode.plugins.fleet.queue import FleetTask, Isolation
 from kode.plugins.worktrees import head_of
 
 _OF_FLAGS = ("mode", "verify", "isolate")
@@ -76,14 +76,14 @@ def _fault(error: ValidationError) -> str:
     return f"`{key}`: {fault['msg']}"
 
 
-def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[Task, ...]:
+def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[FleetTask, ...]:
     """Makes a task of each row, with a unique id and the commit that it starts from. `cwd` is the
     base of relative paths, and the folder of tasks that name none; `flags` has values for keys that
     a row leaves out. Raises: ConfigError for a row that cannot be run."""
     usual = {name: flags[name] for name in _OF_FLAGS if flags.get(name) is not None}
     width = len(str(len(rows)))
     base_of = cache(_base_of)
-    tasks: dict[str, Task] = {}
+    tasks: dict[str, FleetTask] = {}
     for number, row in enumerate(rows, 1):
         completed = row.model_copy(update={**usual, **row.model_dump(exclude_none=True)})
         task = _task_of(completed, cwd, f"{number:0{width}}", base_of)
@@ -94,7 +94,7 @@ def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tupl
     return tuple(tasks.values())
 
 
-def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) -> Task:
+def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) -> FleetTask:
     label = f"Task {row.id or number}"
     if row.id is not None and not _ID.fullmatch(row.id):
         raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
@@ -117,7 +117,7 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
             )
     fields = row.model_dump(include={"task", "model", "mode", "budget_usd", "timeout_s"})
     place: dict[str, Any] = {"source": source, "isolate": isolate, "base": base}
-    return Task(id=row.id or number, verify=row.verify or "", **fields, **place)
+    return FleetTask(id=row.id or number, verify=row.verify or "", **fields, **place)
 
 
 def _base_of(source: str) -> str:

@@ -29,7 +29,7 @@ from kode.plugin import (
     run_git,
     storage_errors,
 )
-from kode.plugins.fleet.queue import PATCH, Queue, Started, Task, TaskState
+from kode.plugins.fleet.queue import PATCH, FleetTask, Queue, Started, TaskState
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
     add_worktree,
@@ -67,7 +67,7 @@ class Trees:
     queue: Path
     """The queue's folder, with one for each task. The paths of both contain no link."""
 
-    def make(self, task: Task) -> Tree:
+    def make(self, task: FleetTask) -> Tree:
         """Creates a worktree, after removing what an interrupted start left of it.
 
         Raises: UserError that says what to do; StorageError.
@@ -92,13 +92,13 @@ class Trees:
                 "Another way to make it: --isolate clone, copy or none; another place: KODE_HOME."
             ) from None
 
-    def find(self, task: Task, started: Started) -> Tree | None:
+    def find(self, task: FleetTask, started: Started) -> Tree | None:
         """The worktree of an earlier start; None if it does not exist."""
         root = Path(started.tree)
         cwd = root if task.isolate == "none" else root / _part_of(task)
         return Tree(root=root, cwd=cwd, base=started.base) if cwd.is_dir() else None
 
-    def write_patch(self, task: Task, tree: Tree) -> tuple[str, ...]:
+    def write_patch(self, task: FleetTask, tree: Tree) -> tuple[str, ...]:
         """Writes the changes since the base into the task's folder as a patch, unless there are
         none, and returns the changed files. Ignored files are not included.
 
@@ -122,7 +122,7 @@ class Trees:
             replace_file(self._folder_of(task) / PATCH, patch, follow=False)
         return names_in(names)[:MAX_FILES_NAMED]
 
-    def remove(self, task: Task) -> None:
+    def remove(self, task: FleetTask) -> None:
         """Removes a task's tree, with everything that is not in its patch. A tree that cannot be
         removed stays."""
         if task.isolate != "none":
@@ -130,14 +130,14 @@ class Trees:
                 self._remove_all(task, self.folder / task.id)
                 remove_tree(self._folder_of(task) / "base.git")
 
-    def _folder_of(self, task: Task) -> Path:
+    def _folder_of(self, task: FleetTask) -> Path:
         return self.queue / "tasks" / task.id
 
-    def _store(self, task: Task, root: Path) -> dict[str, str]:
+    def _store(self, task: FleetTask, root: Path) -> dict[str, str]:
         """Variables for the repository, outside the tree, that knows the files of a copy."""
         return {"GIT_DIR": str(self._folder_of(task) / "base.git"), "GIT_WORK_TREE": str(root)}
 
-    def _make(self, task: Task, root: Path) -> str:
+    def _make(self, task: FleetTask, root: Path) -> str:
         if task.isolate == "worktree":
             arguments = ["--detach", str(root), task.base]
             add_worktree(Path(task.source), arguments)
@@ -159,7 +159,7 @@ class Trees:
         with staged_changes(root, "", environ) as index:
             return run_git(root, ["write-tree"], environ=index).decode().strip()
 
-    def _remove_all(self, task: Task, root: Path) -> None:
+    def _remove_all(self, task: FleetTask, root: Path) -> None:
         if task.isolate == "worktree":
             remove_worktree(Path(task.source), root)
         else:
@@ -172,7 +172,7 @@ def _special_in(folder: str, names: list[str]) -> set[str]:
     return {name for name, mode in modes.items() if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)}
 
 
-def _part_of(task: Task) -> Path:
+def _part_of(task: FleetTask) -> Path:
     """The source's path in its repository, of which it may be a part."""
     source = Path(task.source)
     if not source.is_dir():

@@ -69,7 +69,7 @@ CONTINUE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class TaskProgress:
     """How far a task got, according to its session."""
 
     has_session: bool = False
@@ -83,11 +83,11 @@ class Progress:
     figures: Figures = field(default_factory=Figures)
 
 
-def read_progress(home: Path, session_id: str) -> Progress:
+def read_progress(home: Path, session_id: str) -> TaskProgress:
     """The progress recorded in a session. Raises: SessionError, StorageError."""
     path = session_file(home, session_id)
     if not path.is_file():
-        return Progress()
+        return TaskProgress()
     transcript = Transcript.read(path)
     replies = [item for item in transcript.items if getattr(item.entry, "role", "") == "assistant"]
     spent = Spending.of(transcript.entries).total
@@ -96,7 +96,7 @@ def read_progress(home: Path, session_id: str) -> Progress:
     calls = [call.call for call in last.calls if call.result is None] if last else []
     texts = [part for part in last.parts if part.type == "text"] if last else []
     answer = "\n".join(part.text for part in texts if not part.source)
-    return Progress(
+    return TaskProgress(
         has_session=True,
         has_started=turn is not None,
         status=turn.end.status if turn and turn.end else "",
@@ -114,7 +114,7 @@ def command_line(
     fleet: Fleet,
     state: TaskState,
     cwd: Path,
-    progress: Progress,
+    progress: TaskProgress,
     left_usd: float | None,
     shared_budget: Path | None,
 ) -> list[str]:
@@ -278,7 +278,7 @@ class _TaskRun:
         except StorageError:
             raise  # not the task's fault: it continues once there is room on the disk
         except KodeError as error:
-            record = self._end_record("error", str(error), Progress())
+            record = self._end_record("error", str(error), TaskProgress())
         self.is_recorded = True
         if self.queue.record(record, under=self.lease):
             self.show(self.state, record)
@@ -311,14 +311,14 @@ class _TaskRun:
             self.child_seconds = time.monotonic() - began
         return await self._outcome(result, await self._read_progress(), tree)
 
-    async def _read_progress(self) -> Progress:
+    async def _read_progress(self) -> TaskProgress:
         """The task's progress by its session, whose cost is then in the budget."""
         session = self.state.session
         progress = await _in_thread(read_progress, kode_home(), session)
         self.queue.settle(self.state, progress.figures.cost_usd)
         return progress
 
-    def _start(self, tree: Tree, progress: Progress) -> ProcessTree:
+    def _start(self, tree: Tree, progress: TaskProgress) -> ProcessTree:
         """Records the start of processes and returns them. Raises: CancelledError if another worker
         has the task."""
         processes = ProcessTree()
@@ -337,7 +337,7 @@ class _TaskRun:
         return processes
 
     async def _outcome(
-        self, result: dict[str, Any], progress: Progress, tree: Tree
+        self, result: dict[str, Any], progress: TaskProgress, tree: Tree
     ) -> Finished | Released:
         """The record for a process that has ended with this result."""
         budget, error = self.queue.budget(), result.get("error") or ""
@@ -351,7 +351,7 @@ class _TaskRun:
             result = {**result, "status": "error"}
         return await self._result(result, progress, tree)
 
-    async def _find_or_make_tree(self, progress: Progress) -> Tree:
+    async def _find_or_make_tree(self, progress: TaskProgress) -> Tree:
         """The task's existing worktree, else a new one. Raises: UserError if its earlier work is on
         another machine."""
         before, task, host = self.state.started, self.state.task, self.lease.host
@@ -364,7 +364,7 @@ class _TaskRun:
             )
         return await _in_thread(self.trees.make, task)
 
-    async def _result(self, result: dict[str, Any], progress: Progress, tree: Tree) -> Finished:
+    async def _result(self, result: dict[str, Any], progress: TaskProgress, tree: Tree) -> Finished:
         """The record of a process that ended by itself, with its patch and its check's result."""
         task, status = self.state.task, cast(Status, result["status"])
         files = await _in_thread(self.trees.write_patch, task, tree)
@@ -377,7 +377,7 @@ class _TaskRun:
             end = replace(end, verify="passed", verify_output="") if ran.exit_code == 0 else end
         return replace(end, tree="") if end.is_good else end
 
-    def _end_record(self, status: Status, error: str | None, progress: Progress) -> Finished:
+    def _end_record(self, status: Status, error: str | None, progress: TaskProgress) -> Finished:
         """The record of an end without a patch; it keeps the worktree."""
         tree = self.tree if self.state.task.isolate != "none" else None
         return Finished(

@@ -54,7 +54,7 @@ _MODULES = (".py", ".pyc", ".so")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
+class ProtectedFiles:
     """What a goal protects. Names and patterns are relative to the project."""
 
     patterns: Sequence[str] = ()
@@ -84,7 +84,9 @@ class Guard:
         return {rule: rule.removeprefix("./") + why for rule in self.rules}
 
 
-def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: Workplace) -> Guard:
+def make_guard(
+    command: str, protect: Sequence[str] | None, opens: Any, place: Workplace
+) -> ProtectedFiles:
     """The guard of a goal with this check, whose first run has opened `opens`. Reads the project;
     call it in a thread.
 
@@ -94,8 +96,8 @@ def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: W
     project. Patterns of the person take the place of tests and scripts.
     """
     if protect is not None and not protect:
-        return Guard()
-    guard = Guard(installed=tuple(_find_installed(place)))
+        return ProtectedFiles()
+    guard = ProtectedFiles(installed=tuple(_find_installed(place)))
     files, names, inside = _list_files(guard, place), set[str](), opens.project
     if protect is None:
         tests = _tests_of(command, files, place)
@@ -130,7 +132,7 @@ def _module_of(path: str) -> str:
     return "" if os.path.exists(os.path.join(folder, "__init__.py")) else _stem(name)
 
 
-def _find_shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
+def _find_shadowing(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
     """The files that would be loaded before the modules that the first check loaded."""
     for folder in guard.folders:
         for path in (place.project / folder).glob("*"):
@@ -140,13 +142,13 @@ def _find_shadowing(guard: Guard, place: Workplace) -> Iterator[str]:
                 yield str(path.relative_to(place.project))
 
 
-def _list_files(guard: Guard, place: Workplace) -> list[str]:
+def _list_files(guard: ProtectedFiles, place: Workplace) -> list[str]:
     """The files of the project, without what git ignores, is installed or is byte code."""
     names = list_files(place.project)
     return [n for n in names if not n.startswith(guard.installed) and "__pycache__/" not in n]
 
 
-def _find_matching(guard: Guard, place: Workplace) -> Iterator[str]:
+def _find_matching(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
     """The files that patterns protect. What git ignores counts by a pattern of its own name, and
     only outside of a folder that git ignores: a folder of tests may have data of any size."""
     flags = ("-z", "--others", "--ignored", "--exclude-standard", "--directory")
@@ -226,7 +228,7 @@ def state_of(name: str, place: Workplace) -> str:
     return (seen.state or "") if seen.has_content else ""
 
 
-def find_differing(guard: Guard, place: Workplace) -> list[str]:
+def find_differing(guard: ProtectedFiles, place: Workplace) -> list[str]:
     """The protected files that are not as they were when the goal began: changed, gone, or new."""
     if not guard.patterns:
         return []
@@ -235,7 +237,7 @@ def find_differing(guard: Guard, place: Workplace) -> list[str]:
     return [*changed, *(name for name in new if name not in guard.held and state_of(name, place))]
 
 
-def keep_copies(guard: Guard, opened: PluginSession) -> None:
+def keep_copies(guard: ProtectedFiles, opened: PluginSession) -> None:
     """Keeps the content of what is protected beside the session, to put it back. Raises:
     StorageError."""
     if opened.session.id is not None and guard.held:
@@ -243,7 +245,7 @@ def keep_copies(guard: Guard, opened: PluginSession) -> None:
         copies_in(folder).save(_real_path(name, opened.place) for name in guard.held)
 
 
-def put_back(guard: Guard, opened: PluginSession) -> list[str]:
+def put_back(guard: ProtectedFiles, opened: PluginSession) -> list[str]:
     """Makes the protected files as they were, where there are copies beside the session, and keeps
     what stood there; returns those that it made so."""
     if opened.session.id is None:

@@ -35,7 +35,7 @@ from kode.plugin import (
     session_file,
     shorten,
 )
-from kode.plugins.goals.check import CheckRun, Guard
+from kode.plugins.goals.check import CheckRun, ProtectedFiles
 
 Record = Mapping[str, Any]
 Status = Literal["unfinished", "reached", "not_reached", "stalled", "out_of_budget"]
@@ -43,7 +43,7 @@ Limit = Literal["requests", "usd", "seconds"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt(CheckRun):
+class GoalAttempt(CheckRun):
     attempt: int
     turn: int
     files: list[str]
@@ -73,11 +73,11 @@ class Goal:
     """What the session had cost before it."""
     protect: Sequence[str] | None = None
     """Patterns of the person; None: what the check runs."""
-    guard: Guard = field(default_factory=Guard)
+    guard: ProtectedFiles = field(default_factory=ProtectedFiles)
     """Empty before the first run of the check."""
     reads: Sequence[str] | None = None
     """The protected files that its check opened before the first attempt; None before that."""
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[GoalAttempt] = field(default_factory=list)
     first_turn: int | None = None
     """Of an attempt that has no end yet: a turn that is cut begins again. None between attempts."""
     status: Status = "unfinished"
@@ -99,12 +99,12 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
             continue
         elif "reads" in record:
             installed = tuple(record["guard"]["installed"])
-            goals[-1].guard = Guard(**{**record["guard"], "installed": installed})
+            goals[-1].guard = ProtectedFiles(**{**record["guard"], "installed": installed})
             goals[-1].reads = record["reads"]
         elif "began" in record:
             goals[-1].first_turn = goals[-1].first_turn or record["turn"]
         elif "attempt" in record:
-            goals[-1].attempts.append(Attempt(**record))
+            goals[-1].attempts.append(GoalAttempt(**record))
             goals[-1].first_turn = None
         elif "ended" in record:
             goals[-1].status = record["ended"]
@@ -212,7 +212,7 @@ def sections(opened: PluginSession) -> Mapping[str, str]:
     return {} if goal is None else {"goal": f"# Goal\n{goal_text(goal)}"}
 
 
-def output_note(goal: Goal, attempt: Attempt) -> str:
+def output_note(goal: Goal, attempt: GoalAttempt) -> str:
     """The sentence for the model about a failed check, above its output."""
     restored = ""
     if attempt.restored:
@@ -221,7 +221,7 @@ def output_note(goal: Goal, attempt: Attempt) -> str:
     return f"[The goal's check `{goal.verify}` {ending(attempt)}.{restored} Its output:]"
 
 
-def ending(attempt: Attempt) -> str:
+def ending(attempt: GoalAttempt) -> str:
     """How a check ended, a phrase that completes "it ..."."""
     if attempt.fault or attempt.exit_status != 0:
         return attempt.fault or f"failed with exit status {attempt.exit_status}"
@@ -237,7 +237,7 @@ def ending(attempt: Attempt) -> str:
     return "passed"
 
 
-def attempt_line(attempt: Attempt) -> str:
+def attempt_line(attempt: GoalAttempt) -> str:
     """One line: what changed, what the check says, what it cost."""
     files = attempt.files
     names = ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else "")
@@ -258,7 +258,7 @@ def summary(goal: Goal) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def is_stalled(attempts: Sequence[Attempt]) -> bool:
+def is_stalled(attempts: Sequence[GoalAttempt]) -> bool:
     """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
     with the exit status of an earlier one, and with the files, as the check opens them, that this
     had, or with none changed since."""
@@ -268,7 +268,7 @@ def is_stalled(attempts: Sequence[Attempt]) -> bool:
     )
 
 
-def _is_alike(before: Sequence[Attempt], attempt: Attempt) -> bool:
+def _is_alike(before: Sequence[GoalAttempt], attempt: GoalAttempt) -> bool:
     """Whether an attempt fails as the first of those before it did, on the same files, or without a
     change since: a check that is stopped opens more of them or fewer."""
     if before[0].exit_status != attempt.exit_status:

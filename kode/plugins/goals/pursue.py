@@ -15,15 +15,15 @@ from kode.plugin import (
     shorten,
 )
 from kode.plugins.goals import check
-from kode.plugins.goals.check import Guard
+from kode.plugins.goals.check import ProtectedFiles
 from kode.plugins.goals.goal import (
     FAILED,
     LIMITS,
     PASSES_BEFORE,
     STALLED,
     UNFINISHED,
-    Attempt,
     Goal,
+    GoalAttempt,
     Limit,
     Status,
     attempt_line,
@@ -49,12 +49,12 @@ async def around_turn(opened: PluginSession, session: Any, text: str, run: Run) 
     pursuit = Pursuit(opened=opened, session=session)
     try:
         if current(opened.records()) is None or session.gate.mode == "plan":
-            pursuit.protect(Guard())
+            pursuit.protect(ProtectedFiles())
             return await run(text)
         return await pursuit.run_goal(text, run)
     finally:
         if current(opened.records()) is None:
-            pursuit.protect(Guard())
+            pursuit.protect(ProtectedFiles())
 
 
 @dataclass(kw_only=True)
@@ -178,7 +178,7 @@ class Pursuit:
         self.opened.record({"reads": reads, "guard": asdict(protected), "seconds": seconds})
         self.protect(protected)
 
-    async def _check_attempt(self, turn: TurnEnded, began: float) -> Attempt:
+    async def _check_attempt(self, turn: TurnEnded, began: float) -> GoalAttempt:
         """Runs the check after a turn. Raises: UserError, StorageError."""
         session, goal, place = self.session, self.goal, self.session.agent.place
         restored = await asyncio.to_thread(check.put_back, goal.guard, self.opened)
@@ -190,7 +190,7 @@ class Pursuit:
         unread = sorted({*(goal.reads or ())} - {*opens.project}) if is_known else []
         first, spent = goal.first_turn or self.opened.session.turns, self.spent
         known_usd = sum(attempt.cost_usd or 0 for attempt in goal.attempts)
-        return Attempt(
+        return GoalAttempt(
             **asdict(ran),
             attempt=len(goal.attempts) + 1,
             turn=first,
@@ -206,7 +206,7 @@ class Pursuit:
             seconds=round(time.monotonic() - began, 3),
         )
 
-    def _tell(self, attempt: Attempt) -> None:
+    def _tell(self, attempt: GoalAttempt) -> None:
         """Has the next message tell the model of a failed check: as outside text where a marked
         session left something in the project that the check may repeat."""
         session, output = self.session, attempt.output or "(none)"
@@ -253,7 +253,7 @@ class Pursuit:
         count = plural(len(goal.attempts), "attempt")
         error = "" if is_reached else f"The goal was not reached: {why} ({count})."
         self.opened.record({"ended": status, "error": error})
-        self.protect(Guard())
+        self.protect(ProtectedFiles())
         report = self.report()
         self._notice(error or f"Goal reached: {shorten(goal.verify, 1000)}", report)
         ended = replace(self.total or TurnEnded(status="incomplete"), goal=report)
@@ -263,7 +263,7 @@ class Pursuit:
             return replace(ended, status="success", error=None, setting=None)
         return replace(ended, status="incomplete", error=error)
 
-    def protect(self, protected: Guard) -> None:
+    def protect(self, protected: ProtectedFiles) -> None:
         """Has the gate of the session, and those of its subagents, deny edits of what is
         protected."""
         self.session.deny_edits(protected.denials())

@@ -152,7 +152,7 @@ _WHOLE = ("fence", "code_block", "table")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class MarkdownEntry:
     """One entry of a Markdown text."""
 
     text: str
@@ -174,14 +174,14 @@ def split_front_matter(text: str) -> tuple[str, str]:
     return head[1], "\n" * head[0].count("\n") + text[head.end() :]
 
 
-def read_blocks(text: str) -> Iterator[Block]:
+def read_blocks(text: str) -> Iterator[MarkdownEntry]:
     """The entries of a text, in order. Headings, rules and comments are not entries."""
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
     lines = text.split("\n")
     headings: list[tuple[int, str]] = []
-    lead: Block | None = None
+    lead: MarkdownEntry | None = None
     parsed = MarkdownIt("commonmark").enable("table").parse(text)
     for node in SyntaxTreeNode(parsed).children:
         raw, line = _source(node, lines)
@@ -211,7 +211,7 @@ def read_blocks(text: str) -> Iterator[Block]:
 
 def _items(
     node: "SyntaxTreeNode", lines: Sequence[str], under: str, inside: tuple[str, ...]
-) -> Iterator[Block]:
+) -> Iterator[MarkdownEntry]:
     for item in node.children:
         raw, line = _source(item, lines)
         head, _, rest = _MARKER.sub("", raw, count=1).partition("\n")
@@ -236,9 +236,9 @@ def _source(node: "SyntaxTreeNode", lines: Sequence[str]) -> tuple[str, int]:
     return textwrap.dedent("\n".join(lines[first:end])).strip("\n").rstrip(), first + 1
 
 
-def _block(bare: str, under: str, line: int, headings: tuple[str, ...]) -> Block:
+def _block(bare: str, under: str, line: int, headings: tuple[str, ...]) -> MarkdownEntry:
     text = bare
     if under:
         gap = "\n" if bare.startswith(("```", "~~~", "|", "    ")) else " "
         text = f"{under.rstrip(':')}:{gap}{bare}"
-    return Block(text=text, bare=bare, line=line, headings=headings)
+    return MarkdownEntry(text=text, bare=bare, line=line, headings=headings)

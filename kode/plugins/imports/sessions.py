@@ -32,7 +32,7 @@ MAX_NAME_CHARS = 64  # the longest name of a tool that vendors take
 HEAD_LINES = 50  # agents say whose a file is at its beginning
 
 
-class Line(dict[str, Any]):
+class ForeignLine(dict[str, Any]):
     """An object of another agent's file, in which a key may hold anything."""
 
     def text(self, key: str) -> str:
@@ -40,16 +40,16 @@ class Line(dict[str, Any]):
         value = self.get(key)
         return value if isinstance(value, str) else ""
 
-    def object(self, key: str) -> "Line":
+    def object(self, key: str) -> "ForeignLine":
         """The value of a key that holds an object; an empty one for any other."""
         value = self.get(key)
-        return Line(value) if isinstance(value, dict) else Line()
+        return ForeignLine(value) if isinstance(value, dict) else ForeignLine()
 
-    def objects(self, key: str) -> "list[Line]":
+    def objects(self, key: str) -> "list[ForeignLine]":
         """The objects in the list of a key."""
         value = self.get(key)
         items = value if isinstance(value, list) else ()
-        return [Line(item) for item in items if isinstance(item, dict)]
+        return [ForeignLine(item) for item in items if isinstance(item, dict)]
 
     def texts(self, key: str) -> str:
         """The text of a content: a string, or a list of parts with text."""
@@ -68,7 +68,7 @@ class Line(dict[str, Any]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class MessagePiece:
     """A piece of a message. Neighbours with the same `group` form one message."""
 
     role: Literal["user", "assistant", "tool"]
@@ -78,20 +78,20 @@ class Piece:
     model: str = ""
 
 
-def read_lines(path: Path) -> tuple[list[Line], int]:
+def read_lines(path: Path) -> tuple[list[ForeignLine], int]:
     """The objects in a file of JSON lines, and the number of lines that are not objects. Raises:
     OSError."""
     values = [object_of(line) for line in path.read_bytes().split(b"\n") if line.strip()]
-    lines = [Line(value) for value in values if value is not None]
+    lines = [ForeignLine(value) for value in values if value is not None]
     return lines, len(values) - len(lines)
 
 
-def first_text(lines: Iterable[Line], key: str) -> str:
+def first_text(lines: Iterable[ForeignLine], key: str) -> str:
     """The first text that one of the lines has at a key; "" if none has."""
     return next(filter(None, (line.text(key) for line in lines)), "")
 
 
-def first_time(lines: Iterable[Line]) -> str:
+def first_time(lines: Iterable[ForeignLine]) -> str:
     """When a session began, by its lines; now if none says so."""
     return next(filter(None, (line.time("") for line in lines)), "") or datetime.now(UTC).isoformat(
         timespec="milliseconds"
@@ -100,7 +100,7 @@ def first_time(lines: Iterable[Line]) -> str:
 
 def build_transcript(
     id: str,
-    pieces: Iterable[Piece | CompactionEntry],
+    pieces: Iterable[MessagePiece | CompactionEntry],
     faults: Mapping[str, int],
     *,
     cwd: str,
@@ -124,12 +124,12 @@ def make_call(id: str, name: str, arguments: Any) -> ToolCall:
     return ToolCall(id=id, name=allowed, arguments=json.dumps(fields, ensure_ascii=False))
 
 
-def entries_of(pieces: Iterable[Piece | CompactionEntry]) -> tuple[list[AnyEntry], int]:
+def entries_of(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[AnyEntry], int]:
     """The messages, each call with a unique id and its result, and how many results had no call."""
-    spoken: list[Piece | CompactionEntry] = []
+    spoken: list[MessagePiece | CompactionEntry] = []
     results: dict[str, list[tuple[ToolResult, str]]] = defaultdict(list)
     for piece in pieces:
-        if isinstance(piece, Piece) and isinstance(piece.part, ToolResult):
+        if isinstance(piece, MessagePiece) and isinstance(piece.part, ToolResult):
             results[piece.part.call_id].append((piece.part, piece.at))
         else:
             spoken.append(piece)
@@ -163,8 +163,8 @@ def entries_of(pieces: Iterable[Piece | CompactionEntry]) -> tuple[list[AnyEntry
     return entries, sum(map(len, results.values()))
 
 
-def _group_of(piece: Piece | CompactionEntry) -> tuple[str, str]:
-    return (piece.role, piece.group) if isinstance(piece, Piece) else ("", piece.id)
+def _group_of(piece: MessagePiece | CompactionEntry) -> tuple[str, str]:
+    return (piece.role, piece.group) if isinstance(piece, MessagePiece) else ("", piece.id)
 
 
 def _with_unique_id(call: ToolCall, ids: set[str]) -> ToolCall:
@@ -218,21 +218,21 @@ def read_claude_code(path: Path) -> Transcript | None:
     )
 
 
-def _is_spoken(line: Line) -> bool:
+def _is_spoken(line: ForeignLine) -> bool:
     """Subagents have their own lines, the sidechains."""
     if line.get("isSidechain"):
         return False
     return line.get("type") in ("user", "assistant") or bool(_queued_text(line))
 
 
-def _queued_text(line: Line) -> str:
+def _queued_text(line: ForeignLine) -> str:
     """What the person typed while the model worked; "" for any other line."""
     attachment = line.object("attachment")
     text = attachment.texts("prompt") if attachment.get("type") == "queued_command" else ""
     return "" if text.lstrip().startswith(_CLAUDE_HARNESS) else text
 
 
-def _path(lines: Sequence[Line]) -> set[str]:
+def _path(lines: Sequence[ForeignLine]) -> set[str]:
     """The ids from the last message back to the first; a missing parent is replaced by the previous
     line."""
     numbers = {line.text("uuid"): number for number, line in enumerate(lines)}
@@ -250,18 +250,18 @@ def _path(lines: Sequence[Line]) -> set[str]:
     return path
 
 
-def _has_result(line: Line) -> bool:
+def _has_result(line: ForeignLine) -> bool:
     return any(block.get("type") == "tool_result" for block in _blocks(line))
 
 
-def _blocks(line: Line) -> list[Line]:
+def _blocks(line: ForeignLine) -> list[ForeignLine]:
     return line.object("message").objects("content")
 
 
-def _claude_pieces(line: Line, began: str) -> Iterator[Piece | CompactionEntry]:
+def _claude_pieces(line: ForeignLine, began: str) -> Iterator[MessagePiece | CompactionEntry]:
     message, at, uuid = line.object("message"), line.time(began), line.text("uuid")
     if text := _queued_text(line):
-        yield Piece(role="user", part=Text(text=text, source="steering"), at=at, group=uuid)
+        yield MessagePiece(role="user", part=Text(text=text, source="steering"), at=at, group=uuid)
     if line.get("isCompactSummary"):
         yield CompactionEntry(summary=message.texts("content"), at=at)
         return
@@ -269,12 +269,12 @@ def _claude_pieces(line: Line, began: str) -> Iterator[Piece | CompactionEntry]:
     group = message.text("id") or uuid
     model = message.text("model") if is_answer else ""
     text = message.text("content")
-    for block in [Line(type="text", text=text)] if text else _blocks(line):
+    for block in [ForeignLine(type="text", text=text)] if text else _blocks(line):
         part = _claude_part(block, line)
         if isinstance(part, ToolResult):
-            yield Piece(role="tool", part=part, at=at)
+            yield MessagePiece(role="tool", part=part, at=at)
         elif part is not None:
-            yield Piece(
+            yield MessagePiece(
                 role="assistant" if is_answer else "user",
                 part=part,
                 at=at,
@@ -283,7 +283,7 @@ def _claude_pieces(line: Line, began: str) -> Iterator[Piece | CompactionEntry]:
             )
 
 
-def _claude_part(block: Line, line: Line) -> Part | None:
+def _claude_part(block: ForeignLine, line: ForeignLine) -> Part | None:
     """None for an empty block."""
     text = block.text("text")
     match block.get("type"):
@@ -349,8 +349,8 @@ def read_codex(path: Path) -> Transcript | None:
 
 
 def _codex_pieces(
-    items: Iterable[tuple[str, Line, str]], model: str
-) -> Iterator[Piece | CompactionEntry]:
+    items: Iterable[tuple[str, ForeignLine, str]], model: str
+) -> Iterator[MessagePiece | CompactionEntry]:
     """`items` are the kind of each line, its content, and its time."""
     step = 0
     # The model's items between two results are one message.
@@ -365,14 +365,14 @@ def _codex_pieces(
         for part in _codex_parts(item):
             if isinstance(part, ToolResult):
                 step += 1
-                yield Piece(role="tool", part=part, at=at)
+                yield MessagePiece(role="tool", part=part, at=at)
             elif is_message and item.get("role") == "user":
-                yield Piece(role="user", part=part, at=at, group=at)
+                yield MessagePiece(role="user", part=part, at=at, group=at)
             else:
-                yield Piece(role="assistant", part=part, at=at, group=str(step), model=model)
+                yield MessagePiece(role="assistant", part=part, at=at, group=str(step), model=model)
 
 
-def _codex_parts(item: Line) -> Iterator[Part]:
+def _codex_parts(item: ForeignLine) -> Iterator[Part]:
     kind, call_id = item.text("type"), item.text("call_id")
     if kind == "message":
         for block in item.objects("content"):

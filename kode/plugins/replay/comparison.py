@@ -49,7 +49,7 @@ Piece = tuple[str, str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class RequestDifference:
     part: str
     """`system`, `tools`, `message` or `result`."""
     name: str
@@ -88,20 +88,20 @@ class Comparison:
         pattern = "|".join(map(re.escape, sorted(now_of, key=len, reverse=True)))
         return re.sub(rf"(?:{pattern})(?![\w.-])", lambda match: now_of[match[0]], text)
 
-    def messages(self, then: Sequence[Message], now: Sequence[Message]) -> list[Difference]:
+    def messages(self, then: Sequence[Message], now: Sequence[Message]) -> list[RequestDifference]:
         """The differences between two pieces of a conversation."""
         before, after = (
             [p for message in side for p in self._pieces(message)] for side in (then, now)
         )
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         return [
-            Difference(part=old[0] or new[0], name=old[1] or new[1], then=old[2], now=new[2])
+            RequestDifference(part=old[0] or new[0], name=old[1] or new[1], then=old[2], now=new[2])
             for kind, a, b, c, d in matcher.get_opcodes()
             if kind != "equal"
             for old, new in zip_longest(before[a:b], after[c:d], fillvalue=("", "", ""))
         ]
 
-    def sections(self, then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+    def sections(self, then: Mapping[str, str], now: Mapping[str, str]) -> list[RequestDifference]:
         """The differences between two system prompts, section by section."""
         before, after = (
             {name: self.normalize(text) for name, text in side.items() if name != "memory"}
@@ -109,7 +109,7 @@ class Comparison:
         )
         return _by_name("system", before, after)
 
-    def tools(self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]) -> list[Difference]:
+    def tools(self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]) -> list[RequestDifference]:
         """The differences between the tools of two requests; last, in their order."""
         before, after = (
             {spec.name: json.dumps(asdict(spec), indent=1, ensure_ascii=False) for spec in side}
@@ -137,9 +137,9 @@ class Comparison:
                     pass
 
 
-def _by_name(part: str, then: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+def _by_name(part: str, then: Mapping[str, str], now: Mapping[str, str]) -> list[RequestDifference]:
     return [
-        Difference(part=part, name=name, then=then.get(name, ""), now=now.get(name, ""))
+        RequestDifference(part=part, name=name, then=then.get(name, ""), now=now.get(name, ""))
         for name in {**then, **now}
         if then.get(name, "") != now.get(name, "")
     ]

@@ -53,7 +53,7 @@ from kode.plugin import (
     shorten,
     working_directory,
 )
-from kode.plugins.replay.comparison import Comparison, Difference
+from kode.plugins.replay.comparison import Comparison, RequestDifference
 from kode.plugins.replay.recording import (
     RecordedTurn,
     Recording,
@@ -81,14 +81,14 @@ FACES: Mapping[str, tuple[str, Sequence[str]]] = {
 
 
 @dataclass(kw_only=True)
-class Step:
+class ReplayStep:
     """One reply of the model, with the comparison of its request and results."""
 
     number: int
     turn: int
     summary: str
     """What the model did, in a few words."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RequestDifference] = field(default_factory=list)
     """Differences in its request, except results; and in the results of its calls."""
 
 
@@ -105,7 +105,7 @@ class RecordedProvider:
         """`is_strict`: refuses a request that differs instead of answering."""
         self.name = recording.header.provider
         self.model = recording.header.model
-        self.steps: list[Step] = []
+        self.steps: list[ReplayStep] = []
         self.notes: list[str] = []
         """The turns that ended before their last recorded step, a sentence each."""
         self.session_then = Session(header=recording.header, path=None)
@@ -240,7 +240,7 @@ class RecordedProvider:
 
     def _compare(self, request: Request, summary: str) -> None:
         """Adds a step. Raises: KodeError if they must not differ."""
-        step = Step(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
+        step = ReplayStep(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
         beginning = self.session_then.beginning
         if beginning is not None and beginning.tools:
             differences = self._comparison.sections(beginning.sections, self._sections())
@@ -260,7 +260,7 @@ class RecordedProvider:
                     "Record it again where that is meant (`kode run --record FILE`)."
                 )
 
-    def _new_differences(self, now: Sequence[Message]) -> list[Difference]:
+    def _new_differences(self, now: Sequence[Message]) -> list[RequestDifference]:
         """The differences between messages that were not compared yet."""
         then, (old, new) = self.session_then.messages, self._compared
         if len(then) < old or len(now) < new:
@@ -556,6 +556,6 @@ def _as_json(recording: Recording, replay: RecordedProvider) -> dict[str, Any]:
     }
 
 
-def _name_of(difference: Difference) -> str:
+def _name_of(difference: RequestDifference) -> str:
     """Which part differs: `system: instructions`, `result: shell`."""
     return f"{difference.part}: {difference.name}"

@@ -38,9 +38,9 @@ def main(argv: Sequence[str]) -> int:
     import uvicorn
 
     from kode.plugins.view.access import Keys
-    from kode.plugins.view.pages import Place, application
+    from kode.plugins.view.pages import PageSubject, application
 
-    place = Place(home=home, cwd=cwd, config=loaded.config)
+    place = PageSubject(home=home, cwd=cwd, config=loaded.config)
     with _listen(arguments.port) as listener:
         keys = Keys(address=f"{HOST}:{listener.getsockname()[1]}")
         print(

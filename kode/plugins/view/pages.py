@@ -58,7 +58,7 @@ VIEWS = {"/": "Sessions", "/memory": "Memory", "/costs": "Costs"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PageSubject:
     """What the pages are about."""
 
     home: Path
@@ -68,7 +68,7 @@ class Place:
     config: Any
 
 
-def application(place: Place, keys: Keys) -> ASGIApp:
+def application(place: PageSubject, keys: Keys) -> ASGIApp:
     """All pages, behind their guard."""
     pages = _Pages(place)
     routes = [
@@ -87,7 +87,7 @@ class _Pages:
     """The handlers, by address. Those that only read files are plain functions, which Starlette
     runs in a thread."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: PageSubject) -> None:
         self._place = place
 
     def sessions(self, request: Request) -> Response:

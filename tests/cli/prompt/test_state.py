@@ -15,7 +15,7 @@ from kode.cli.prompt.submit import command_of, open_conversation, run_turn, subm
 from kode.cli.screen.render import Renderer
 from kode.errors import SessionError
 from kode.events import MemoryChanged
-from kode.memory.statement import Change, Outcome
+from kode.memory.statement import MemoryChange, Outcome
 from kode.messages import Text
 from kode.providers.server import ServerAnswer
 from tests.cli.commands.test_session_command import made
@@ -396,7 +396,7 @@ async def test_a_command_about_memory_tells_of_its_change_once(chat):
     async def add(argv):
         for id, text in (("1", "added to user"), ("2", "merged elsewhere")):
             chat.talk.emit(MemoryChanged(text=text, change_id=id))
-        change = Change(id="1", who="user", kind="add", system="tiered")
+        change = MemoryChange(id="1", who="user", kind="add", system="tiered")
         return Outcome(text="added to user", change=change)
 
     chat.talk.memory_command = add

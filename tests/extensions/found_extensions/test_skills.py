@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.extensions.definitions import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
-from kode.extensions.places import Place
+from kode.extensions.places import ExtensionFolder
 from kode.extensions.review import in_use
-from kode.extensions.trust import Item
+from kode.extensions.trust import Candidate
 from kode.messages import Text, results_of
 from tests.extensions.found_extensions.conftest import Open, World, play
 
@@ -61,8 +61,8 @@ def test_unusable_skills_are_left_out_with_a_reason(world: World) -> None:
 
 
 def made(name: str, description: str) -> Skill:
-    item = Item(kind="skill", name=name, origin=Path("/skills"), scope="home", content="")
-    place = Place(folder=Path("/skills"), scope="home", top=Path("/"))
+    item = Candidate(kind="skill", name=name, origin=Path("/skills"), scope="home", content="")
+    place = ExtensionFolder(folder=Path("/skills"), scope="home", top=Path("/"))
     return Skill(item=item, place=place, description=description, body="")
 
 

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kode.permissions.shell.judge import Line, judge
+from kode.permissions.shell.judge import ShellLine, judge
 from tests.workplaces import ground
 
 PROJECT = Path("/home/user/project")
 WHERE = ground(PROJECT, PROJECT.parent)
 
 
-def judged(command: str) -> Line:
+def judged(command: str) -> ShellLine:
     return judge(command, WHERE)
 
 

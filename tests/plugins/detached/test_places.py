@@ -9,7 +9,7 @@ import pytest
 from kode.errors import ConfigError, SessionError, StorageError
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.command import parse_answer
-from kode.plugins.detached.places import Spec, State
+from kode.plugins.detached.places import SessionState, Spec
 
 
 def make(home, id, state=None):
@@ -22,18 +22,18 @@ def make(home, id, state=None):
 
 
 def test_a_session_lives_as_long_as_its_lock(tmp_path):
-    folder = make(tmp_path, "one", State(doing="works"))
+    folder = make(tmp_path, "one", SessionState(doing="works"))
     with (folder / holder.LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert places.find(tmp_path, "one").life == "alive"
 
     assert places.find(tmp_path, "one").life == "killed"
-    places.write_state(folder, State(doing="ended"))
+    places.write_state(folder, SessionState(doing="ended"))
     assert places.find(tmp_path, "one").life == "ended"
 
 
 def test_a_session_is_resumed_in_one_process(tmp_path):
-    folder = make(tmp_path, "one", State(doing="works"))
+    folder = make(tmp_path, "one", SessionState(doing="works"))
 
     lock = places.take(folder)
     assert places.find(tmp_path, "one").life == "alive"
@@ -72,7 +72,7 @@ def test_a_damaged_file_is_named_and_kept(tmp_path):
 
 
 def test_a_session_of_another_user_is_named_and_not_read(tmp_path, monkeypatch):
-    make(tmp_path, "one", State(doing="asks"))
+    make(tmp_path, "one", SessionState(doing="asks"))
     owner = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     faults: list[str] = []

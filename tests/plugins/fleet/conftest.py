@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kode import paths
-from kode.plugins.fleet.queue import Finished, Fleet, Queue, Started, Task, create, open_queue
+from kode.plugins.fleet.queue import Finished, Fleet, FleetTask, Queue, Started, create, open_queue
 from tests.needs import skip_without
 
 ID = "20260101-000000-aaaaaa"
@@ -14,7 +14,7 @@ Make = Callable[..., Queue]
 
 
 def task(id, source, isolate="none", **fields):
-    return Task(id=id, task=f"Do {id}.", source=str(source), isolate=isolate, **fields)
+    return FleetTask(id=id, task=f"Do {id}.", source=str(source), isolate=isolate, **fields)
 
 
 def fleet_of(tmp_path, *tasks, **fields):

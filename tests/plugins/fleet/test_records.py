@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from kode.plugins.fleet.queue import (
     Finished,
+    FleetTask,
     Leased,
     Record,
     Released,
-    Task,
     encode_record,
     parse_record,
     state_of,
@@ -19,7 +19,8 @@ from kode.plugins.fleet.queue import (
 from tests.plugins.fleet.conftest import finished, started
 
 TASKS = [
-    Task(id=name, task=f"Do {name}.", source="/project", isolate="none") for name in ("a", "b", "c")
+    FleetTask(id=name, task=f"Do {name}.", source="/project", isolate="none")
+    for name in ("a", "b", "c")
 ]
 LEASE = Leased(task="a", lease="1", host="h", session="20260101-000000-aaaaaa")
 

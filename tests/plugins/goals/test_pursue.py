@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from kode.plugins.goals.goal import PASSES_BEFORE, Attempt
+from kode.plugins.goals.goal import PASSES_BEFORE, GoalAttempt
 from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.needs import skip_without
 from tests.scripted_server import ScriptedServer
@@ -70,7 +70,7 @@ def test_a_goal_is_reached_by_its_check_alone(goal_place):
     assert goal["attempts"][1]["files"] == ["calc.py"]
     assert result["checked"] == "passed"
     assert [one["type"] for one in values] == ["goal_attempt", "goal_attempt", "goal"]
-    assert {field.name for field in fields(Attempt)} == set(values[0])
+    assert {field.name for field in fields(GoalAttempt)} == set(values[0])
     assert goal == values[-1]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kode.errors import UserError
 from kode.plugin import run_git
-from kode.plugins.goals.check import Guard, find_differing, make_guard
+from kode.plugins.goals.check import ProtectedFiles, find_differing, make_guard
 from kode.plugins.goals.goal import GoalRequest, is_stalled, read_request
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
@@ -57,7 +57,7 @@ def test_a_goal_protects_what_its_check_names(project, command):
 
 def test_patterns_take_the_place_of_the_tests(project):
     assert {*guard_of(project, "pytest", ["src/**"]).held} == {"src/calc.py", "pyproject.toml"}
-    assert guard_of(project, "pytest", []) == Guard()
+    assert guard_of(project, "pytest", []) == ProtectedFiles()
 
 
 def test_changed_lost_and_new_files_differ(project):

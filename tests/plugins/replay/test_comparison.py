@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Message, Text, ToolResult, user_message
-from kode.plugins.replay.comparison import Comparison, Difference
+from kode.plugins.replay.comparison import Comparison, RequestDifference
 from kode.provider import ToolSpec
 from tests.tables import for_each
 
@@ -71,8 +71,8 @@ def test_a_difference_is_named_by_the_speaker_or_the_section():
     found = FORM.messages([], [Message(role="user", parts=(part,)), user_message("and brief")])
 
     assert found == [
-        Difference(part="message", name="instructions", then="", now="Be brief."),
-        Difference(part="message", name="user", then="", now="and brief"),
+        RequestDifference(part="message", name="instructions", then="", now="Be brief."),
+        RequestDifference(part="message", name="user", then="", now="and brief"),
     ]
 
 

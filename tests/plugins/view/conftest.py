@@ -15,7 +15,7 @@ from kode.config.model import Config
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugin import open_memory
 from kode.plugins.view.access import Keys
-from kode.plugins.view.pages import Place, application
+from kode.plugins.view.pages import PageSubject, application
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"
@@ -35,7 +35,7 @@ class Browser:
 
     client: TestClient
     keys: Keys
-    place: Place
+    place: PageSubject
 
     def get(self, path):
         """The text of a page that is there."""
@@ -46,7 +46,7 @@ class Browser:
 
 def make_place(tmp_path, **settings):
     home = paths.home()
-    return Place(home=home, cwd=tmp_path, config=Config.model_validate(settings))
+    return PageSubject(home=home, cwd=tmp_path, config=Config.model_validate(settings))
 
 
 def client_of(place, keys):
