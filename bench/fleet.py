@@ -37,7 +37,7 @@ from kode.plugins.fleet.worker import work
 
 SCRIPT = [
     {
-        "match": "FleetTask",
+        "match": "Task",
         "calls": [{"name": "shell", "arguments": {"command": "echo done >> effects"}}],
         "then": [{"text": "Done."}],
     }

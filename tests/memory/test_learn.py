@@ -95,10 +95,10 @@ def stated(text: str, **more: Any) -> LearnedFact:
 @pytest.mark.parametrize(
     ("typed", "fact", "rank"),
     [
-        ("ModelAnswer in German, please.", {"quote": "Answer in German"}, Rank.QUOTED),
+        ("Answer in German, please.", {"quote": "Answer in German"}, Rank.QUOTED),
         ("Should you answer in German?", {"quote": "answer in German"}, None),
         ("Answer in French.", {"quote": "Answer in German"}, None),
-        ("ModelAnswer in German, please.", {}, None),
+        ("Answer in German, please.", {}, None),
     ],
 )
 async def test_a_fact_is_kept_if_the_person_states_it(tmp_path, typed, fact, rank):
