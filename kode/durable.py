@@ -169,12 +169,12 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
 
     Raises: StorageError; then the file ends as it did before.
     """
-    with locked_log(path) as file:
+    with hold_log(path) as file:
         append_to(file, b"\n".join(lines), path)
 
 
 @contextlib.contextmanager
-def locked_log(path: Path) -> Iterator[IO[bytes]]:
+def hold_log(path: Path) -> Iterator[IO[bytes]]:
     """A file of lines, created if missing, locked for `append_to`. Raises: StorageError."""
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -248,7 +248,7 @@ def pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, *, timeout_s: float = 30.0, follow: bool = True) -> Iterator[None]:
+def hold_lock(folder: Path, *, timeout_s: float = 30.0, follow: bool = True) -> Iterator[None]:
     """Holds a folder's exclusive lock across processes, for a short read-modify-write; creates the
     folder if it is missing. With `follow=False` a link in the path is an error.
 
@@ -498,10 +498,10 @@ class RecordLog:
                 yield line
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[Callable[[bytes], None]]:
+    def hold(self) -> Iterator[Callable[[bytes], None]]:
         """Holds the file's lock, creating the file if missing. Gives a function that appends one
         JSON object, without a line feed, durably. Raises: StorageError."""
-        with locked_log(self.path) as file:
+        with hold_log(self.path) as file:
 
             def append(line: bytes) -> None:
                 lost = lost_bytes(self.path)

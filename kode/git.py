@@ -19,7 +19,7 @@ from typing import Literal
 from kode.beneath import real_path
 from kode.errors import GitError
 from kode.process import find_program
-from kode.workplace import GitFolder, below, below_any
+from kode.workplace import GitFolder, is_below, is_below_any
 
 MAX_MODULE_FOLDERS = 1_000
 """So many folders are searched for submodules of one tree."""
@@ -88,7 +88,7 @@ def git_record(folders: Sequence[GitFolder], path: str) -> Literal["record", "ru
     The nearest of `folders` decides. A repository that is not among them is known by its name.
     """
     folded = fold_path(path)
-    around = [folder for folder in folders if below(folded, fold_path(folder.path))]
+    around = [folder for folder in folders if is_below(folded, fold_path(folder.path))]
     nearest = max(around, key=lambda folder: len(folder.path), default=None)
     if nearest is None:
         outer, _, name = folded.rpartition("/.git/")
@@ -133,16 +133,16 @@ def _folders_of(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
     if _is_git_folder(root):
         yield GitFolder(path=root, worktree="")
     path = _folder_named_by(root)
-    if not _is_git_folder(path) or below(root, path):
+    if not _is_git_folder(path) or is_below(root, path):
         return
-    if not below_any(path, roots) and not (_is_own(path) and _points_back(path, root)):
+    if not is_below_any(path, roots) and not (_is_own(path) and _points_back(path, root)):
         return
     yield GitFolder(path=path, worktree=root)
     yield from _submodules(path, root)
     if shared := _shared_folder(path):
         # Only who may write in a folder can make one in it that says to share it.
         is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_own(shared)
-        if (is_within or below_any(shared, roots)) and not below(root, shared):
+        if (is_within or is_below_any(shared, roots)) and not is_below(root, shared):
             yield GitFolder(path=shared, worktree="")
 
 
@@ -211,7 +211,7 @@ def _submodules(path: str, tree: str) -> Iterator[GitFolder]:
     walk = os.walk(f"{path}/modules")
     for folder, names, _ in itertools.islice(walk, MAX_MODULE_FOLDERS):
         if _is_git_folder(folder):
-            is_inside = below(worktree := _configured_tree(folder), tree)
+            is_inside = is_below(worktree := _configured_tree(folder), tree)
             if is_inside:
                 yield GitFolder(path=folder, worktree=worktree)
             names[:] = {"modules"}.intersection(names) if is_inside else ()

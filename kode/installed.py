@@ -221,12 +221,12 @@ def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., 
             return await result
 
     @functools.wraps(function)
-    def guarded(*arguments: Any, **named: Any) -> Any:
+    def call_guarded(*arguments: Any, **named: Any) -> Any:
         with blame_plugin():
             result = function(*arguments, **named)
         return await_result(result) if isinstance(result, Awaitable) else result
 
-    return guarded
+    return call_guarded
 
 
 def fault_of(plugin: Plugin, error: Exception, where: Code = "") -> str:

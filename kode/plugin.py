@@ -27,7 +27,7 @@ HOMES = {
     "kode.conversation.plugins": "PluginSession Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
     "kode.durable": (
-        "RecordLog lock_file=locked make_folder replace_file=replace storage_errors set_aside"
+        "RecordLog lock_file=hold_lock make_folder replace_file=replace storage_errors set_aside"
     ),
     "kode.errors": (
         "ConfigError ContextOverflow GitError KodeError MemoryRefused ProviderError SessionError "
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     from kode.credentials import keep_secret as keep_secret
     from kode.credentials import redact_values as _redact_secrets
     from kode.durable import RecordLog as RecordLog
-    from kode.durable import locked as _lock_file
+    from kode.durable import hold_lock as _lock_file
     from kode.durable import make_folder as make_folder
     from kode.durable import replace as _replace_file
     from kode.durable import set_aside as set_aside

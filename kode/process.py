@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
 from kode.errors import KodeError
-from kode.workplace import below
+from kode.workplace import is_below
 
 if TYPE_CHECKING:
     import asyncio
@@ -54,7 +54,7 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
     for folder in folders.split(os.pathsep):
         program = shutil.which(name, path=folder) if os.path.isabs(folder) else None
         if program and not any(
-            below(paths.real_path(place), other)
+            is_below(paths.real_path(place), other)
             for place in (folder, program)
             for other in distrusted
             if other != "/"  # which says nothing about who may write

@@ -75,5 +75,5 @@ class SharedBudget:
     def _append(self, value: dict[str, object]) -> None:
         # Unlike every other line, so that one that is there twice counts once.
         line = json.dumps({**value, "id": secrets.token_hex(4)}).encode()
-        with self._log.locked() as append:
+        with self._log.hold() as append:
             append(line)

@@ -76,10 +76,10 @@ def locate(place: Workplace, path: str) -> str:
     if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
     seen = [*map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))]
-    if below_any(path, seen) or (path != TMP and any(below(it, path) for it in seen)):
+    if is_below_any(path, seen) or (path != TMP and any(is_below(it, path) for it in seen)):
         return path
     folder = place.private_tmp()
-    if folder is None or below(path, str(folder)):
+    if folder is None or is_below(path, str(folder)):
         return path
     in_own_tmp = os.path.normpath(f"{folder}{path[len(TMP) :]}")
     return in_own_tmp if os.path.lexists(in_own_tmp) or not os.path.lexists(path) else path
@@ -87,10 +87,10 @@ def locate(place: Workplace, path: str) -> str:
 
 def as_seen(place: Workplace, path: str) -> str:
     """A path of this machine as commands know it, the reverse of `locate`."""
-    if below_any(path, map(str, (place.cwd, *place.roots))):
+    if is_below_any(path, map(str, (place.cwd, *place.roots))):
         return path  # the usual case needs no sandbox
     folder = place.private_tmp()
-    return f"{TMP}{path[len(str(folder)) :]}" if folder and below(path, str(folder)) else path
+    return f"{TMP}{path[len(str(folder)) :]}" if folder and is_below(path, str(folder)) else path
 
 
 def real_path(place: Workplace, path: str) -> str:
@@ -101,11 +101,11 @@ def real_path(place: Workplace, path: str) -> str:
     return beneath.real_path(locate(place, str(place.cwd / paths.expand(path))))
 
 
-def below(path: str, folder: str) -> bool:
+def is_below(path: str, folder: str) -> bool:
     """Whether a path is a folder or inside it, comparing text only."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
-def below_any(path: str, folders: Iterable[str]) -> bool:
+def is_below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of these folders or inside one."""
-    return any(below(path, folder) for folder in folders)
+    return any(is_below(path, folder) for folder in folders)

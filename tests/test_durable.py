@@ -73,7 +73,7 @@ def test_replace_writes_exact_bytes_and_keeps_a_link(tmp_path: Path) -> None:
 
 
 def lock(folder: Path) -> None:
-    with durable.locked(folder, follow=False):
+    with durable.hold_lock(folder, follow=False):
         pass
 
 
@@ -273,9 +273,9 @@ def test_a_lock_that_is_given_back_in_time_is_taken(
     holder = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(holder, fcntl.LOCK_EX)
     monkeypatch.setattr(durable.time, "sleep", lambda pause_s: durable.unlock(holder))
-    with durable.locked(tmp_path, timeout_s=60):
+    with durable.hold_lock(tmp_path, timeout_s=60):
         assert not is_free(tmp_path / ".lock")
-        with pytest.raises(BusyError), durable.locked(tmp_path, timeout_s=0):
+        with pytest.raises(BusyError), durable.hold_lock(tmp_path, timeout_s=0):
             pass
     assert is_free(tmp_path / ".lock")
     os.close(holder)

@@ -369,7 +369,7 @@ class Hooks:
         """An `Ask` whose questions hooks may answer; their yes counts only if a saved rule could
         have allowed it."""
 
-        async def hooked(question: Question) -> Answer:
+        async def ask_with_hooks(question: Question) -> Answer:
             if not self.has("PermissionRequest", "Notification"):
                 return await ask(question)
             fields = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
@@ -383,7 +383,7 @@ class Hooks:
             task.add_done_callback(self._beside.discard)
             return await ask(question)
 
-        return hooked
+        return ask_with_hooks
 
     async def before_compaction(self, by_person: bool, wish: str) -> str:
         """The wish for a compaction's note, with hooks' additions. They cannot prevent it."""

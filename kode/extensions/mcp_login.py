@@ -138,7 +138,7 @@ class _Tokens:
             return None
 
     def _write(self, part: str, value: BaseModel) -> None:
-        with durable.locked(self.path.parent):
+        with durable.hold_lock(self.path.parent):
             plain = value.model_dump(mode="json", exclude_none=True)
             document = {**self._load(), "url": self.url, part: plain}
             data = json.dumps(seal_object(document), indent=2).encode()

@@ -21,7 +21,7 @@ from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.plain_text import unified_diff
 from kode.session.provenance import MarksFile, record_of
-from kode.workplace import below
+from kode.workplace import is_below
 
 Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]
 """`-outside`: that it may run without a sandbox; `-download`: see `mcp_server`."""
@@ -258,7 +258,7 @@ def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str])
 
     # Of the settings file only the entry is in the content.
     covers = [path for path in item.covers if path != str(item.origin)]
-    besides = [path for path in opened if not any(below(path, cover) for cover in covers)]
+    besides = [path for path in opened if not any(is_below(path, cover) for cover in covers)]
 
     def pin(approvals: dict[tuple[str, ...], Approved]) -> None:
         if (approval := approvals.get(_identity(item))) is None:
@@ -299,7 +299,7 @@ def _change(
 ) -> Approvals:
     """Raises: StorageError, for a damaged file too, which is set aside; BusyError."""
     path = paths.trust_file(home, project)
-    with durable.locked(path.parent):
+    with durable.hold_lock(path.parent):
         approvals = load(home, project)
         if approvals.problem:
             raise StorageError(approvals.problem)

@@ -53,14 +53,14 @@ NO_DRAFTS: Mapping[str, str] = MappingProxyType({})
 
 
 @contextlib.asynccontextmanager
-async def locked(folder: Path) -> AsyncIterator[None]:
+async def hold_folder(folder: Path) -> AsyncIterator[None]:
     """Holds the exclusive lock of a folder across processes. The body must not await. Raises:
     BusyError after 10 s; StorageError; CancelledError while waiting."""
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     with contextlib.ExitStack() as stack:
         while True:
             with contextlib.suppress(BusyError):
-                stack.enter_context(durable.locked(folder, timeout_s=0.0))
+                stack.enter_context(durable.hold_lock(folder, timeout_s=0.0))
                 break
             if time.monotonic() > deadline:
                 raise durable.busy(folder, _LOCK_TIMEOUT_S)
@@ -233,7 +233,7 @@ class FileStore:
         them. `drafts`: texts of files by name. Raises: MemoryRefused, StorageError, BusyError."""
         if self.read_only:
             raise MemoryRefused("This process may only read memory. Nothing was changed.")
-        async with locked(self.root):
+        async with hold_folder(self.root):
             checked, places = set[str](), set(self.fact_places())
             while True:
                 for notice in self._reconcile(places):
@@ -251,7 +251,7 @@ class FileStore:
         if not self.root.is_dir():  # nothing was ever stored
             return []
         places = self.fact_places() if places is None else places
-        async with contextlib.nullcontext() if self.read_only else locked(self.root):
+        async with contextlib.nullcontext() if self.read_only else hold_folder(self.root):
             return self._reconcile(places)
 
     def _foresee(self, changes: Sequence[MemoryChange]) -> tuple[MemoryView, set[str]]:

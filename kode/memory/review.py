@@ -271,7 +271,7 @@ def why(memory: Memory, words: Sequence[str]) -> str:
     lines = [line for link in chain for line in _link(memory, link)]
     if end:
         heirs = ", ".join(_quoted(heir.statement) for heir in view.successors(id))
-        lines.append(f"ended by {_when(end)}{f': replaced by {heirs}' if heirs else ''}")
+        lines.append(f"ended by {_format_time(end)}{f': replaced by {heirs}' if heirs else ''}")
     for first, second in view.conflicts():
         if id == first.id:
             lines.append(f"in conflict with {_quoted(second)}: it does not count yet")
@@ -285,7 +285,7 @@ def _link(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
     yield _describe(memory, statement)
     claimed_at = _minute(statement.claimed_at)
     is_other = claimed_at != _minute(entry.change.at)
-    yield f"  {_when(entry.change)}{f', said {claimed_at} UTC' if is_other else ''}"
+    yield f"  {_format_time(entry.change)}{f', said {claimed_at} UTC' if is_other else ''}"
     if statement.quote:
         yield f'  your words: "{shorten(redact(statement.quote), 200)}"'
     if statement.source:
@@ -294,7 +294,7 @@ def _link(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
     for word, day in (("since", statement.since), ("until", statement.until)):
         if day:
             yield f"  holds {word} {day}"
-    yield from (f"  {_when(change)}" for change in entry.amendments)
+    yield from (f"  {_format_time(change)}" for change in entry.amendments)
     if entry.change.reason:
         yield f"  {entry.change.reason}"
 
@@ -303,7 +303,7 @@ def _describe(memory: Memory, statement: Statement) -> str:
     return f"{statement.id} [{memory.layout.label(statement.place)}] {_quoted(statement)}"
 
 
-def _when(change: MemoryChange) -> str:
+def _format_time(change: MemoryChange) -> str:
     """Who made a change and when: `add by the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""

@@ -12,7 +12,7 @@ from typing import Literal
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import source
-from kode.memory.files import NO_DRAFTS, Changes, FileStore, locked
+from kode.memory.files import NO_DRAFTS, Changes, FileStore, hold_folder
 from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, MemoryView, the_only
 from kode.memory.log import ERASED
 from kode.memory.markdown import display
@@ -131,7 +131,7 @@ class MemoryStore(FileStore):
 
         outcome = await self._commit(make)
         if erase:
-            async with locked(self.root):
+            async with hold_folder(self.root):
                 self.log.erase({*blanked, *(old.id for old in erased)})
         return outcome
 

@@ -60,7 +60,7 @@ def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) 
     raises.
     """
     path = paths.permissions_file(home, project)
-    with durable.locked(path.parent):
+    with durable.hold_lock(path.parent):
         saved, problem = load(home, project)
         if problem:
             raise StorageError(problem)

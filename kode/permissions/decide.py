@@ -26,7 +26,7 @@ from kode.permissions import rules as grammar
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
-from kode.workplace import Workplace, as_seen, below, locate
+from kode.workplace import Workplace, as_seen, is_below, locate
 
 if TYPE_CHECKING:
     from kode.permissions.shell.judge import LinePart, ShellLine
@@ -306,7 +306,7 @@ def _decide_edit(call: Call) -> Decision:
 
 def _file_rule(call: Call, real: str, name: str = "edit") -> Rule:
     project = places.real(call.place.project)
-    is_inside = real != project and below(real, project)
+    is_inside = real != project and is_below(real, project)
     return Rule(name, f"./{os.path.relpath(real, project)}" if is_inside else real)
 
 
@@ -325,7 +325,7 @@ def _real(call: Call, path: str) -> str:
 
 def _name(call: Call, path: str) -> str:
     cwd = call.where.cwd
-    return os.path.relpath(path, cwd) if below(path, cwd) else as_seen(call.place, path)
+    return os.path.relpath(path, cwd) if is_below(path, cwd) else as_seen(call.place, path)
 
 
 # Command lines: each part by rules, then by what it needs outside the sandbox.

@@ -15,7 +15,7 @@ from typing import Literal
 
 from kode import paths
 from kode.git import fold_path, git_record
-from kode.workplace import GitFolder, Workplace, below, below_any
+from kode.workplace import GitFolder, Workplace, is_below, is_below_any
 
 Place = Literal["protected", "root", "private", "temp", "system", "elsewhere"]
 """Where a path lies: in kode's own folders, the working folders or git's folders of them, a
@@ -82,30 +82,30 @@ def find_place(path: str, where: PathRules) -> Place:
     resolved = real(path)
     if is_in_tmp(path, where):
         return "root"
-    if below_any(path, where.protected) or below_any(resolved, where.protected):
+    if is_below_any(path, where.protected) or is_below_any(resolved, where.protected):
         return "protected"
-    if below_any(resolved, (*where.roots, *(folder.path for folder in where.place.git))):
+    if is_below_any(resolved, (*where.roots, *(folder.path for folder in where.place.git))):
         return "root"
-    if below_any(resolved, (where.home, real(where.home))):
+    if is_below_any(resolved, (where.home, real(where.home))):
         return "elsewhere"
-    if below_any(resolved, where.temp):
-        return "private" if below_any(resolved, TEMPORARY) else "temp"
-    return "system" if below_any(resolved, names("system")) else "elsewhere"
+    if is_below_any(resolved, where.temp):
+        return "private" if is_below_any(resolved, TEMPORARY) else "temp"
+    return "system" if is_below_any(resolved, names("system")) else "elsewhere"
 
 
 def is_in_tmp(path: str, where: PathRules) -> bool:
     """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
     resolved = real(path)
-    if below_any(resolved, where.roots):
+    if is_below_any(resolved, where.roots):
         return False  # the usual case needs no sandbox
     tmp = where.place.private_tmp()
-    return tmp is not None and all(below(spelling, str(tmp)) for spelling in (path, resolved))
+    return tmp is not None and all(is_below(spelling, str(tmp)) for spelling in (path, resolved))
 
 
 def is_readable(path: str, where: PathRules) -> bool:
     """Whether a path, or everything that its glob can match, is readable in the protected
     folders."""
-    return is_log(path, where) or below_any(real(path), where.readable)
+    return is_log(path, where) or is_below_any(real(path), where.readable)
 
 
 def is_log(path: str, where: PathRules) -> bool:
@@ -132,8 +132,8 @@ def is_secret(path: str, where: PathRules) -> bool:
             return True
         if any(mark in name for mark in "*?[") and _reaches_secret(name):
             return True
-        is_ours = below_any(spelling, (*where.roots, where.home, *where.readable))
-        if below(spelling, _OTHERS_HOME) and not is_ours and not is_in_tmp(spelling, where):
+        is_ours = is_below_any(spelling, (*where.roots, where.home, *where.readable))
+        if is_below(spelling, _OTHERS_HOME) and not is_ours and not is_in_tmp(spelling, where):
             return True
     return False
 
@@ -188,9 +188,9 @@ def runs_later(
         # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
         if record == "runs" or (os.path.basename(folded) == "head" and not record):
             return True
-        if _is_any(spelling, "runs_later", end=_OR_BELOW) or below_any(folded, programs):
+        if _is_any(spelling, "runs_later", end=_OR_BELOW) or is_below_any(folded, programs):
             return True
-        if as_link and any(below(program, folded) for program in programs):
+        if as_link and any(is_below(program, folded) for program in programs):
             return True
     folders = _pattern(("runs_later", "steers_agents"), part="folders")
     return as_link and folders.search(fold_path(path)) is not None
@@ -208,7 +208,7 @@ def is_rebuildable(path: str, where: PathRules) -> bool:
     resolved = real(path)
     if find_place(path, where) in ("private", "temp"):
         return resolved not in where.temp
-    root = next((it for it in where.roots if resolved != it and below(resolved, it)), resolved)
+    root = next((it for it in where.roots if resolved != it and is_below(resolved, it)), resolved)
     steps = resolved[len(root) :].strip("/").split("/")
     patterns = (*names("filled_by_builds"), *names("made_by_builds"))
     return any(fnmatch.fnmatchcase(step, pattern) for step in steps for pattern in patterns)

@@ -22,7 +22,7 @@ from kode import registry
 from kode.errors import ConfigError
 from kode.permissions.places import real
 from kode.tool import Tool
-from kode.workplace import Workplace, below_any
+from kode.workplace import Workplace, is_below_any
 
 FAMILIES = ("shell", "edit", "read", "fetch", "mcp", "memory", "delegate")
 """Names for every tool of a kind; any other name means the tool of that name."""
@@ -164,7 +164,7 @@ def matches_path(rule: Rule, path: str, place: Workplace, *, loosely: bool = Fal
     forms = {real(path)} | ({os.path.normpath(path)} if loosely else set())
     projects = {str(place.project), real(place.project)}
     if "/" not in pattern:
-        inside = [form for form in forms if loosely or below_any(form, projects)]
+        inside = [form for form in forms if loosely or is_below_any(form, projects)]
         return any(_glob(pattern).fullmatch(os.path.basename(form)) for form in inside)
     patterns = {os.path.normpath(os.path.join(base, pattern)) for base in projects}
     return any(_glob(it).fullmatch(form) for it in patterns for form in forms)

@@ -18,7 +18,7 @@ from kode.sandbox.layer import Layer, apply, carry, list_changes, remove_tree
 from kode.sandbox.masks import make_mask
 from kode.sandbox.reach import STAGE, Interest, Kind, Opens, Reach, find_program
 from kode.tool import Blocked, FileChange
-from kode.workplace import below_any
+from kode.workplace import is_below_any
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
@@ -127,7 +127,7 @@ class Attempt:
             return None
         paths, scripts = tuple(self._monitor.opened), self._monitor.scripts
         trees = [*map(str, reach.work_folders(self.sandbox.place, with_git=False))]
-        inside = dict.fromkeys(path for path in paths if below_any(path, trees))
+        inside = dict.fromkeys(path for path in paths if is_below_any(path, trees))
         return Opens(
             project=tuple(inside),
             scripts=tuple(path for path in inside if path in scripts),

@@ -35,7 +35,7 @@ from kode.permissions.shell.programs import script_of
 from kode.sandbox import launcher
 from kode.sandbox.reach import Interest, Reach, access, to_landlock
 from kode.tool import Blocked
-from kode.workplace import below, below_any
+from kode.workplace import is_below, is_below_any
 
 BOOT = (
     *("-I", "-S", "-X", f"utf8={int(sys.getfilesystemencoding() == 'utf-8')}", "-c"),
@@ -362,7 +362,7 @@ class SyscallMonitor:
         if self.watched and not self.outside_text:
             real = _real_path_of(pid, path)
             known = [it for it in (real, *map(str, Path(real).parents)) if it in self.watched]
-            known += [it for it in self.watched if moves and below(it, real)]
+            known += [it for it in self.watched if moves and is_below(it, real)]
             self.outside_text = (self.watched[known[0]] or real) if known else ""
 
     def _of_path(self, path: str) -> Blocked | None:
@@ -371,7 +371,7 @@ class SyscallMonitor:
         folder, name = os.path.split(path)
         real = os.path.join(real_path(folder), name)
         harmless = ("writable", "private", *["empty"] * (not self.interest.counts_home))
-        if access(self.reach, real) in harmless or below_any(real, ("/dev", "/proc")):
+        if access(self.reach, real) in harmless or is_below_any(real, ("/dev", "/proc")):
             return None
         # Not blocked by the sandbox: it could not change this outside either.
         if not os.access(real if os.path.lexists(real) else os.path.dirname(real), os.W_OK):

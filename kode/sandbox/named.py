@@ -18,7 +18,7 @@ from kode.errors import GitError
 from kode.git import run_git, settings_folders
 from kode.paths import expand
 from kode.permissions import places
-from kode.workplace import below
+from kode.workplace import is_below
 
 GIT_S = 3.0  # `git config --list` takes milliseconds
 MAX_TEXTS = 200  # more are not what a person set up
@@ -110,10 +110,10 @@ class _NameSearch:
         """The paths in the project that a word may mean, from its root or from a folder; its root
         is none. The rest of `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from there."""
         root, word = str(self.root), str(expand(word))
-        if os.path.isabs(word) and not below(os.path.normpath(word), root):
+        if os.path.isabs(word) and not is_below(os.path.normpath(word), root):
             word = word.lstrip("/")
         paths = {os.path.normpath(os.path.join(base, word)) for base in (root, *folders)}
-        yield from (path for path in paths if path != root and below(path, root))
+        yield from (path for path in paths if path != root and is_below(path, root))
 
 
 def _is_program(path: str) -> bool:

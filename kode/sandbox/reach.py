@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 from kode import paths
 from kode.paths import real_path
 from kode.permissions.places import TEMPORARY, names
-from kode.workplace import Workplace, below, below_any
+from kode.workplace import Workplace, is_below, is_below_any
 
 SYSTEM = (
     "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /snap /sys /run/current-system "
@@ -149,7 +149,7 @@ class Reach:
 
 def access(reach: Reach, path: str) -> Access:
     """What a real absolute path is to a command."""
-    around = (place.access for place in reversed(reach.places) if below(path, str(place.path)))
+    around = (place.access for place in reversed(reach.places) if is_below(path, str(place.path)))
     return next(around, "hidden")
 
 
@@ -160,7 +160,7 @@ def is_visible(reach: Reach, path: str) -> bool:
 
 def is_outside(reach: Reach, path: str) -> bool:
     """Whether a real path is hidden only because nothing shows it."""
-    return [it.path for it in reach.places if below(path, str(it.path))] == [Path("/")]
+    return [it.path for it in reach.places if is_below(path, str(it.path))] == [Path("/")]
 
 
 def find_program(name: str) -> str | None:
@@ -215,7 +215,7 @@ def tool_chains() -> tuple[Path, ...]:
             shown += (python.parent, _real(python.parent.parent / "lib"))
     existing = {path for path in shown if os.path.exists(path) and _is_for_all(path, homes)}
     outermost = (path for path in existing if existing.isdisjoint(path.parents))
-    return tuple(sorted(path for path in outermost if not below_any(str(path), SYSTEM)))
+    return tuple(sorted(path for path in outermost if not is_below_any(str(path), SYSTEM)))
 
 
 def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
@@ -364,7 +364,7 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
         if access(reach, path) != "hidden":
             allowed += [(each, "read") for each in _list_beside(path, hidden)]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
-    listed = [path for path in above if is_visible(reach, path) and not below_any(path, SYSTEM)]
+    listed = [path for path in above if is_visible(reach, path) and not is_below_any(path, SYSTEM)]
     allowed += [(path, "list") for path in (*listed, *map(str, reach.listed))]
     allowed += [(f"/dev/{name}", "read") for name in _DEVICE_NAMES]
     return [*allowed, *((f"/dev/{name}", "write") for name in _DEVICE_NAMES[:4])]
@@ -373,7 +373,7 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
 def _list_beside(folder: str, hidden: frozenset[str]) -> list[str]:
     """A folder with nothing hidden in it, or its entries that are not hidden. Links are left out:
     their targets would be allowed with them."""
-    inside = frozenset(path for path in hidden if path != folder and below(path, folder))
+    inside = frozenset(path for path in hidden if path != folder and is_below(path, folder))
     if not inside:
         return [folder]
     beside: list[str] = []

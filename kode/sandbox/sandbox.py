@@ -24,7 +24,7 @@ from kode.sandbox import reach
 from kode.sandbox.layer import Layer, make_layer, remove_tree
 from kode.sandbox.masks import Masks, settle_indexes
 from kode.sandbox.reach import BUBBLEWRAP, Grants, Interest, Kind, Network, Reach, is_visible
-from kode.workplace import Workplace, below
+from kode.workplace import Workplace, is_below
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -249,7 +249,7 @@ class Sandbox:
             return False
         shown, real = self.reach(self.support().kind), real_path(path)
         hidden = map(str, shown.of("hidden", "empty", "private"))
-        return is_visible(shown, real) and not any(below(place, real) for place in hidden)
+        return is_visible(shown, real) and not any(is_below(place, real) for place in hidden)
 
     def support(self) -> "Support":
         """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about

@@ -101,7 +101,7 @@ class MarksFile:
 
     def add(self, marks: Sequence[Mark]) -> str:
         """Adds marks to the file, and returns as `read`. Raises: StorageError, BusyError."""
-        with self._lock, durable.locked(self._path.parent):
+        with self._lock, durable.hold_lock(self._path.parent):
             problem = ""
             if damaged := self._load():
                 aside = durable.set_aside(self._path, self._data).name

@@ -155,7 +155,7 @@ def write_step(journal: Path, step: Step) -> None:
     names = ("turn", "kind", "of", "goal", "after", "heads")
     line |= {name: getattr(step, name) for name in names}
     durable.make_folder(journal.parent)
-    with RecordLog(journal).locked() as append:
+    with RecordLog(journal).hold() as append:
         append(json.dumps(line).encode())
 
 

@@ -21,7 +21,7 @@ from kode.errors import GitError, StorageError
 from kode.git import run_git, split_names
 from kode.undo.journal import Step
 from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Seen
-from kode.workplace import below_any
+from kode.workplace import is_below_any
 
 MAX_FILES = 5_000  # bounds the wait before a command
 LOOKING_S = 10.0  # bounds a walk
@@ -181,7 +181,7 @@ def _find_written(step: Step, path: str) -> list[str]:
     """What is at a path that a command writes, a folder with all that is in it."""
     folder, name = os.path.split(path.rstrip("/") or "/")
     path, real = os.path.join(paths.real_path(folder), name), paths.real_path(path)
-    is_inside = below_any(real, [str(tree.root) for tree in step.surveys])
+    is_inside = is_below_any(real, [str(tree.root) for tree in step.surveys])
     if os.path.isdir(path) and not os.path.islink(path):
         if is_inside:
             return [path, *map(str, Path(path).rglob("*"))]

@@ -121,7 +121,7 @@ class Contents:
                 return data if hashlib.sha256(data).hexdigest() == state else None
         return None
 
-    def why_not_restorable(self, state: State) -> str:
+    def explain_unrestorable(self, state: State) -> str:
         """Why there is nothing to restore from; "" if there is. What is left of a damaged content
         is set aside, so that it can be saved again. Never raises."""
         if not is_digest(state) or self.data(state) is not None:
@@ -147,7 +147,7 @@ class Contents:
         Raises: StorageError if its content is no longer saved; OSError."""
         data = self.data(state)
         if is_digest(state) and data is None:
-            raise StorageError(self.why_not_restorable(state))
+            raise StorageError(self.explain_unrestorable(state))
         # The folders belong to the project: use the modes that a person's would have.
         make = None if state is None else beneath.usual_mode
         with beneath.open_folder(path.parent, make=make) as folder:

@@ -196,7 +196,7 @@ class Undo:
             if goal is None:
                 left[path] = _CHANGED_SINCE
             elif goal != now:
-                why = WHY_NOT_SAVED.get(now.state) or self.contents.why_not_restorable(goal.state)
+                why = WHY_NOT_SAVED.get(now.state) or self.contents.explain_unrestorable(goal.state)
                 if why:
                     left[path] = why
                 else:

@@ -130,7 +130,7 @@ def by_tools(ground: Ground, depth: int) -> None:
             durable.replace(path, b"new", mode=0o644, follow=False)
         with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
             os.unlink(path.name, dir_fd=folder)
-        with contextlib.suppress(StorageError), durable.locked(path.parent, follow=False):
+        with contextlib.suppress(StorageError), durable.hold_lock(path.parent, follow=False):
             pass
         with contextlib.suppress(OSError), beneath.open_folder(path.parent.parent) as above:
             beneath.remove(above, path.parent.name)

@@ -21,6 +21,8 @@ from kode.cli.main import main
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import submit
+from kode.cli.screen.markdown import BlockSplitter, TerminalMarkdown
+from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import ProgressRenderer, Renderer
 from kode.errors import Setting
@@ -142,6 +144,34 @@ async def test_the_question_about_a_new_file_is_as_before() -> None:
     )
 
     assert readable(text) == external_file("screens/question-new-file.txt")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_long_answer_is_as_before(width: int) -> None:
+    answer = (Path(__file__).parent / "data/answer.md").read_text()
+    text = make_screen(width).render_rich(TerminalMarkdown(answer))
+
+    assert readable(text) == external_file(f"screens/answer-{width}.txt")
+
+
+def test_the_growing_end_of_an_answer_is_as_before() -> None:
+    answer, splitter, grown = (
+        (Path(__file__).parent / "data/answer.md").read_text(),
+        BlockSplitter(),
+        [],
+    )
+    for at in range(0, len(answer), 150):
+        splitter.feed(answer[at : at + 150])
+        grown.append(make_screen().render_rich(TerminalMarkdown(splitter.preview())))
+
+    assert readable("\n····\n".join(grown)) == external_file("screens/answer-growing.txt")
+
+
+def test_a_picker_is_as_before() -> None:
+    rows = [Choice(str(n), f"yesterday 17:0{n}   task {n}") for n in range(10)]
+    lines = Menu(rows, is_searchable=True).lines(make_screen().paint, "task", 80, 8)
+
+    assert readable("\n".join(lines)) == external_file("screens/picker.txt")
 
 
 @pytest.mark.parametrize("status", ["success", "interrupted", "timeout"])

@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 from kode import installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Commands, Parser
-from kode.cli.screen.lines import cell_width, clip, clip_middle, cost_text, money, one_line, when
+from kode.cli.screen.lines import (
+    cell_width,
+    clip,
+    clip_middle,
+    cost_text,
+    format_when,
+    money,
+    one_line,
+)
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, print_document
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.installed import ExportFile
@@ -98,7 +106,7 @@ def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str,
     return (
         summary.id,
         clip(task, widest_task) if not summary.damaged else task,
-        when(summary.updated_at, today),
+        format_when(summary.updated_at, today),
         str(summary.turns) if summary.turns else "-",
         money(summary.cost_usd) if summary.cost_usd else "-",
         clip_middle(one_line(paths.short_path(summary.cwd)), WIDEST_FOLDER),
@@ -133,7 +141,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     places = search(paths.home(), arguments.words, limit)
     lines = []
     for place in places:
-        where = f"{when(place.at)}  turn {place.turn}  {one_line(place.who)}"
+        where = f"{format_when(place.at)}  turn {place.turn}  {one_line(place.who)}"
         lines.append(f"{place.session}  {where}  {one_line(paths.short_path(place.cwd))}")
         lines.append(f"    {one_line(place.line)}")
     if places and len(places) == limit:
@@ -302,7 +310,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     for entry in requests:
         name = _purpose(entry)
         name = f"step {next(numbers)}" if name == "turn" else name
-        rows.append((when(entry.at), name, *_figures(Spent.of(entry))))
+        rows.append((format_when(entry.at), name, *_figures(Spent.of(entry))))
     sums = {one_line(name): spent for name, spent in spending.items()}
     sums |= {"total": spending.total} if len(sums) > 1 else {}
     rows += [(name, str(spent.requests), *_figures(spent)) for name, spent in sums.items()]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import clip, count, one_line, when
+from kode.cli.screen.lines import clip, count, format_when, one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
@@ -52,7 +52,9 @@ async def resume(state: PromptState, argument: str) -> None:
         if not rows:
             return screen.print("There is no session to resume here.", "dim")
         facts = {row.id: f"{row.id} · {plural(row.turns, 'turn')} · {row.model}" for row in rows}
-        choices = [Choice(it.id, f"{when(it.updated_at):<16}  {one_line(it.task)}") for it in rows]
+        choices = [
+            Choice(it.id, f"{format_when(it.updated_at):<16}  {one_line(it.task)}") for it in rows
+        ]
         name = Menu(choices).value_of(
             name
             or await choose(

@@ -104,14 +104,14 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
     editor = state.editor = Editor(state, bindings)
     drawn = asyncio.Event()
 
-    def ended(_: object) -> None:
+    def leave(_: object) -> None:
         drawn.set()
         state.leave()
 
     state.screen.flush()
     state.screen.editor = editor
     drawing = asyncio.ensure_future(editor.run(drawn.set))
-    drawing.add_done_callback(ended)
+    drawing.add_done_callback(leave)
     try:
         await drawn.wait()
         yield drawing

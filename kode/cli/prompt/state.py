@@ -126,14 +126,14 @@ class PromptState:
         """Starts the job; nothing else may run as one. `then` gets, at its end, whether it was
         stopped."""
 
-        def ended(task: "asyncio.Task[None]") -> None:
+        def end_job(task: "asyncio.Task[None]") -> None:
             was_stopped = self.stopping_since is not None
             self.job, self.stopping_since, self.doing = None, None, ""
             then(was_stopped)
 
         self.stopping_since, self._job_since, self.doing = None, time.monotonic(), what
         self.job = asyncio.ensure_future(self.guard(work, *arguments))
-        self.job.add_done_callback(ended)
+        self.job.add_done_callback(end_job)
 
     def start_beside(self, name: str, work: Work, *arguments: object) -> None:
         """Starts work beside the job, unless work of this name is still running: a key that is held

@@ -165,7 +165,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
 
 
-def when(at: str, today: date | None = None) -> str:
+def format_when(at: str, today: date | None = None) -> str:
     """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the full date of another year."""
     try:
         moment = datetime.fromisoformat(at).astimezone()

@@ -146,7 +146,7 @@ class Renderer:
         if (text, self.screen.width) != self._tail[0]:
             from kode.cli.screen.markdown import TerminalMarkdown
 
-            rendered = self.screen.rendered(TerminalMarkdown(clean(text)))
+            rendered = self.screen.render_rich(TerminalMarkdown(clean(text)))
             self._tail = (text, self.screen.width), rendered.split("\n")
         return self._tail[1]
 
@@ -251,7 +251,7 @@ class Renderer:
             if self.screen.plain:
                 self.screen.print(block.text)
                 continue
-            rendered = self.screen.rendered(TerminalMarkdown(clean(block.text)))
+            rendered = self.screen.render_rich(TerminalMarkdown(clean(block.text)))
             self.screen.print_painted(rendered)
 
     def _feed(self, text: str) -> None:

@@ -286,7 +286,7 @@ class Screen:
         if self.editor is not None and self._flush is None:
             self.editor.redraw()
 
-    def rendered(self, renderable: "RenderableType") -> str:
+    def render_rich(self, renderable: "RenderableType") -> str:
         """Renders something with `rich` at the current width, inset: no blank lines around it, and
         no trailing padding, which would wrap when the window gets narrower."""
         console = self._rich_console()

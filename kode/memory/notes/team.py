@@ -93,7 +93,7 @@ class Team:
 
     async def _exchange_or_warn(self, memory: OpenMemory) -> None:
         try:
-            with durable.locked(self._file(memory.store).parent, timeout_s=0.0):
+            with durable.hold_lock(self._file(memory.store).parent, timeout_s=0.0):
                 await self._exchange(memory)
             self._fault = ""
         except BusyError:

@@ -23,7 +23,7 @@ from kode.permissions.shell.parse import (
     Words,
 )
 from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, ProgramRule, Risk
-from kode.workplace import below
+from kode.workplace import is_below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
 MAX_ITEMS = 100  # longer lines are programs: a person decides
@@ -438,7 +438,7 @@ def _merge(effects: Iterable[LinePart]) -> LinePart:
 
 
 def _relative(path: str, where: PathRules) -> str:
-    return os.path.relpath(path, where.cwd) if below(path, where.cwd) else path
+    return os.path.relpath(path, where.cwd) if is_below(path, where.cwd) else path
 
 
 def _runs_input(words: Words) -> bool:

@@ -440,7 +440,7 @@ class Queue:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Holds the log, read to its end."""
-        with self.log.locked() as self._append_line:
+        with self.log.hold() as self._append_line:
             self.refresh()
             yield
 

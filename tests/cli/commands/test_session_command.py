@@ -7,7 +7,7 @@ import pytest
 from kode import installed
 from kode.cli.commands import session
 from kode.cli.commands.session import draw_table
-from kode.cli.screen.lines import when
+from kode.cli.screen.lines import format_when
 from kode.errors import SessionError
 from kode.installed import ExportFile, Plugin
 from kode.session.entries import MessageEntry
@@ -150,7 +150,7 @@ def test_a_damaged_session_says_what_to_do() -> None:
 
 def test_days_are_told_as_people_do() -> None:
     noon = datetime(2026, 3, 5, 12).astimezone()
-    told = [when((noon - timedelta(days=n)).isoformat(), TODAY) for n in (0, 1, 20, 400)]
+    told = [format_when((noon - timedelta(days=n)).isoformat(), TODAY) for n in (0, 1, 20, 400)]
     assert told == ["today 12:00", "yesterday 12:00", "Feb 13 12:00", "2025-01-29"]
-    assert when("nonsense", TODAY) == "?"
-    assert when(datetime(2026, 3, 5, 12, tzinfo=UTC).isoformat(), TODAY) != "?"
+    assert format_when("nonsense", TODAY) == "?"
+    assert format_when(datetime(2026, 3, 5, 12, tzinfo=UTC).isoformat(), TODAY) != "?"

@@ -67,7 +67,7 @@ def test_markdown_has_no_colour_but_the_accent_of_code():
     text = "# a\n\n`b` [c](https://d.example) **e**\n\n> f\n\n- g\n\n| h |\n|---|\n| i |\n\n---\n"
     screen = Screen(StringIO(), True, True, columns=lambda: 80, rows=lambda: 24)
 
-    shown = screen.rendered(TerminalMarkdown(text))
+    shown = screen.render_rich(TerminalMarkdown(text))
 
     codes = {
         int(code) for part in shown.split("\x1b[")[1:] for code in part.split("m")[0].split(";")

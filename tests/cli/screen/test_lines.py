@@ -70,7 +70,7 @@ def whole_words(text: str, shown: str) -> set[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_table_breaks_no_word(width):
-    shown = make_screen(width).rendered(TerminalMarkdown(TABLE))
+    shown = make_screen(width).render_rich(TerminalMarkdown(TABLE))
 
     assert whole_words(TABLE, shown.replace(":", "")) == set()
     assert max(map(cell_width, shown.split("\n"))) <= width

@@ -82,7 +82,7 @@ def test_dropping_forgets_the_unfinished_only():
 
 
 def test_code_keeps_its_own_indentation_without_padding():
-    shown = screen().rendered(TerminalMarkdown("```py\ndef f():\n    return 1\n```"))
+    shown = screen().render_rich(TerminalMarkdown("```py\ndef f():\n    return 1\n```"))
 
     assert shown == "  def f():\n      return 1"
 
@@ -108,7 +108,7 @@ def plain(text):
     ],
 )
 def test_an_address_is_visible_once(text, shown):
-    assert plain(colored().rendered(TerminalMarkdown(text))) == f"  {shown}"
+    assert plain(colored().render_rich(TerminalMarkdown(text))) == f"  {shown}"
 
 
 TABLE = (
@@ -118,7 +118,7 @@ TABLE = (
 
 
 def test_a_table_too_wide_becomes_lists_of_cells():
-    shown = screen(27).rendered(TerminalMarkdown(TABLE))
+    shown = screen(27).render_rich(TerminalMarkdown(TABLE))
 
     assert textwrap.dedent(shown).split("\n") == [
         "name: a",
@@ -134,7 +134,7 @@ def test_a_table_too_wide_becomes_lists_of_cells():
 
 
 def test_chinese_letters_fill_the_line_they_begin_in():
-    shown = screen(30).rendered(
+    shown = screen(30).render_rich(
         TerminalMarkdown(
             "안녕하세요 여러분 中文文本没有空格所以应该填满整行，而不是从新的一行开始。"
         )
@@ -151,7 +151,7 @@ def test_chinese_letters_fill_the_line_they_begin_in():
     [("- [x] a", "• ☑ a"), ("* [ ] a", "• ☐ a"), ("- a", "• a"), ("1. [x] a", "1. [x] a")],
 )
 def test_items_of_tasks_have_a_box(item, shown):
-    assert screen().rendered(TerminalMarkdown(item)).strip() == shown
+    assert screen().render_rich(TerminalMarkdown(item)).strip() == shown
 
 
 GROWING = """The **first** word of `scheduler.py` is *not* what **nobody `knows`** said, see
@@ -177,7 +177,7 @@ def test_a_growing_reply_shows_no_mark_that_goes_again():
     splitter, shown = BlockSplitter(), []
     for character in GROWING:
         splitter.feed(character)
-        shown.append(screen(60).rendered(TerminalMarkdown(splitter.preview())))
+        shown.append(screen(60).render_rich(TerminalMarkdown(splitter.preview())))
 
     assert [text for text in shown if re.search(r"\*\*|[`#\[\]|]|__|~~|(?<! )\*(?! )", text)] == []
 
@@ -186,7 +186,7 @@ def test_a_growing_code_block_shows_its_end():
     splitter = BlockSplitter()
     splitter.feed("```py\n" + "".join(f"x = {number}\n" for number in range(100)) + "y = `")
 
-    shown = screen(60).rendered(TerminalMarkdown(splitter.preview())).split("\n")
+    shown = screen(60).render_rich(TerminalMarkdown(splitter.preview())).split("\n")
 
     assert shown[-2:] == ["  x = 99", "  y = `"]
     assert len(shown) == 30
