@@ -17,6 +17,7 @@ import pytest
 
 from kode.errors import KodeError
 from kode.plugins.fleet.queue import open_queue, queues
+from kode.tools.processes import ProcessTree
 from tests.e2e.ray_nodes import Cluster, cluster
 from tests.effort import EVERYTHING, SEED, draws
 from tests.faults.checks import session_paths
@@ -112,8 +113,7 @@ def test_a_fleet_killed_while_writing_its_queue_continues(tmp_path: Path) -> Non
 
 
 def test_a_fleet_killed_at_any_moment_is_continued(tmp_path: Path) -> None:
-    draw = draws("fleet")
-    faults = []
+    draw, faults = draws("fleet"), list[str]()
     for number in range(100 if EVERYTHING else 1):
         fleet, place = Fleet(), Place(tmp_path / str(number))
         fleet.prepare(place)
@@ -183,12 +183,12 @@ def test_a_fleet_on_ray_killed_at_any_moment_is_continued(tmp_path: Path) -> Non
 
 
 def kill_a_worker(place: Place, draw: random.Random) -> None:
-    with contextlib.suppress(KodeError):  # there is no queue yet
+    with contextlib.suppress(KodeError, ProcessLookupError):  # no queue yet; ended meanwhile
         tasks = open_queue(place.home, None).state.open_tasks()
-        leases = [task.lease for task in tasks if task.lease is not None]
-        for lease in draw.sample(leases, min(1, len(leases))):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(lease.pid, signal.SIGKILL)
+        marks = [task.started.mark for task in tasks if task.lease and task.started]
+        children = ProcessTree(draw.choice(marks)).find() if marks else []
+        for worker in {child.parent for child in children} - {1, *(it.pid for it in children)}:
+            os.kill(worker, signal.SIGKILL)
 
 
 def kill_a_node(nodes: Cluster, draw: random.Random) -> None:
