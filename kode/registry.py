@@ -24,7 +24,7 @@ class Dialect:
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     switch: str = "reasoning_effort"
-    """How it is told how much to think, a case of `thinking_settings` in `kode.providers.chat`."""
+    """How a request asks for thinking, a case of `thinking_settings` in `kode.providers.chat`."""
     thinks_by_default: bool = False
     """Whether a level that the vendor recommends is sent where the person set none."""
     thinks_in: tuple[str, ...] = ("reasoning_details", "reasoning_content", "reasoning")

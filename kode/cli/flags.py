@@ -107,7 +107,7 @@ def _add_other_names(parser: Parser) -> None:
     add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
 
 
-def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[ServerEntry]":
+def read_servers(arguments: argparse.Namespace, cwd: Path) -> "list[ServerEntry]":
     """The MCP servers of `--mcp-config`. Raises: ConfigError."""
     if not arguments.mcp_config:
         return []

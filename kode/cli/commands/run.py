@@ -19,7 +19,7 @@ from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
     finish_startup,
-    named_servers,
+    read_servers,
     working_directory,
 )
 from kode.cli.parser import Parser
@@ -123,7 +123,7 @@ class RunOptions:
                 resolve_provider(loaded.config, os.environ, loaded.origins)
         read_rules(loaded.config, loaded.origins)
         answer_form(self.arguments, cwd)
-        named_servers(self.arguments, cwd)
+        read_servers(self.arguments, cwd)
         read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.cli.flags import named_servers, working_directory
+from kode.cli.flags import read_servers, working_directory
 from kode.cli.screen.printer import complain
 from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
@@ -80,7 +80,7 @@ async def open_from_flags(
             settings,
             keep_session=not arguments.no_session,
             trust_project=arguments.trust_project,
-            servers=named_servers(arguments, cwd),
+            servers=read_servers(arguments, cwd),
         ),
         cwd=cwd,
         session_id=session_id,

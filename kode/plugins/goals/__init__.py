@@ -2,7 +2,7 @@
 
 goal      a goal and its attempts: as asked for, in the session's records, and in words
 check     runs the check; the files that may not change while the goal is pursued
-pursue    the turns: work, check, what the model is told, when it ends
+pursue    the turns: work, check, what the model gets to read, when it ends
 """
 
 from kode.plugin import Command, Parser, Plugin

@@ -210,13 +210,13 @@ def _matcher(patterns: Iterable[str], place: Workplace) -> Callable[[str], bool]
     """Says whether the name of a file matches a pattern of an `edit` rule."""
     from wcmatch import glob
 
-    def below_project(pattern: str) -> str:
+    def make_relative(pattern: str) -> str:
         if "/" not in pattern:
             return f"**/{pattern}"
         return os.path.relpath(os.path.join(place.project, expand_path(pattern)), place.project)
 
     # In a rule only `*` and `?` stand for something else.
-    globs = [re.sub(r"[\[\\]", r"\\\g<0>", below_project(pattern)) for pattern in patterns]
+    globs = [re.sub(r"[\[\\]", r"\\\g<0>", make_relative(pattern)) for pattern in patterns]
     flags = glob.GLOBSTAR | glob.DOTGLOB | glob.CASE
     matches: Callable[[str], bool] = glob.compile(globs, flags=flags, limit=0).match
     return matches
