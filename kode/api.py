@@ -114,7 +114,7 @@ def open(
     Raises: UserError (no key, a wrong value, a session open elsewhere), SessionError.
     """
     own_memory = None if memory is None or isinstance(memory, str) else memory
-    given = {
+    settings_given = {
         "model": model,
         "provider": provider,
         "base_url": base_url,
@@ -129,7 +129,7 @@ def open(
         "memory.system": memory if isinstance(memory, str) and memory != AS_CONFIGURED else None,
         "memory.enabled": False if memory is None else None,
     }
-    named = {key: value for key, value in given.items() if value is not None}
+    named = {key: value for key, value in settings_given.items() if value is not None}
 
     async def start() -> Conversation:
         folder, flags = Path(paths.real_path(paths.expand(cwd))), {**(settings or {}), **named}
@@ -413,8 +413,8 @@ def _make_ask(gate: Gate, emit: Emit) -> Ask:
     async def ask(question: Question) -> Answer:
         try:
             is_async = inspect.iscoroutinefunction(gate)
-            given = gate(question) if is_async else await asyncio.to_thread(gate, question)
-            answer = await given if inspect.isawaitable(given) else given
+            result = gate(question) if is_async else await asyncio.to_thread(gate, question)
+            answer = await result if inspect.isawaitable(result) else result
             if isinstance(answer, Answer):
                 return answer
             if isinstance(answer, bool):

@@ -150,7 +150,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
     """The workplace for `cwd`, not yet of a session. Raises: ConfigError for a memory folder that
     contains the work: no tool could write there."""
     data_dir, roots = config.memory.data_dir, config.roots(cwd)
-    own = (*paths.own_folders(home, data_dir), *paths.own_folders(paths.home(), data_dir))
+    own_folders = (*paths.own_folders(home, data_dir), *paths.own_folders(paths.home(), data_dir))
     for folder in paths.own_folders(home, data_dir)[1:]:
         if any(Path(real_path(root)).is_relative_to(Path(real_path(folder))) for root in roots):
             raise ConfigError(
@@ -169,7 +169,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         project=project,
         roots=roots,
         home=home,
-        protected=tuple(dict.fromkeys(own)),
+        protected=tuple(dict.fromkeys(own_folders)),
         readable=tuple(readable),
         outputs=paths.outputs_folder(home, None),
         environment=passed | increment_depth(os.environ),

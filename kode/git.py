@@ -266,7 +266,7 @@ def run_git(
     root: Path,
     arguments: Sequence[str],
     *,
-    given: bytes = b"",
+    stdin: bytes = b"",
     environ: Mapping[str, str] = {},
     timeout_s: float = TIMEOUT_S,
 ) -> bytes:
@@ -276,14 +276,14 @@ def run_git(
     Raises: GitError.
     """
     more = {**_without_programs(root, environ), **environ}
-    return _run(root, arguments, more, given, timeout_s)
+    return _run(root, arguments, more, stdin, timeout_s)
 
 
 def _run(
     root: Path,
     arguments: Sequence[str],
     environ: Mapping[str, str],
-    given: bytes = b"",
+    stdin: bytes = b"",
     timeout_s: float = TIMEOUT_S,
 ) -> bytes:
     program = find_program("git", [root])
@@ -295,7 +295,7 @@ def _run(
             [program, *OPTIONS, *arguments],
             cwd=root,
             env={**passed, **ENVIRONMENT, **environ},
-            input=given,
+            input=stdin,
             capture_output=True,
             timeout=timeout_s,
             check=False,
@@ -347,7 +347,7 @@ def ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
     for option in ((), ("--no-index",)):
         try:
             words = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z", *option]
-            return frozenset(it[2:] for it in split_names(run_git(root, words, given=stdin)))
+            return frozenset(it[2:] for it in split_names(run_git(root, words, stdin=stdin)))
         except GitError as error:
             if error.exit_status == 1:
                 return frozenset()  # none of them

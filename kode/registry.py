@@ -158,12 +158,12 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     describes: the nearest one, and how to describe another."""
     import difflib
 
-    known = [*described, *(row.name for row in PROVIDERS)]
+    names = [*described, *(row.name for row in PROVIDERS)]
     words = {word: row.name for row in PROVIDERS[::-1] for word in row.title.lower().split()}
     words |= {model.rstrip("-"): row.name for row in PROVIDERS for model in row.models}
-    words |= {word: word for word in known}
+    words |= {word: word for word in names}
     near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
-    hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
+    hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(names)}."
     return (
         f"There is no provider {name!r}. {hint} For a server of your own set "
         f"`providers.{name}.base_url` in the config, and `api` if it speaks another format than "
@@ -181,8 +181,8 @@ def owner_of(model: str | None) -> ProviderRow | None:
 
 
 def unset(row: ProviderRow) -> dict[str, Setting]:
-    own = (("api_key", row.key_variable), ("base_url", row.url_variable))
-    return {key: Setting(f"providers.{row.name}.{key}", of or "default") for key, of in own}
+    variables = (("api_key", row.key_variable), ("base_url", row.url_variable))
+    return {key: Setting(f"providers.{row.name}.{key}", of or "default") for key, of in variables}
 
 
 def owner_of_key(key: str) -> ProviderRow | None:

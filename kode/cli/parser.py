@@ -168,8 +168,8 @@ class Parser(argparse.ArgumentParser):
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
         allows flags between positional arguments, which argparse does not support for every parser.
         Raises: ConfigError. Where words are completed, prints those and exits."""
-        known = self._option_string_actions.keys() - {"-h", "--help"}
-        strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
+        flags = self._option_string_actions.keys() - {"-h", "--help"}
+        strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in flags)
         if self.takes_more and (is_completing() or any(strange)):
             before = {action.dest for action in self._actions}
             for plugin in filter(lambda plugin: plugin.flags, installed.plugins()):
@@ -240,15 +240,15 @@ class Parser(argparse.ArgumentParser):
         return "kode run" if self.prog == "kode" else self.prog
 
 
-def _no_choice(wrong: str, word: str, listed: str, known: Iterable[str]) -> ConfigError:
-    return ConfigError(f"{wrong}.{nearest(word, known)} {listed}: {', '.join(known)}.")
+def _no_choice(wrong: str, word: str, listed: str, words: Iterable[str]) -> ConfigError:
+    return ConfigError(f"{wrong}.{nearest(word, words)} {listed}: {', '.join(words)}.")
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, words: Iterable[str]) -> str:
     """` Did you mean X?` if `word` is X with a slip; "" for anything further away, which probably
     means something else."""
     import difflib
 
-    of_its_length = [name for name in known if abs(len(name) - len(word)) <= 2]
+    of_its_length = [name for name in words if abs(len(name) - len(word)) <= 2]
     similar = difflib.get_close_matches(word, of_its_length, n=1, cutoff=0.66)
     return f" Did you mean {similar[0]}?" if similar else ""

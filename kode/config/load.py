@@ -244,14 +244,14 @@ def _expand(layer: Layer, environ: Mapping[str, str]) -> Layer:
 def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
     """The allowed settings of a project file, given the `personal` ones, and the refused keys.
     Unknown keys stay: they are faults."""
-    known = {*flat(Config()), "hooks"}
-    own, _ = personal.get(("permissions", "mode"), ("", ""))
-    loosest = MODE_CALLED.get(str(own), Config().permissions.mode)
+    all_keys = {*flat(Config()), "hooks"}
+    personal_mode, _ = personal.get(("permissions", "mode"), ("", ""))
+    loosest = MODE_CALLED.get(str(personal_mode), Config().permissions.mode)
     stricter = STRICTNESS[STRICTNESS.index(loosest) :]
     allowed, ignored = Layer(), dict[str, None]()
     for keys, (value, place) in layer.items():
         names = (".".join(keys[:end]) for end in range(len(keys), 0, -1))
-        key = next((name for name in names if name in known), "")
+        key = next((name for name in names if name in all_keys), "")
         is_stricter = key == "permissions.mode" and MODE_CALLED.get(str(value)) in stricter
         if not key or key in ALLOWED_IN_PROJECT or is_stricter:
             allowed[keys] = (value, place)

@@ -144,8 +144,8 @@ async def _change_files(
         return ""
     step, files, agent = undone.step, (*undone.changed_files,), conversation.agent
     # A kode that was killed may have recorded it.
-    known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
-    if files and (step.id, files) not in known:
+    noted = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
+    if files and (step.id, files) not in noted:
         (id, turn), redo = step.turn, step.kind == "redo"
         session.append(UndoEntry(turn=turn, redo=redo, files=files, of=id, step=step.id))
     undo.confirm()

@@ -232,8 +232,8 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
     if thing is None:
         prompt = await extensions.expand(name, argument) if extensions is not None else None
         if prompt is None and _COMMAND.fullmatch(name):
-            known = [f"/{offered}" for offered in conversation.list_offered()]
-            near = difflib.get_close_matches(name, known, n=1)
+            commands = [f"/{offered}" for offered in conversation.list_offered()]
+            near = difflib.get_close_matches(name, commands, n=1)
             raise UserError(
                 f"There is no command {name} here.{f' Did you mean {near[0]}?' if near else ''} "
                 "Commands of the prompt, such as /compact, work in `kode` alone. A task that "

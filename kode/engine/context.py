@@ -110,10 +110,10 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     sections = {name: redact(text) for name, text in rendered.items()}
     if begun is None:
         _record_beginning(agent, session, sections)
-    known = {**context.sections, **session.section_texts}
+    texts = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
-    sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
-    context.news = section_changes(sections, known)
+    sections["servers"] = "\n".join(agent.servers) if has_pair else texts.get("servers", "")
+    context.news = section_changes(sections, texts)
     context.opening = agent.opening(agent.provider.info.context_window)
     context.known_tokens = context.known_messages = 0
 
@@ -134,14 +134,14 @@ def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str
 
 
 def section_changes(
-    now: Mapping[str, str], known: Mapping[str, str]
+    now: Mapping[str, str], before: Mapping[str, str]
 ) -> tuple[SectionUpdateEntry, ...]:
     """The sections that differ from what the model knows. Both map a section's name to its text.
     Instructions that are not given again still hold."""
     return tuple(
         SectionUpdateEntry(section=name, text=text)
         for name in HEADINGS
-        if (text := now.get(name, "")).split() != known.get(name, "").split()
+        if (text := now.get(name, "")).split() != before.get(name, "").split()
         and (text or name == "servers")
     )
 

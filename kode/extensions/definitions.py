@@ -114,7 +114,7 @@ def list_skills(folder: Path) -> Iterator[tuple[str, Path]]:
     return (("", path.parent) for path in sorted(folder.glob(f"*/{FILE}")))
 
 
-def read_skill(folder: Path, place: ExtensionFolder, given: str = "") -> Skill:
+def read_skill(folder: Path, place: ExtensionFolder, called: str = "") -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
     document = read_document(folder / FILE, replace(place, folder=folder))
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
@@ -123,7 +123,7 @@ def read_skill(folder: Path, place: ExtensionFolder, given: str = "") -> Skill:
         "content": folder_content(folder) if is_whole else document.whole,
         "covers": (str(folder if is_whole else folder / FILE),),
     }
-    name = given or shorten(document.text("name") or folder.name, MAX_NAME_CHARS)
+    name = called or shorten(document.text("name") or folder.name, MAX_NAME_CHARS)
     names = (path.relative_to(folder).as_posix() for path in files_below(folder, ""))
     return Skill(
         **_fields_of_all("skill", name, folder, place, document, MAX_DESCRIPTION_CHARS, **of_item),
@@ -320,10 +320,10 @@ def list_agents(folder: Path) -> Iterator[tuple[str, Path]]:
     return (("", path) for path in files_below(folder, ".md"))
 
 
-def read_agent(path: Path, place: ExtensionFolder, given: str) -> AgentDefinition:
+def read_agent(path: Path, place: ExtensionFolder, called: str) -> AgentDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     document = read_document(path, place)
-    name, tools = given or document.text("name") or path.stem, document.text("tools")
+    name, tools = called or document.text("name") or path.stem, document.text("tools")
     fields = _fields_of_all("agent", name, path, place, document, MAX_AGENT_CHARS)
     if not document.body:
         raise ConfigError(f"{path} has no prompt")

@@ -17,9 +17,9 @@ from kode.tools.builtin import index_tools
 def _table(*rows: str) -> dict[str, list[str]]:
     """Another agent's name → the own names it may stand for, of rows `OWN: OTHER OTHER ...`."""
     names: dict[str, list[str]] = {}
-    for own, others in (row.split(": ") for row in rows):
+    for name, others in (row.split(": ") for row in rows):
         for other in others.split():
-            names.setdefault(other, []).append(own)
+            names.setdefault(other, []).append(name)
     return names
 
 
@@ -80,64 +80,68 @@ def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
     return by_name.get(name) or by_name.get(TOOLS.get(name, ""))
 
 
-def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments by the tool's own names and types, as far as they are known. Whatever is not
-    stays for the tool to refuse."""
+def arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
+    """The `foreign` arguments by the tool's own names and types, as far as they are known. Whatever
+    is not stays for the tool to refuse."""
     if tool.name not in {*TOOLS.values(), "apply_patch"}:
-        return dict(given)
+        return dict(foreign)
     schema = tool.parameters()
     properties = schema.get("properties", {})
-    if tool.name == "delegate_tasks" and "tasks" not in given and "prompt" in given:
-        return _of_task(given, properties)
-    own = _rename_arguments(given, properties)
-    for name, value in own.items():
+    if tool.name == "delegate_tasks" and "tasks" not in foreign and "prompt" in foreign:
+        return _of_task(foreign, properties)
+    renamed = _rename_arguments(foreign, properties)
+    for name, value in renamed.items():
         kind = properties.get(name, {}).get("type")
         if kind in ("array", "object") and isinstance(value, str):
             value = _parse_value(value, kind)
         fields = properties.get(name, {}).get("items", {}).get("properties", {})
         if fields and isinstance(value, list):
             value = [_rename_arguments(it, fields) if isinstance(it, dict) else it for it in value]
-        own[name] = value
+        renamed[name] = value
     required = schema.get("required", ())
-    own = {name: value for name, value in own.items() if value is not None or name in required}
+    renamed = {
+        name: value for name, value in renamed.items() if value is not None or name in required
+    }
     if tool.name == "shell":
-        return _of_shell(own)
-    if tool.name == "job" and "shell_id" in given:  # only Claude Code's KillShell has it
-        own["stop"] = True
-    return own
+        return _of_shell(renamed)
+    if tool.name == "job" and "shell_id" in foreign:  # only Claude Code's KillShell has it
+        renamed["stop"] = True
+    return renamed
 
 
-def _rename_arguments(given: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`own` has the tool's properties. A name given under both keeps the tool's own."""
+def _rename_arguments(
+    arguments: Mapping[str, Any], properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments by the tool's `properties`. A name given under both keeps the tool's own."""
     renamed: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in arguments.items():
         meant = (name, *NAMES.get(name, ()), *(("",) if name in WITHOUT_EFFECT else ()))
-        target = next((it for it in meant if it in own or not it), name)
-        if target and (target == name or target not in given):
+        target = next((it for it in meant if it in properties or not it), name)
+        if target and (target == name or target not in arguments):
             renamed[target] = VALUES[name](value) if name in VALUES else value
     return renamed
 
 
-def _of_shell(own: dict[str, Any]) -> dict[str, Any]:
+def _of_shell(arguments: dict[str, Any]) -> dict[str, Any]:
     """A command as a list of words, and the folder it is to run in."""
-    command = own.get("command")
+    command = arguments.get("command")
     if isinstance(command, str) and command.startswith("["):
         command = _parse_value(command, "array")
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
         is_script = len(command) == 3 and command[1] in ("-c", "-lc") and command[0][-2:] == "sh"
         command = command[2] if is_script else shlex.join(command)
-    folder = next((own.pop(name) for name in _WORK_IN if name in own), "")
+    folder = next((arguments.pop(name) for name in _WORK_IN if name in arguments), "")
     if folder and isinstance(command, str):
         command = f"cd {shlex.quote(str(folder))} && {command}"
-    return {**own, "command": command} if command is not None else own
+    return {**arguments, "command": command} if command is not None else arguments
 
 
-def _of_task(given: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _of_task(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     """One task for a subagent, as Claude Code's `Task` has it."""
-    task, agent = {"goal": given["prompt"]}, given.get("subagent_type")
+    task, agent = {"goal": arguments["prompt"]}, arguments.get("subagent_type")
     if "agent" in properties["tasks"]["items"]["properties"] and agent != "general-purpose":
         task |= {"agent": agent} if agent else {}
-    about = {"description": given["description"]} if "description" in given else {}
+    about = {"description": arguments["description"]} if "description" in arguments else {}
     return {**about, "tasks": [task]}
 
 

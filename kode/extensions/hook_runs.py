@@ -70,16 +70,16 @@ def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) 
     """A line about a call that does nothing, of the first tool that a matcher names."""
     tool = next(iter(re.findall(r"\w+", matcher)), "Bash")
     missing = str(cwd / "kode-sample")
-    given = {"command": "true", "file_path": missing, "path": missing, "content": ""}
-    fields = {"tool_name": tool, "tool_input": given, "tool_use_id": "sample"}
+    arguments = {"command": "true", "file_path": missing, "path": missing, "content": ""}
+    fields = {"tool_name": tool, "tool_input": arguments, "tool_use_id": "sample"}
     return line_of(event, common, fields)
 
 
 def names_of(tool: str) -> tuple[str, ...]:
     """The names by which a matcher may refer to a tool, whosever name it has here. The first,
     Claude Code's, is what hooks get."""
-    own = TOOLS.get(tool, tool)
-    return (*(other for other, name in TOOLS.items() if name == own), own)
+    kode_name = TOOLS.get(tool, tool)
+    return (*(other for other, name in TOOLS.items() if name == kode_name), kode_name)
 
 
 def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
@@ -88,26 +88,26 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
     from pydantic_core import to_jsonable_python  # arguments are checked by then
 
     plain = to_jsonable_python(dict(arguments), exclude_none=True)
-    given = {key: value for key, value in plain.items() if value is not None}
-    if "path" in given and tool in TOOLS.values():
-        given["path"] = os.path.normpath(cwd / paths.expand(str(given["path"])))
+    fields = {key: value for key, value in plain.items() if value is not None}
+    if "path" in fields and tool in TOOLS.values():
+        fields["path"] = os.path.normpath(cwd / paths.expand(str(fields["path"])))
     if tool == "shell":
-        if timeout_s := given.pop("timeout_s", 0):
-            given["timeout"] = int(timeout_s * 1000)
-        if given.pop("background", False):
-            given["run_in_background"] = True
+        if timeout_s := fields.pop("timeout_s", 0):
+            fields["timeout"] = int(timeout_s * 1000)
+        if fields.pop("background", False):
+            fields["run_in_background"] = True
     elif tool in ("read_file", "write_file", "edit_file"):
-        edits = given.pop("edits", [])
-        for hunk in given.pop("hunks", ()):
+        edits = fields.pop("edits", [])
+        for hunk in fields.pop("hunks", ()):
             edits += [{f"{key}_text": "\n".join(hunk[key]) for key in ("old", "new")}]
-        given = _rename_fields(given | (edits.pop() if len(edits) == 1 else {}))
+        fields = _rename_fields(fields | (edits.pop() if len(edits) == 1 else {}))
         if edits:
-            given["edits"] = [_rename_fields(edit) for edit in edits]
-    return {"tool_name": names_of(tool)[0], "tool_input": given}
+            fields["edits"] = [_rename_fields(edit) for edit in edits]
+    return {"tool_name": names_of(tool)[0], "tool_input": fields}
 
 
-def _rename_fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    named = {_INPUT_NAMES.get(key, key): value for key, value in given.items()}
+def _rename_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    named = {_INPUT_NAMES.get(key, key): value for key, value in fields.items()}
     return {"replace_all": False, **named} if "old_string" in named else named
 
 
@@ -345,10 +345,10 @@ class Hooks:
         before = self._context.pop(action.call_id, "")
         if not before and not self.has("PostToolUse", "PostToolUseFailure"):
             return await run()
-        given, names = self._about(action)
+        call_fields, names = self._about(action)
 
         async def fail(text: str) -> HookAnswer:
-            fields = {**given, "error": self._mask(text), "is_interrupt": False}
+            fields = {**call_fields, "error": self._mask(text), "is_interrupt": False}
             return await self.at("PostToolUseFailure", fields, names)
 
         try:
@@ -361,8 +361,8 @@ class Hooks:
         if output.exit_status:
             answer = await fail(output.for_model)
         else:
-            given |= output_fields(action.tool, output, self._mask(output.text))
-            answer = await self.at("PostToolUse", given, names)
+            call_fields |= output_fields(action.tool, output, self._mask(output.text))
+            answer = await self.at("PostToolUse", call_fields, names)
         return replace(output, notes=(*output.notes, *_notes(before, answer)))
 
     def wrap_ask(self, ask: Ask) -> Ask:

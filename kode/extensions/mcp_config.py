@@ -72,10 +72,10 @@ class ServerEntry:
 
 def _expand(text: str, info: ValidationInfo) -> str:
     """Replaces variables by those in the context, if there is one. Raises: KeyError."""
-    known = info.context
-    if known is None:
+    context = info.context
+    if context is None:
         return text
-    return _VARIABLE.sub(lambda m: known[m[1]] if m[2] is None else known.get(m[1], m[2]), text)
+    return _VARIABLE.sub(lambda m: context[m[1]] if m[2] is None else context.get(m[1], m[2]), text)
 
 
 Expanded = Annotated[str, AfterValidator(_expand)]
@@ -115,10 +115,10 @@ def find_servers(home: Path, cwd: Path) -> tuple[tuple[ServerEntry, ...], list[s
     """The servers configured for `cwd`, and a sentence for each that is unusable, or hidden by one
     of the same name: the person's own hide the project's, `.mcp.json` hides `kode.json`, bundles
     come last. Never raises."""
-    project, own = paths.project_root(cwd), paths.config_file(home)
+    project, personal = paths.project_root(cwd), paths.config_file(home)
     configured, faults = list[ServerEntry](), list[str]()
-    for path in filter(None, (own, project / ".mcp.json", project_file(cwd))):
-        scope: Scope = "home" if path == own else "project"
+    for path in filter(None, (personal, project / ".mcp.json", project_file(cwd))):
+        scope: Scope = "home" if path == personal else "project"
         try:
             configured += entries_in(_document(path).get(SECTION, {}), path, scope, project, faults)
         except ConfigError as error:

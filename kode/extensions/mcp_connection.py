@@ -203,8 +203,8 @@ class Connection:
             report(f"{message[:200]} ({share})" if message else share)
 
         async with self._request(self.server.timeout / 1000):
-            given = dict(arguments)
-            result = await self.client.call_tool(tool, given, progress_callback=on_progress)
+            fields = dict(arguments)
+            result = await self.client.call_tool(tool, fields, progress_callback=on_progress)
         content = replace(_content(result.content), is_error=bool(result.is_error))
         if not content.text and not content.pictures and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)

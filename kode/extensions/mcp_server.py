@@ -272,8 +272,8 @@ class _ServerStart:
         elif wants_network and (sys.platform == "darwin" or "network" in advice):
             text = "it never ran here, and reached for the network, perhaps for a download"
             return DownloadNeededError(f"{text} ({fault})")
-        given = {"untrusted": failure.untrusted, "fault": f"{fault}.{advice}"}
-        return ServerError(f"{failure.text.rstrip('.')}.{advice}", **given) if advice else failure
+        details = {"untrusted": failure.untrusted, "fault": f"{fault}.{advice}"}
+        return ServerError(f"{failure.text.rstrip('.')}.{advice}", **details) if advice else failure
 
 
 def _advise_to_show(hidden: Sequence[str]) -> str:

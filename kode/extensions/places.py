@@ -118,11 +118,11 @@ def places(around: Surroundings, kind: str) -> list[ExtensionFolder]:
     """The folders for `kind` ("skills"), nearest first: from the working directory up to the
     repository's root, then the home."""
     families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
-    own = [around.home / kind, *(around.user_home / family / kind for family in families[1:])]
+    personal = [around.home / kind, *(around.user_home / family / kind for family in families[1:])]
     above = [top / family / kind for top in project_folders(around.cwd) for family in families]
     home = {
         real_path(folder): ExtensionFolder(folder=folder, scope="home", top=around.user_home)
-        for folder in filter(Path.is_dir, own)
+        for folder in filter(Path.is_dir, personal)
     }
     project = {
         real_path(folder): ExtensionFolder(folder=folder, scope="project", top=around.project)

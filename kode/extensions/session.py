@@ -213,16 +213,16 @@ class Extensions:
         _, name, key = command.split("__", 2)
         server = self.servers[name]
         connection = await server.connect()
-        known = {prompt.key: prompt.arguments for prompt in server.prompts}
-        if key not in known:
-            keys = ", ".join(known) or "none"
+        prompts = {prompt.key: prompt.arguments for prompt in server.prompts}
+        if key not in prompts:
+            keys = ", ".join(prompts) or "none"
             raise UserError(f"{name} has no prompt {key}. It has: {keys}.")
-        names = [each.rstrip("!") for each in known[key]]
+        names = [each.rstrip("!") for each in prompts[key]]
         words = argument.split(maxsplit=max(0, len(names) - 1))
-        given = dict(zip(names, words, strict=False))
-        if missing := [it for it in names if f"{it}!" in known[key] and it not in given]:
+        values = dict(zip(names, words, strict=False))
+        if missing := [it for it in names if f"{it}!" in prompts[key] and it not in values]:
             raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")
-        content = await connection.prompt(key, given)
+        content = await connection.prompt(key, values)
         return ToolOutput(text=content.text, untrusted=f"{source(name)}, prompt {key}")
 
     def _say(self, text: str) -> None:

@@ -347,11 +347,11 @@ def _as_text(data: bytes) -> str:
 
 
 def _add_opened(
-    known: Mapping[str, str], opened: Iterable[str], *, project: Path, since: float
+    hashes: Mapping[str, str], opened: Iterable[str], *, project: Path, since: float
 ) -> dict[str, str]:
-    """`known` with the project's files among `opened`. One that was changed after `since`, in
+    """`hashes` with the project's files among `opened`. One that was changed after `since`, in
     seconds of the clock, counts as not approved. Raises: ConfigError for too many files."""
-    files = dict(known)
+    files = dict(hashes)
     for path in opened:
         # What git keeps there changes with each commit; what it runs, no command may change.
         inside = Path(path).is_relative_to(project)

@@ -474,8 +474,8 @@ class Policy(ABC):
     def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
         """What the model is asked about a session."""
         store, text = memory.store, digest.transcript(record.messages)
-        known = (*store.statements(), *memory.archived_facts())
-        facts = [old for old in known if old.kind in ("fact", "rule", "log") and not old.private]
+        items = (*store.statements(), *memory.archived_facts())
+        facts = [old for old in items if old.kind in ("fact", "rule", "log") and not old.private]
         shown = choose_known(facts, filter(None, map(text_of, record.messages)), record.id)
         earlier = "\n".join(note.text for note in self.replaced_notes(store.view(), record))
         return build(text, shown, earlier=earlier), tuple(fact.id for fact in shown)

@@ -296,9 +296,9 @@ class _Lesson:
             is_related = any(number in pair for pair in (*answer.outdated, *answer.conflict))
             groups = [group for group in answer.same if number in group and not is_related]
             repeated = [ids[line] for group in groups for line in group if line in ids]
-            known = [view.entries[id][0] for id in (*replaced, *repeated) if id in view.entries]
+            existing = [view.entries[id][0] for id in (*replaced, *repeated) if id in view.entries]
             rank = self.store.rank(statement)
-            stronger = [old.id for old in known if self.store.rank(old) >= rank]
+            stronger = [old.id for old in existing if self.store.rank(old) >= rank]
             ids[number] = (*stronger, statement.id)[0]
             if not stronger:
                 new.append(statement)

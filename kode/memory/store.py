@@ -303,8 +303,8 @@ class MemoryStore(FileStore):
             return entry.statement if entry else gone.get(id)
 
         def quote_all(words: str, ids: Iterable[str]) -> str:
-            known = map(find, ids)
-            texts = ", ".join(quote(old) for old in known if old)  # a damaged log lost the others
+            items = map(find, ids)
+            texts = ", ".join(quote(old) for old in items if old)  # a damaged log lost the others
             return f"{words} {texts}" if texts else ""
 
         if undone:

@@ -382,6 +382,6 @@ def _preview_of(action: Action) -> str:
     """What a call without a preview is about: its subject, or all arguments, in full."""
     if action.tool.effect in ("run", "fetch", "read"):
         return action.subject
-    given = {name: value for name, value in action.arguments.items() if value is not None}
-    lines = (f"{name}: {it if isinstance(it, str) else repr(it)}" for name, it in given.items())
+    arguments = {name: value for name, value in action.arguments.items() if value is not None}
+    lines = (f"{name}: {it if isinstance(it, str) else repr(it)}" for name, it in arguments.items())
     return "\n".join(lines)

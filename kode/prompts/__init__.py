@@ -32,8 +32,8 @@ def system_sections(
     changes most comes last: many servers put the tools after the system prompt, and would read them
     all again after the first different byte.
     """
-    own = template("system_small" if small else "system")
-    first = {"kode": own} if base is None else {"given": base}
+    kode_text = template("system_small" if small else "system")
+    first = {"kode": kode_text} if base is None else {"given": base}
     sections = {**first, "appended": append, **late}
     return {name: text.strip("\n") for name, text in sections.items() if text.strip()}
 
@@ -47,8 +47,8 @@ def opening_sections(
     if len(project_instructions) > window:
         project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
     place = _environment(cwd, repository, today)
-    given = {"instructions": project_instructions} if project_instructions else {}
-    return {**given, "place": place}
+    sections = {"instructions": project_instructions} if project_instructions else {}
+    return {**sections, "place": place}
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:

@@ -99,8 +99,8 @@ def open_provider(
     info = info_of(model, overrides, row.name, sold=sells(row, base_url))
     fixed = frozenset(overrides_of(model, overrides))
     limits = Retry().model_dump(include={"idle_timeout_s", "total_timeout_s"})
-    given = {key: value for key, value in settings.items() if value not in (None, "")}
-    made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **{**limits, **given})
+    values = {key: value for key, value in settings.items() if value not in (None, "")}
+    made = ProviderSettings(row=row, model=model, info=info, fixed=fixed, **{**limits, **values})
     api = api or api_of(row, base_url, model, info)
     added = {} if api in FORMATS else installed.find_additions("formats")
     if api not in (*FORMATS, *added):

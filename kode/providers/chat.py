@@ -306,8 +306,8 @@ def _calls(message: Message, form: ChatForm, *, is_own: bool) -> Iterator[Object
         own = dict(call.own or {}) if is_own else {}
         if number == 0 and form.signs and not own:
             own = {"extra_content": {"google": {"thought_signature": SIGNATURE}}}
-        said = {"name": call.name, "arguments": sendable_arguments(call)}
-        function = {**mapping_of(own.get("function")), **said}
+        named_call = {"name": call.name, "arguments": sendable_arguments(call)}
+        function = {**mapping_of(own.get("function")), **named_call}
         call_id = wire_id(call.id, form.dialect)
         yield {**own, "id": call_id, "type": "function", "function": function}
 

@@ -275,5 +275,5 @@ class CallSorter:
 
 def _without_known(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a fragment, or of its function, that kode does not know."""
-    known = ("index", "id", "type", "name", "arguments")
-    return {name: value for name, value in fields.items() if name not in known}
+    names = ("index", "id", "type", "name", "arguments")
+    return {name: value for name, value in fields.items() if name not in names}

@@ -402,9 +402,9 @@ def _status_inside(body: Any) -> int | None:
     for value in values:
         if not isinstance(value, bool) and re.fullmatch(r"[45]\d\d", str(value)):
             return int(str(value))
-    known = read_table().status_of_type
+    statuses = read_table().status_of_type
     words = (value.lower() for value in values if isinstance(value, str))
-    return next((known[word] for word in words if word in known), None)
+    return next((statuses[word] for word in words if word in statuses), None)
 
 
 def _find_window(body: Any, message: str) -> int | None:

@@ -157,8 +157,8 @@ def _table() -> Mapping[str, Mapping[str, Fields]]:
     """Vendor → name → fields."""
     table = {"anthropic": dict(_read("more_models.json")["retired"])}
     for name, fields in _read("models.json")["models"].items():
-        vendor, _, own = name.partition("/")
-        table.setdefault(vendor, {})[own] = fields
+        vendor, _, model = name.partition("/")
+        table.setdefault(vendor, {})[model] = fields
     return table
 
 

@@ -448,7 +448,7 @@ def _in_openapi(schema: Schema) -> Schema:
         left_out = ("anyOf", "type") if len(types) > 1 else ("anyOf",)
         beside = {name: value for name, value in schema.items() if name not in left_out}
         chosen = [_in_openapi(_both(each, beside)) for each in choices if _kinds(each) != ["null"]]
-        fitted = [each for one in chosen for each in one.get("anyOf", [one])]
+        fitted = [each for choice in chosen for each in choice.get("anyOf", [choice])]
         if "null" in kinds or len(chosen) < len(choices):
             fitted = [{**each, "nullable": True} for each in fitted]
         return {"anyOf": fitted} if len(fitted) > 1 else fitted[0] if fitted else dict(_NULL)

@@ -174,11 +174,11 @@ def _estimate_usage(request: Request, reply: ScriptedReply) -> dict[Counted, int
     for message in request.messages:
         words = [getattr(p, "text", "") + getattr(p, "arguments", "") for p in message.parts]
         sent += 16 + sum(map(len, words))
-    said = len(reply.text) + len(reply.thinking)
-    said += sum(20 + len(call.name) + len(call.arguments) for call in reply.calls)
+    characters = len(reply.text) + len(reply.thinking)
+    characters += sum(20 + len(call.name) + len(call.arguments) for call in reply.calls)
     return {
         "input_tokens": sent // CHARS_PER_TOKEN + 1,
-        "output_tokens": said // CHARS_PER_TOKEN + 1,
+        "output_tokens": characters // CHARS_PER_TOKEN + 1,
     }
 
 

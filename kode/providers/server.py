@@ -199,11 +199,11 @@ async def _fetch(
     follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
 
-    data, given = b"", {"authorization": f"Bearer {key}"} if key and key != LOCAL_KEY else {}
+    data, auth = b"", {"authorization": f"Bearer {key}"} if key and key != LOCAL_KEY else {}
     if row.apis[0] == "messages":
-        given = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+        auth = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     verify = tls_context(url.startswith("https"))
-    client = httpx2.AsyncClient(timeout=None, headers={**given, **headers}, verify=verify)
+    client = httpx2.AsyncClient(timeout=None, headers={**auth, **headers}, verify=verify)
     method = "GET" if body is None else "POST"
     async with client, client.stream(method, url, json=body) as answer:
         async for chunk in answer.aiter_bytes():
@@ -412,9 +412,9 @@ def list_models(
     row, listed = choice.row, list[str]()
     if ask or is_near(url_of(choice)):
         listed = [n for n in reach_server(choice, MENU_TIMEOUT_S).models if n.isprintable()]
-    known = [name for name in (row.default_model, *names_of(row.name)) if name]
+    table_names = [name for name in (row.default_model, *names_of(row.name)) if name]
     if listed and row.models:
         listed = [name for name in listed if name.startswith(row.models)] or listed
     if listed:
-        known = [name for name in known if name in listed] if row.models else []
-    return tuple(dict.fromkeys((*named, *known, *listed)))
+        table_names = [name for name in table_names if name in listed] if row.models else []
+    return tuple(dict.fromkeys((*named, *table_names, *listed)))

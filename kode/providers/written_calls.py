@@ -287,10 +287,10 @@ def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _W
     if tool is None:
         raise _NoCallError
     properties = _properties(tool)
-    known = {*_LABELS, *ARGUMENT_KEYS, *properties}
+    labels = {*_LABELS, *ARGUMENT_KEYS, *properties}
     before = list(value)[: list(value).index(key)]
     # A text before the name introduces the call, as a sentence before an object does.
-    thoughts = {each for each in before if isinstance(value[each], str) and each not in known}
+    thoughts = {each for each in before if isinstance(value[each], str) and each not in labels}
     content = {k: v for k, v in value.items() if k != key and k not in thoughts}
     flat = {k: v for k, v in content.items() if k not in _LABELS or k in properties}
     if flat.keys() <= properties.keys() and (flat or not properties):

@@ -361,9 +361,9 @@ class SyscallMonitor:
         """Notes a path that is opened, or with all that is in it about to be elsewhere."""
         if self.watched and not self.outside_text:
             real = _real_path_of(pid, path)
-            known = [it for it in (real, *map(str, Path(real).parents)) if it in self.watched]
-            known += [it for it in self.watched if moves and is_below(it, real)]
-            self.outside_text = (self.watched[known[0]] or real) if known else ""
+            places = [it for it in (real, *map(str, Path(real).parents)) if it in self.watched]
+            places += [it for it in self.watched if moves and is_below(it, real)]
+            self.outside_text = (self.watched[places[0]] or real) if places else ""
 
     def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):

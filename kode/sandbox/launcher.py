@@ -76,8 +76,8 @@ def _mount_layers(orders: dict[str, "Any"]) -> None:
 
 def _program(steps: bytes) -> "tuple[Any, bytes]":
     """The structure that the kernel reads, and the memory it points to."""
-    kept = ctypes.create_string_buffer(steps, len(steps))
-    return kept, _number(len(steps) // 8, 2) + bytes(6) + _number(ctypes.addressof(kept), 8)
+    buffer = ctypes.create_string_buffer(steps, len(steps))
+    return buffer, _number(len(steps) // 8, 2) + bytes(6) + _number(ctypes.addressof(buffer), 8)
 
 
 def _report(report_to: int, steps: bytes) -> bool:
@@ -105,10 +105,10 @@ def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> No
     for path, access, is_real in rules:
         try:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            found = os.readlink(f"/proc/self/fd/{descriptor}") if is_real else path
+            target = os.readlink(f"/proc/self/fd/{descriptor}") if is_real else path
         except OSError:
             continue
-        if found == path:
+        if target == path:
             rule = _number(access, 8) + _number(descriptor, 4)
             _check(_libc.syscall(_ADD_RULE, ruleset, 1, rule, 0))
         os.close(descriptor)  # a machine may show thousands of paths

@@ -285,8 +285,8 @@ def make_reach(
     listed_folders = tuple(path.parent for path in place.readable)
     reach = Reach(places=places, temporary=temporary, network=network, listed=listed_folders)
     launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
-    own = (path for path in launcher if access(reach, str(path)) != "readable")
-    return replace(reach, places=(*places, *(VisiblePlace(path, "readable") for path in own)))
+    hidden = (path for path in launcher if access(reach, str(path)) != "readable")
+    return replace(reach, places=(*places, *(VisiblePlace(path, "readable") for path in hidden)))
 
 
 @cache

@@ -46,15 +46,15 @@ def session_files(path: Path) -> list[Path]:
     return [path]
 
 
-def import_file(home: Path, path: Path, known: dict[str, str]) -> tuple[str, Transcript | None]:
-    """Imports one file, and notes it in `known` (see `find_imported`); returns the id of the
+def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, Transcript | None]:
+    """Imports one file, and notes it in `imported` (see `find_imported`); returns the id of the
     session, and what the file holds; None for one that is known, and left as it is. Raises:
     SessionError for one that no plug-in can read, or an empty one; ConfigError where no plug-in
     reads any, or for a faulty one; StorageError."""
     with durable.storage_errors(path, "read"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest in known:
-        return known[digest], None
+    if digest in imported:
+        return imported[digest], None
     agent, transcript = _read(path)
     entries, header = effective(transcript.entries), transcript.header
     if not any(isinstance(entry, MessageEntry) for entry in entries):
@@ -79,7 +79,7 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> tuple[str, Tra
     file = write_session(home, header, (taint, *transcript.entries, end))
     with suppress(OSError):  # a list has it where it was last used
         os.utime(file, times=(seconds_of(ends) or 0.0,) * 2)
-    known[digest] = id
+    imported[digest] = id
     return id, transcript
 
 

@@ -304,8 +304,8 @@ class ChildProcess:
     def _note_used(self, used: Used) -> None:
         if used.untrusted:
             self.untrusted = "a subagent"
-        before, known = self.spend, asdict(self.spend.usage)
-        usage = Usage(**{name: max(0, count - known[name]) for name, count in used.usage.items()})
+        before, counts = self.spend, asdict(self.spend.usage)
+        usage = Usage(**{name: max(0, count - counts[name]) for name, count in used.usage.items()})
         cost_usd = None if used.cost_usd is None else max(0.0, used.cost_usd - before.cost_usd)
         steps = max(0, used.steps - before.steps)
         for spend in (self.spend, self.delegation.agent().spend):

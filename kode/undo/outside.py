@@ -134,9 +134,9 @@ def survey(root: Path) -> Survey:
     return tree
 
 
-def _git(root: Path, *words: str, given: bytes = b"", environ: Mapping[str, str] = {}) -> bytes:
+def _git(root: Path, *words: str, stdin: bytes = b"", environ: Mapping[str, str] = {}) -> bytes:
     """Runs git for the files here; its settings may place them elsewhere. Raises: GitError."""
-    return run_git(root, words, given=given, environ={"GIT_WORK_TREE": str(root), **environ})
+    return run_git(root, words, stdin=stdin, environ={"GIT_WORK_TREE": str(root), **environ})
 
 
 def _ask_git(tree: Survey, *words: str) -> None:
@@ -220,11 +220,11 @@ def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, S
     if not entries:
         return {}
     asked = os.fsencode("".join(f"{name}\0" for name in entries))
-    programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=asked))[2::3]
+    programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", stdin=asked))[2::3]
     with tempfile.TemporaryDirectory(prefix="kode-undo-") as folder:
         top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
         lines = os.fsencode("".join([*entries.values()][:MAX_FILES]))
-        _git(root, "update-index", "-z", "--index-info", given=lines, environ=index)
+        _git(root, "update-index", "-z", "--index-info", stdin=lines, environ=index)
         with contextlib.suppress(GitError):  # an object is missing: the others are there
             _git(root, "checkout-index", "--all", f"--prefix={top}/files/", environ=index)
         saved = contents.save(f"{top}/files/{name}" for name in entries)

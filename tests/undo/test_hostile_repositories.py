@@ -89,7 +89,7 @@ def test_missing_objects_are_never_fetched(repo: Path, monkeypatch: pytest.Monke
     monkeypatch.delitem(ENVIRONMENT, "GIT_NO_LAZY_FETCH")
 
     with suppress(GitError):  # some versions end, others go on without it
-        assert b"missing" in run_git(repo, ["cat-file", "--batch-check"], given=b"1" * 40 + b"\n")
+        assert b"missing" in run_git(repo, ["cat-file", "--batch-check"], stdin=b"1" * 40 + b"\n")
 
     assert not proof.exists()
 

@@ -146,10 +146,8 @@ def main(argv: Sequence[str]) -> Answered:
 def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments, loaded = parser.parse(argv), _load()
-    given = loaded.config.permissions
-    rules = Rules(
-        deny=parse_all(given.deny), ask=parse_all(given.ask), allow=parse_all(given.allow)
-    )
+    rows = loaded.config.permissions
+    rules = Rules(deny=parse_all(rows.deny), ask=parse_all(rows.ask), allow=parse_all(rows.allow))
     saved, problem = approvals.load(paths.home(), paths.project_root(directory()))
     standing = (*approvals.find_standing(rules), *saved)
     return CommandAnswer(

@@ -339,8 +339,8 @@ def _find_breaks(session_id: str, cwd: Path) -> "Sequence[CacheBreak]":
     from kode.session.cache_breaks import find_breaks
 
     home = paths.home()
-    given = given_prices(load_config(home, cwd, environ=os.environ, flags={}).config)
-    price = lambda model, usage: cost_usd(info_of(model, given), usage)  # noqa: E731
+    prices = given_prices(load_config(home, cwd, environ=os.environ, flags={}).config)
+    price = lambda model, usage: cost_usd(info_of(model, prices), usage)  # noqa: E731
     return find_breaks(home, session_id, price)
 
 

@@ -119,28 +119,28 @@ class PromptCompleter(Completer):
                 if path != query or not path.endswith("/"):  # else its content follows
                     yield Completion(write_mention(path), start_position=start, display=path)
         elif before.startswith("/") and not re.search(r"\s", before):
-            known = self._list_commands()
-            for name in self._find_matches(before, known):
-                yield Completion(name, start_position=-len(before), display_meta=known[name])
+            commands = self._list_commands()
+            for name in self._find_matches(before, commands):
+                yield Completion(name, start_position=-len(before), display_meta=commands[name])
 
     def _list_commands(self) -> Mapping[str, str]:
         """All that may be typed now, extensions' commands, skills and server prompts included →
         what each does. Reads files before the first turn."""
-        known = {name: command.summary for name, command in self.state.commands.items()}
+        summaries = {name: command.summary for name, command in self.state.commands.items()}
         if (opened := self.state.opened) is not None:
             extensions = opened.extensions
             added = {f"/{name}": about for name, about in opened.list_offered().items()}
             added |= extensions.commands() if extensions is not None else {}
-            for name in sorted(added.keys() - known.keys()):
-                known[name] = clip(one_line(added[name]), ABOUT_COLUMNS)
-        return known
+            for name in sorted(added.keys() - summaries.keys()):
+                summaries[name] = clip(one_line(added[name]), ABOUT_COLUMNS)
+        return summaries
 
-    def _find_matches(self, typed: str, known: Mapping[str, str]) -> Iterable[str]:
+    def _find_matches(self, typed: str, words: Mapping[str, str]) -> Iterable[str]:
         """Those that begin with what was typed, then those that contain it; else similar ones."""
         word = typed[1:].lower()
-        begins = [name for name in known if name[1:].lower().startswith(word)]
-        holds = [name for name in known if word in name[2:].lower() and name not in begins]
-        return begins + (holds if len(word) > 1 else []) or get_close_matches(typed, known)
+        begins = [name for name in words if name[1:].lower().startswith(word)]
+        holds = [name for name in words if word in name[2:].lower() and name not in begins]
+        return begins + (holds if len(word) > 1 else []) or get_close_matches(typed, words)
 
 
 @dataclass

@@ -79,8 +79,8 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
         start(state, text)
         return
     command = command_of(text) if state.opened is not None else None
-    known = state.commands.get(command[0]) if command else None
-    if command and known and known.while_busy:
+    slash_command = state.commands.get(command[0]) if command else None
+    if command and slash_command and slash_command.while_busy:
         _echo(state, text)
         state.start_beside(text, _run, state, *command)
         return

@@ -77,8 +77,8 @@ class NotesPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """At most 20 notes: those that bear on the message, and with the first one the newest."""
-        known = visible_notes(memory, "log", "summary", "rule")
-        notes = memory.find_related(turn.text, known) + (known if turn.number == 1 else [])
+        visible = visible_notes(memory, "log", "summary", "rule")
+        notes = memory.find_related(turn.text, visible) + (visible if turn.number == 1 else [])
         fresh = {note.id: note for note in notes if note.id not in memory.shown_notes}
         pack = _choose_lines(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
         memory.shown_notes += [note.id for note, _ in pack]

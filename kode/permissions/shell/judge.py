@@ -193,8 +193,8 @@ class _Walk:
         self.run_input: list[int] = []
         """Parts that run what they read, or a text that is not literal."""
 
-    def judge_text(self, text: str, found: Sequence[Item] | None, *, depth: int) -> None:
-        """Judges a text as a command line; `found` is what a search finds in it. Raises:
+    def judge_text(self, text: str, searched: Sequence[Item] | None, *, depth: int) -> None:
+        """Judges a text as a command line; `searched` is what a search finds in it. Raises:
         TooLong."""
         if depth > MAX_DEPTH or len(text) > MAX_CHARS or text.count("/") > MAX_SLASHES:
             raise TooLong
@@ -202,7 +202,7 @@ class _Walk:
             self.is_closed = self.is_known = False
             self.parts.append(_unknown(text, "contains invisible characters"))
         plain = parse.parse_plain(text)
-        is_plain, items = plain is not None, found if plain is None else plain
+        is_plain, items = plain is not None, searched if plain is None else plain
         self.is_known = self.is_known and is_plain
         self.is_closed = self.is_closed and is_plain and not depth and text.isascii()
         if items is None or len(items) > MAX_ITEMS:

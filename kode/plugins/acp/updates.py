@@ -224,8 +224,8 @@ class Updates:
 
     def usage(self, used: int, size: int) -> Update:
         """How full the model's window is, and the session's cost so far."""
-        known = self.cost_usd()
-        cost = None if known is None else schema.Cost(amount=known + self._turn_usd, currency="USD")
+        usd = self.cost_usd()
+        cost = None if usd is None else schema.Cost(amount=usd + self._turn_usd, currency="USD")
         return schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
 
     def _begin(self, call_id: str, name: str, subject: str) -> list[Update]:

@@ -233,7 +233,7 @@ def _commit(queue: Queue, state: TaskState, root: Path, tree: str, parent: str) 
     body = f"{title[:72]}\n\n{text}\n" if rest or len(title) > 72 else f"{title}\n"
     message = f"{body}\nKode-Session: {state.session}\nKode-Fleet: {queue.fleet.id}\n".encode()
     command, who = ["commit-tree", tree, "-p", parent], committer_of(root)
-    return run_git(root, command, given=message, environ=who).decode().strip()
+    return run_git(root, command, stdin=message, environ=who).decode().strip()
 
 
 def _make_branch(queue: Queue, id: str, root: Path, commit: str) -> str:
@@ -254,7 +254,7 @@ def _apply(root: Path, commit: str, patch: bytes) -> str:
         environ = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
         run_git(root, ["read-tree", commit], environ=environ)
         try:
-            run_git(root, APPLY, given=patch, environ=environ)
+            run_git(root, APPLY, stdin=patch, environ=environ)
         except GitError:
             unmerged = ["diff", "--name-only", "-z", "--diff-filter=U"]
             names = names_in(run_git(root, unmerged, environ=environ))

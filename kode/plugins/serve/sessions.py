@@ -101,10 +101,12 @@ class Bounds:
         }
         return replace(loaded, config=config.model_copy(update=changes))
 
-    def mode(self, wished: PermissionMode | None, own: PermissionMode, cwd: Path) -> PermissionMode:
-        """The mode of a session in `cwd`. If the person's `own` is looser than this server allows,
-        it is `ask`. Raises: UserError if the wish is."""
-        mode, project = wished or own, project_root(cwd)
+    def mode(
+        self, wished: PermissionMode | None, configured: PermissionMode, cwd: Path
+    ) -> PermissionMode:
+        """The mode of a session in `cwd`. If the person's `configured` one is looser than this
+        server allows, it is `ask`. Raises: UserError if the wish is."""
+        mode, project = wished or configured, project_root(cwd)
         is_looser = mode == "auto-edit" and not self.holds(Path(real_path(project)))
         if is_looser and wished:
             raise UserError(

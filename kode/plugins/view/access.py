@@ -101,17 +101,17 @@ class Guard:
     def _entrance(self, request: Request) -> Response | None:
         """Answers requests without a cookie, or with a token."""
         keys = self._keys
-        known = _same(request.cookies.get(keys.cookie_name, ""), keys.cookie)
+        has_cookie = _same(request.cookies.get(keys.cookie_name, ""), keys.cookie)
         token = request.query_params.get("token")
         if token is None or request.url.path != "/" or request.method != "GET":
-            return None if known else _text(403, NO_ENTRY)
+            return None if has_cookie else _text(403, NO_ENTRY)
         if keys.use(token):
             entrance = HTMLResponse(ENTRANCE)
             entrance.set_cookie(
                 keys.cookie_name, keys.cookie, httponly=True, samesite="strict", path="/"
             )
             return entrance
-        return RedirectResponse("/", 303) if known else _text(403, NO_ENTRY)
+        return RedirectResponse("/", 303) if has_cookie else _text(403, NO_ENTRY)
 
 
 NO_ENTRY = (
@@ -120,9 +120,9 @@ NO_ENTRY = (
 )
 
 
-def _same(given: str, known: str) -> bool:
+def _same(text: str, secret: str) -> bool:
     """Compares in constant time."""
-    return hmac.compare_digest(given.encode(), known.encode())
+    return hmac.compare_digest(text.encode(), secret.encode())
 
 
 def _text(status: int, text: str) -> Response:
