@@ -14,7 +14,7 @@ from kode.errors import ConfigError, MemoryRefused, ToolError
 from kode.memory.commands import memory_command, run_line
 from kode.memory.contract import Turn
 from kode.memory.notes.layout import detail, is_active, make_details
-from kode.memory.notes.tools import visible_notes
+from kode.memory.notes.policy import visible_notes
 from kode.memory.statement import Rank, Statement
 from kode.memory.system import Memory, make_system
 from kode.messages import user_message

@@ -13,7 +13,7 @@ from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
-from kode.memory.vault.layout import generate_summary, label, month_place, place_in, summary_of
+from kode.memory.vault import generate_summary, label, month_place, place_in, summary_of
 from kode.messages import Message, Text, ToolCall, results_of
 from kode.provider import Request
 from kode.session.record import Project

@@ -1,1 +1,0 @@
-"""The memory `vault`: Markdown files that the model reads and writes with five tools."""
