@@ -79,6 +79,14 @@ class ThinkingDelta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallAnnounced:
+    """A call of a tool begins to arrive in a reply. For the engine alone, which does not pass it
+    on."""
+
+    type: Literal["call_announced"] = "call_announced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RetryScheduled:
     attempt: int
     """The failed attempt, from 1."""
@@ -333,6 +341,7 @@ Event = (
     | StepStarted
     | TextDelta
     | ThinkingDelta
+    | CallAnnounced
     | RetryScheduled
     | Replied
     | ToolStarted

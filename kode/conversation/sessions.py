@@ -276,7 +276,8 @@ async def _maintain(conversation: "Conversation") -> None:
 
 async def _try_sandbox(conversation: "Conversation") -> None:
     """Says what commands lack on this machine: to a person once in a home, to whoever reads a log
-    each time that there is no sandbox. Tries one while the model works on its first reply."""
+    each time that there is no sandbox. Tries one while the model writes its first call; a session
+    without calls starts none of the programs that this takes."""
     settings, sandbox = conversation.settings, conversation.agent.sandbox
     if sandbox is None:
         return
@@ -287,6 +288,7 @@ async def _try_sandbox(conversation: "Conversation") -> None:
         with contextlib.suppress(StorageError):  # then it is said again
             durable.make_folder(record.parent)
             durable.replace(record, advice.encode())
+    await conversation.agent.call_announced.wait()
     try:
         support = await asyncio.to_thread(sandbox.support)
     except SandboxUnknownError as error:

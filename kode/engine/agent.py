@@ -3,6 +3,7 @@
 `assembly.py` builds an Agent; nothing here knows a concrete provider, tool or memory system.
 """
 
+import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,8 +21,6 @@ from kode.undo.undo import Undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    import asyncio
-
     from kode.config.model import Config
     from kode.engine.command import AllowedCommand
     from kode.sandbox.attempt import Attempt
@@ -133,6 +132,8 @@ class Agent:
     """Values to mask in tool results: the key in use."""
     fall_back: Callable[["Agent", Unavailable], Awaitable["Agent | None"]] | None = None
     """Returns the agent that continues a turn whose model is unavailable; None for none."""
+    call_announced: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the model has begun to write a call: the sandbox is tried meanwhile."""
     sandbox: "Sandbox | None" = None
     """Where commands that nobody approved are tried; None: there is none."""
     background: "BackgroundCommands | None" = None

@@ -91,7 +91,7 @@ async def note_on(
 async def _answer(agent: Agent, session: Session, request: Request) -> str:
     """The text of the answer; a model that calls a tool is told once that it cannot."""
     for _ in range(2):
-        reply = await ask(agent.provider, request, silent, agent.config.retry.max_attempts, [])
+        reply = await ask(agent, request, silent, [])
         if reply.usage is not None:
             cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
             agent.spend.add(reply.usage, cost_usd)

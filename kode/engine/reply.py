@@ -7,10 +7,11 @@ import asyncio
 import random
 import time
 
+from kode.engine.agent import Agent
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, TransientError, Unavailable
-from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
+from kode.events import CallAnnounced, Emit, Event, RetryScheduled, TextDelta, loading_notice
 from kode.messages import Message, ServerItem, plural
-from kode.provider import Provider, Request
+from kode.provider import Request
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 
@@ -26,21 +27,23 @@ def note_search(session: Session, message: Message) -> None:
         session.append(TaintEntry(source="a web search of the model's vendor"))
 
 
-async def ask(
-    provider: Provider, request: Request, emit: Emit, max_attempts: int, streamed: list[str]
-) -> Message:
-    """Returns a complete message after at most `max_attempts` attempts with backoff and jitter.
-    `streamed` holds the text that the last one has streamed, also if it fails.
+async def ask(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -> Message:
+    """Returns a complete message after at most `retry.max_attempts` attempts with backoff and
+    jitter. `streamed` holds the text that the last one has streamed, also if it fails.
 
     Raises: ProviderError (Unavailable after the last attempt, with that text, and where a server
         loads its model for too long; all but transient faults at once), asyncio.CancelledError.
     """
 
     def hear(event: Event) -> None:
+        if isinstance(event, CallAnnounced):
+            agent.call_announced.set()
+            return
         if isinstance(event, TextDelta):
             streamed.append(event.text)
         emit(event)
 
+    provider, max_attempts = agent.provider, agent.config.retry.max_attempts
     attempt, is_announced, loads_until = 0, False, time.monotonic() + MAX_LOADING_S
     while True:
         streamed.clear()

@@ -281,13 +281,9 @@ async def _ask(run: Run) -> Message:
         agent, context = run.agent, run.context
         request = await prepare(agent, context, run.emit)
         run.emit(StepStarted(step=run.steps))
-        asked_at, streamed, attempts = (
-            time.monotonic(),
-            list[str](),
-            agent.config.retry.max_attempts,
-        )
+        asked_at, streamed = time.monotonic(), list[str]()
         try:
-            message = await ask(agent.provider, request, run.emit, attempts, streamed)
+            message = await ask(agent, request, run.emit, streamed)
             break
         except (asyncio.CancelledError, ProviderError) as fault:
             faults[type(fault)] += 1

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.errors import LARGER_WINDOW, ContextOverflow, RefusedError, TransientError
-from kode.events import Emit, TextDelta, ThinkingDelta
+from kode.events import CallAnnounced, Emit, TextDelta, ThinkingDelta
 from kode.messages import (
     Message,
     Part,
@@ -112,6 +112,8 @@ class Draft:
                     "was run. Try again in other words, or with another model."
                 )
             part = self.parts[kind, key] = DraftPart(kind)
+            if kind == "call":
+                self.emit(CallAnnounced())
         return part
 
     def add_text(self, key: Hashable, piece: Any) -> None:

@@ -20,7 +20,7 @@ from kode.errors import (
     RefusedError,
     TransientError,
 )
-from kode.events import Event, TextDelta, ThinkingDelta
+from kode.events import CallAnnounced, Event, TextDelta, ThinkingDelta
 from kode.messages import Message, Text, ToolResult, calls_of, text_of, user_message
 from kode.provider import Provider, Request, ToolSpec
 from kode.providers import open_provider
@@ -132,9 +132,11 @@ async def test_parallel_calls_keep_their_order_and_raw_arguments(provider_for: O
         {"name": "todo", "arguments": {}},
     ]
     provider = await provider_for([{"text": "Reading.", "calls": calls}])
+    events: list[Event] = []
 
-    message = await provider.reply(HELLO, lambda event: None)
+    message = await provider.reply(HELLO, events.append)
 
+    assert sum(isinstance(event, CallAnnounced) for event in events) == len(calls)
     made = calls_of(message)
     assert message.stop == "tool_calls"
     assert [call.name for call in made] == ["read_file", "read_file", "todo"]

@@ -12,10 +12,12 @@ import pytest
 from kode import assembly
 from kode.conversation import Conversation
 from kode.engine.context import NO_LONGER
-from kode.events import Event
+from kode.events import Event, ToolFinished
 from kode.messages import Message, Text
 from kode.permissions.question import Answer, Question
-from tests.conversation.conftest import Open, notices, served_by
+from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.trial import Support
+from tests.conversation.conftest import Open, calling, notices, served_by
 from tests.scripted_server import ScriptedServer
 
 
@@ -123,6 +125,26 @@ async def test_the_opening_outlasts_a_compaction_and_a_rewind(
     assert openings(talk.session.messages[0]) == compacted
 
 
+async def test_the_sandbox_is_tried_with_the_first_call(
+    opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without a call starts none of the programs that the trial takes."""
+    tries: list[int] = []
+
+    def find(sandbox: Sandbox) -> Support:
+        tries.append(len(events))
+        return Support("none", "")
+
+    monkeypatch.setattr("kode.sandbox.trial.find_support", find)
+    talk = await opened({"text": "Hello."}, calling("shell", command="ls"), {"text": "Done."})
+
+    await talk.turn("Hello")
+    assert tries == []
+    await talk.turn("List the files.")
+
+    assert tries[0] < next(n for n, it in enumerate(events) if isinstance(it, ToolFinished))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 @pytest.mark.parametrize(
     ("landlock", "is_attended", "times"), [(0, True, 1), (6, True, 1), (0, False, 2), (6, False, 0)]
@@ -145,6 +167,7 @@ async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
     for _ in range(2):
         talk = await opened(mode="ask", ask=allow if is_attended else None)
         await talk.start()
+        talk.agent.call_announced.set()
         await asyncio.gather(*(it for it in asyncio.all_tasks() if "_try_sandbox" in repr(it)))
         await talk.close(interrupted=True)
 
