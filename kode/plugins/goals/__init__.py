@@ -17,8 +17,6 @@ def add_flags(parser: Parser) -> None:
         help="work until --verify succeeds; limits apply to the whole goal",
     )
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
-    protect = "what the goal may not change (default: the tests that CMD names); none"
-    add("--protect", metavar="PATTERN", action="append", help=protect)
 
 
 PLUGIN = Plugin(

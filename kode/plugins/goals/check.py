@@ -12,11 +12,12 @@ check. And a check counts only if they are unchanged when it has ended.
 """
 
 import asyncio
+import fnmatch
 import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,10 @@ _MODULES = (".py", ".pyc", ".so")
 class ProtectedFiles:
     """What a goal protects. Names and patterns are relative to the project."""
 
-    patterns: Sequence[str] = ()
-    """Of `edit` rules. Empty: the goal protects nothing."""
+    config: Sequence[str] = ()
+    """Names of files that say how checks run, as patterns. Empty: nothing is protected."""
+    tests: tuple[str, ...] = ()
+    """Folders of tests, each with a final `/`: what is new in them counts as a change, too."""
     held: Mapping[str, str] = field(default_factory=dict)
     """File → digest of its content when the goal began."""
     installed: tuple[str, ...] = ()
@@ -72,39 +75,33 @@ class ProtectedFiles:
     @property
     def rules(self) -> list[str]:
         """The patterns of everything that is protected."""
-        exact, installed = (f"./{n}" for n in self.held), (f"./{n}**" for n in self.installed)
-        return sorted({*self.patterns, *exact, *installed})
+        folders = (f"./{name}**" for name in (*self.tests, *self.installed))
+        return sorted({*self.config, *(f"./{name}" for name in self.held), *folders})
 
     def denials(self) -> dict[str, str]:
         """What the gate denies to edit, and why."""
         why = (
             " is protected as long as the goal is pursued: its check runs or reads it. "
-            "Change what is checked instead. Only the person can allow it, with `--protect`."
+            "Change what is checked instead."
         )
         return {rule: rule.removeprefix("./") + why for rule in self.rules}
 
 
-def make_guard(
-    command: str, protect: Sequence[str] | None, opens: Any, place: Workplace
-) -> ProtectedFiles:
+def make_guard(command: str, opens: Any, place: Workplace) -> ProtectedFiles:
     """The guard of a goal with this check, whose first run has opened `opens`. Reads the project;
     call it in a thread.
 
-    By default it has the tests that the command names (see `_tests_of`), or else all of the
-    project; the scripts that the check runs before it opens a test, since what tests run is what
-    they test; what says how checks run (`CONFIG`); and the programs and packages installed in the
-    project. Patterns of the person take the place of tests and scripts.
+    It has the tests that the command names (see `_tests_of`), or else all of the project; the
+    scripts that the check runs before it opens a test, since what tests run is what they test; what
+    says how checks run (`CONFIG`); and the programs and packages installed in the project.
     """
-    if protect is not None and not protect:
-        return ProtectedFiles()
     guard = ProtectedFiles(installed=tuple(_find_installed(place)))
-    files, names, inside = _list_files(guard, place), set[str](), opens.project
-    if protect is None:
-        tests = _tests_of(command, files, place)
-        first = next((at for at, name in enumerate(inside) if is_test(name)), len(inside))
-        names = tests | ({*inside[: first + 1]} & {*files} & {*opens.scripts})
-        protect = [f"./{name}**" for name in tests if name.endswith("/")]
-    guard = replace(guard, patterns=[*CONFIG, *protect])
+    files, inside = _list_files(guard, place), opens.project
+    tests = _tests_of(command, files, place)
+    first = next((at for at, name in enumerate(inside) if is_test(name)), len(inside))
+    names = tests | ({*inside[: first + 1]} & {*files} & {*opens.scripts})
+    folders_of_tests = tuple(name for name in tests if name.endswith("/"))
+    guard = replace(guard, config=CONFIG, tests=folders_of_tests)
     names.update(_find_matching(guard, place))
     held = {name: state for name in sorted(names) if (state := state_of(name, place))}
     searched = {os.path.dirname(name) or "." for name in inside if name in held}
@@ -149,17 +146,23 @@ def _list_files(guard: ProtectedFiles, place: Workplace) -> list[str]:
 
 
 def _find_matching(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
-    """The files that patterns protect. What git ignores counts by a pattern of its own name, and
-    only outside of a folder that git ignores: a folder of tests may have data of any size."""
+    """The files that are protected by their names or folders. What git ignores counts by its name,
+    and only outside of a folder that git ignores: a folder of tests may have data of any size."""
     flags = ("-z", "--others", "--ignored", "--exclude-standard", "--directory")
     try:
         ignored = run_git(place.project, ["ls-files", *flags]).decode("utf-8", "surrogateescape")
     except GitError:
         ignored = ""
-    named = _matcher((pattern for pattern in guard.patterns if not pattern.endswith("/**")), place)
-    others = (path for path in ignored.split("\0") if not path.startswith(guard.installed))
-    yield from filter(_matcher(guard.patterns, place), _list_files(guard, place))
-    yield from filter(named, others)
+    for name in _list_files(guard, place):
+        if name.startswith(guard.tests) or _is_config(name):
+            yield name
+    for name in ignored.split("\0"):
+        if _is_config(name) and not name.startswith(guard.installed):
+            yield name
+
+
+def _is_config(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(os.path.basename(name), pattern) for pattern in CONFIG)
 
 
 def _tests_of(command: str, files: Sequence[str], place: Workplace) -> set[str]:
@@ -206,22 +209,6 @@ def _find_installed(place: Workplace) -> Iterator[str]:
             yield f"{path.relative_to(place.project)}/"
 
 
-def _matcher(patterns: Iterable[str], place: Workplace) -> Callable[[str], bool]:
-    """Says whether the name of a file matches a pattern of an `edit` rule."""
-    from wcmatch import glob
-
-    def make_relative(pattern: str) -> str:
-        if "/" not in pattern:
-            return f"**/{pattern}"
-        return os.path.relpath(os.path.join(place.project, expand_path(pattern)), place.project)
-
-    # In a rule only `*` and `?` stand for something else.
-    globs = [re.sub(r"[\[\\]", r"\\\g<0>", make_relative(pattern)) for pattern in patterns]
-    flags = glob.GLOBSTAR | glob.DOTGLOB | glob.CASE
-    matches: Callable[[str], bool] = glob.compile(globs, flags=flags, limit=0).match
-    return matches
-
-
 def state_of(name: str, place: Workplace) -> str:
     """The digest of a file of the project, or the target of a link; "" for anything else."""
     seen = copies_in(Path(os.devnull)).see(_real_path(name, place))
@@ -230,7 +217,7 @@ def state_of(name: str, place: Workplace) -> str:
 
 def find_differing(guard: ProtectedFiles, place: Workplace) -> list[str]:
     """The protected files that are not as they were when the goal began: changed, gone, or new."""
-    if not guard.patterns:
+    if not guard.config:
         return []
     changed = [name for name, state in guard.held.items() if state_of(name, place) != state]
     new = dict.fromkeys((*_find_matching(guard, place), *_find_shadowing(guard, place)))

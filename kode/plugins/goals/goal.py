@@ -11,10 +11,11 @@ Each is on disk before the next step, so that a resumed goal repeats no attempt.
 """
 
 import argparse
+import contextlib
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -71,8 +72,6 @@ class Goal:
     """Of the whole goal, those that are set."""
     before_usd: float = 0.0
     """What the session had cost before it."""
-    protect: Sequence[str] | None = None
-    """Patterns of the person; None: what the check runs."""
     guard: ProtectedFiles = field(default_factory=ProtectedFiles)
     """Empty before the first run of the check."""
     reads: Sequence[str] | None = None
@@ -98,8 +97,8 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
         elif not goals:
             continue
         elif "reads" in record:
-            installed = tuple(record["guard"]["installed"])
-            goals[-1].guard = ProtectedFiles(**{**record["guard"], "installed": installed})
+            folders = {name: tuple(record["guard"][name]) for name in ("tests", "installed")}
+            goals[-1].guard = ProtectedFiles(**record["guard"] | folders)
             goals[-1].reads = record["reads"]
         elif "began" in record:
             goals[-1].first_turn = goals[-1].first_turn or record["turn"]
@@ -174,12 +173,8 @@ The goal is reached when this command exits with status 0:
     {verify}
 
 kode runs it after each of your turns, on the files as they are on disk, in a sandbox; what you \
-say about it does not count.{protected} Work until it passes, then end your turn."""
-
-_PROTECTED = (
-    " The files that it runs are protected: edits of {names} are refused, whatever the reason. "
-    "Change what is checked."
-)
+say about it does not count. The files that it runs are protected: edits of {names} are refused, \
+whatever the reason. Change what is checked. Work until it passes, then end your turn."""
 
 LIMITS = {
     "requests": ("--max-steps", "{} requests"),
@@ -202,8 +197,7 @@ def goal_text(goal: Goal) -> str:
     held = sorted(goal.guard.held)
     more = f" and {len(held) - MAX_NAMED} more" if len(held) > MAX_NAMED else ""
     names = ", ".join(held[:MAX_NAMED]) + more or "them"
-    protected = _PROTECTED.format(names=names) if goal.protect != [] else ""
-    return _GOAL.format(text=goal.text, verify=goal.verify, protected=protected)
+    return _GOAL.format(text=goal.text, verify=goal.verify, names=names)
 
 
 def sections(opened: PluginSession) -> Mapping[str, str]:
@@ -278,7 +272,7 @@ def _is_alike(before: Sequence[GoalAttempt], attempt: GoalAttempt) -> bool:
 
 
 NAME = "/goal"
-_FLAG = re.compile(r"(?:^|\s)--(verify|protect)(?=\s|=|$)[=\s]*")
+_FLAG = re.compile(r"(?:^|\s)--verify(?=\s|=|$)[=\s]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,28 +281,17 @@ class GoalRequest:
 
     text: str
     verify: str
-    protect: list[str] = field(default_factory=list)
-
-    @property
-    def line(self) -> str:
-        """What follows `/goal` for it, as `read_request` reads it."""
-        protect = (word for pattern in self.protect for word in ("--protect", pattern))
-        return shlex.join((self.text, "--verify", self.verify, *protect))
 
 
 def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
     """The message that begins the goal of the flags, or resumes the one of the session. Raises:
     ConfigError."""
-    flags = {name: value for name, value in vars(arguments).items() if value}
-    verify, protect = flags.get("verify", ""), flags.get("protect", [])
-    if goal_text := flags.get("goal"):
-        if not verify:
-            raise ConfigError("--goal needs a check: give --verify CMD with it.")
-        asked = _paragraphs(goal_text, text or "")
-        request = GoalRequest(text=asked, verify=verify, protect=protect)
-        return f"{NAME} {request.line}"
-    if verify or protect:
-        raise ConfigError("--verify and --protect belong to a goal: give --goal TEXT with them.")
+    wish, verify = (vars(arguments).get(flag) for flag in ("goal", "verify"))  # `continue` has none
+    if bool(wish) != bool(verify):
+        raise ConfigError("A goal needs words and a check: give --goal TEXT and --verify CMD.")
+    if wish and verify:
+        words = (_paragraphs(wish, text or ""), "--verify", verify)
+        return f"{NAME} {shlex.join(words)}"
     if session_id is None or (text or "").strip():
         return text
     try:
@@ -342,13 +325,11 @@ async def goal(opened: PluginSession, argument: str) -> str | Prompt:
     request = read_request(word)
     if is_pursued:
         _end(opened, "another goal took its place")
-    patterns = [pattern for pattern in request.protect if pattern != "none"]
     opened.record(
         {
             "goal": len(goals) + 1,
             "text": request.text,
             "verify": request.verify,
-            "protect": patterns if request.protect else None,
             "limits": limits_of(opened),
             "before_usd": opened.session.spent.cost_usd,
         }
@@ -370,26 +351,17 @@ def _end(opened: PluginSession, why: str) -> None:
 
 
 def read_request(line: str) -> GoalRequest:
-    """What a person typed: TEXT, `--verify CMD` up to the next flag or empty line, `--protect
-    PATTERN`; quotes are needed only around what has a flag in it. What follows an empty line is
-    another message, which had not been sent: it belongs to TEXT. Raises: UserError."""
+    """What a person typed: TEXT, and `--verify CMD` up to an empty line; quotes are needed only
+    around what has the flag in it. What follows an empty line is another message, which had not
+    been sent: it belongs to TEXT. Raises: UserError."""
     for quoted, _, rest in ((line, "", ""), line.partition("\n\n")):
-        try:
-            text, *flags = shlex.split(quoted)
-        except ValueError:
-            continue
-        if flags[::2] == ["--verify", *["--protect"] * (len(flags) // 2 - 1)]:
-            text = _paragraphs(text, rest)
-            return GoalRequest(text=text, verify=flags[1], protect=flags[3::2])
-    text, *parts = _FLAG.split(line)
-    request = GoalRequest(text=text.strip(), verify="")
-    for flag, value in zip(parts[::2], parts[1::2], strict=True):
-        value, _, rest = value.partition("\n\n")
-        request = replace(request, text=_paragraphs(request.text, rest))
-        if flag == "verify":
-            request = replace(request, verify=_unquote(value))
-        else:
-            request = replace(request, protect=[*request.protect, _unquote(value)])
+        with contextlib.suppress(ValueError):
+            text, flag, verify = shlex.split(quoted)
+            if flag == "--verify":
+                return GoalRequest(text=_paragraphs(text, rest), verify=verify)
+    text, *values = _FLAG.split(line, maxsplit=1)
+    verify, _, rest = "".join(values).partition("\n\n")
+    request = GoalRequest(text=_paragraphs(text, rest), verify=_unquote(verify))
     if not request.text or not request.verify:
         raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
     return request

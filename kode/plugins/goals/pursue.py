@@ -170,7 +170,7 @@ class Pursuit:
             self.opened.notice(PASSES_BEFORE)
             session.note(PASSES_BEFORE)
         protected = await asyncio.to_thread(
-            check.make_guard, goal.verify, goal.protect, opens, session.agent.place
+            check.make_guard, goal.verify, opens, session.agent.place
         )
         await asyncio.to_thread(check.keep_copies, protected, self.opened)
         reads = sorted({*opens.project} & protected.held.keys())

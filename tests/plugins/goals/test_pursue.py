@@ -196,11 +196,6 @@ def test_a_protected_file_changed_outside_the_sandbox_is_put_back(goal_place):
     assert "exit 0\n" in copies
 
 
-def test_a_goal_that_protects_nothing_may_change_its_check(goal_place):
-    edit = call("shell", command="echo 'exit 0' > tests/check.sh")
-    assert pursue(goal_place, [edit, DONE], "--protect", "none").json["goal"]["status"] == "reached"
-
-
 def test_a_check_that_passes_before_any_change_is_reported(goal_place):
     flags = ("--goal", "add adds", "--verify", "true", "--output-format", "stream-json")
     with ScriptedServer([DONE]) as server:
@@ -240,7 +235,7 @@ def test_the_names_in_a_shown_goal_stay_as_they_are(goal_place):
 
 
 def test_flags_of_a_goal_need_each_other(goal_place):
-    for flag in ("--verify", "--protect", "--goal"):
+    for flag in ("--verify", "--goal"):
         assert goal_place.run("run", "task", flag, "x").code == 3
     assert goal_place.session_files == []
 

@@ -6,7 +6,7 @@ import pytest
 
 from kode.errors import UserError
 from kode.plugin import run_git
-from kode.plugins.goals.check import ProtectedFiles, find_differing, make_guard
+from kode.plugins.goals.check import find_differing, make_guard
 from kode.plugins.goals.goal import GoalRequest, is_stalled, read_request
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
@@ -34,9 +34,9 @@ def project(tmp_path):
     return tmp_path / "project"
 
 
-def guard_of(project, command, protect=None):
+def guard_of(project, command):
     opens = Opens(project=(), scripts=(), elsewhere=())
-    return make_guard(command, protect, opens, workplace(project))
+    return make_guard(command, opens, workplace(project))
 
 
 ALL_TESTS = set(FILES[1:6])
@@ -53,11 +53,6 @@ COMMANDS = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_goal_protects_what_its_check_names(project, command):
     assert {*guard_of(project, command).held} - {"pyproject.toml"} == COMMANDS[command]
-
-
-def test_patterns_take_the_place_of_the_tests(project):
-    assert {*guard_of(project, "pytest", ["src/**"]).held} == {"src/calc.py", "pyproject.toml"}
-    assert guard_of(project, "pytest", []) == ProtectedFiles()
 
 
 def test_changed_lost_and_new_files_differ(project):
@@ -116,24 +111,20 @@ TYPED = {
     "all of it passes --verify pytest -q 'a b'": GoalRequest(
         text="all of it passes", verify="pytest -q 'a b'"
     ),
-    "don't break --verify 'make test' --protect x/**": GoalRequest(
-        text="don't break", verify="make test", protect=["x/**"]
-    ),
+    "don't break --verify 'make test'": GoalRequest(text="don't break", verify="make test"),
     "add adds --verify \"grep -q 'a b' c\"\n\nand the docs": GoalRequest(
         text="add adds\n\nand the docs", verify="grep -q 'a b' c"
     ),
-    "'say --protect' --verify 'make x'": GoalRequest(text="say --protect", verify="make x"),
+    "'say --verify' --verify 'make x'": GoalRequest(text="say --verify", verify="make x"),
 }
 
 
 @pytest.mark.parametrize("line", TYPED)
 def test_a_typed_goal_needs_few_quotes(line):
-    request = read_request(line)
-    assert request == TYPED[line]
-    assert read_request(request.line) == request
+    assert read_request(line) == TYPED[line]
 
 
-@pytest.mark.parametrize("line", ["only words", "words --protect x"])
+@pytest.mark.parametrize("line", ["only words", "words --verify"])
 def test_a_goal_needs_a_check(line):
     with pytest.raises(UserError, match="--verify"):
         read_request(line)
