@@ -6,7 +6,6 @@ files, and prompts of MCP servers."""
 import shlex
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Literal, cast
 
 from acp import RequestError, schema
@@ -15,7 +14,7 @@ from acp.interfaces import Client
 from acp.schema import AvailableCommand, AvailableCommandInput, UnstructuredCommandInput
 
 from kode.plugin import Answer, Conversation, PermissionMode, Question, UserError, visible
-from kode.plugins.acp.updates import Content, ShownCall, Update, edits_of, text_content
+from kode.plugins.acp.updates import ShownCall, Update, text_content
 
 ConfigOption = schema.SessionConfigOptionSelect
 
@@ -167,22 +166,21 @@ def permission_options(ways: Mapping[str, str]) -> Options:
 
 
 async def ask_permission(
-    client: Client, session_id: str, question: Question, call: ShownCall | None, cwd: Path
+    client: Client, session_id: str, question: Question, call: ShownCall | None
 ) -> Answer:
     """Puts a permission question to the person. `call` is the call in question as the client knows
     it; without one it is shown as a separate call."""
-    content, places = _content(question, cwd)
+    why = "\n".join(filter(None, (question.title, *question.dangers, question.reason)))
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
     update = schema.ToolCallUpdate(
         tool_call_id=f"question-{uuid.uuid4().hex[:8]}",
         title=question.title + asker,
         kind="other",
         status="pending",
-        content=content,
-        locations=places or None,
+        content=[text_content(text) for text in (why, question.preview.strip()) if text],
     )
     if call is not None:
-        fields = ("tool_call_id", "title", "kind", "raw_input", *(() if places else ("locations",)))
+        fields = ("tool_call_id", "title", "kind", "raw_input", "locations")
         update = update.model_copy(update={name: getattr(call.start, name) for name in fields})
     chosen = await _choose(client, session_id, update, permission_options(question.ways_to_allow))
     return Answer(choice=cast(Any, chosen) if chosen in ("once", "session", "project") else "no")
@@ -217,14 +215,3 @@ async def _choose(
         return ""
     outcome = response.outcome
     return outcome.option_id if isinstance(outcome, schema.AllowedOutcome) else ""
-
-
-def _content(question: Question, cwd: Path) -> tuple[list[Content], list[schema.ToolCallLocation]]:
-    """Why it is asked, what it would destroy, and what would happen, in full."""
-    why = "\n".join(filter(None, (question.title, *question.dangers, question.reason)))
-    content: list[Content] = [text_content(why)]
-    edits = list(edits_of(question.diff, cwd))
-    before = question.preview.removesuffix(question.diff) if edits else question.preview
-    if before.strip():
-        content.append(text_content(before.rstrip()))
-    return [*content, *(edit for edit, _ in edits)], [place for _, place in edits]

@@ -267,7 +267,7 @@ class Live:
         about = (question.tool, question.subject) if not question.asker else None
         calls = self.updates.calls.values()
         call = next((call for call in calls if (call.name, visible(call.subject)) == about), None)
-        return await choices.ask_permission(self.client, self.id, question, call, self.updates.cwd)
+        return await choices.ask_permission(self.client, self.id, question, call)
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Runs a turn or a command after earlier ones. All its updates are written when this

@@ -54,9 +54,6 @@ CALL_TITLE_CHARS = 200  # two lines of an editor's panel
 MAX_LINE = 2**32 - 1
 """The protocol's maximum line number."""
 
-_HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_NO_LINE_FEED = "\n\\ No newline at end of file"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ShownCall:
@@ -98,29 +95,6 @@ def show_call(event: Any, action: Any, cwd: Path) -> ShownCall:
 
 def text_content(text: str) -> schema.ContentToolCallContent:
     return tool_content(text_block(text))
-
-
-def edits_of(diff: str, cwd: Path) -> Iterator[tuple[Edit, schema.ToolCallLocation]]:
-    """The changed places of a unified diff whose names are relative to `cwd`, as old and new text
-    with their locations; anything else is skipped. A new file has no old text."""
-    lines = iter(diff.replace(_NO_LINE_FEED, "\0").split("\n"))
-    path = ""
-    for line in lines:
-        if line.startswith("+++ b/"):
-            path = str(cwd / line[len("+++ b/") :].rstrip("\t"))
-        header = _HEADER.match(line)
-        if header is None or not path:
-            continue
-        left = {"-": int(header[2] or 1), "+": int(header[4] or 1)}
-        is_new = header[1] == "0" and not left["-"]
-        texts = {"-": "", "+": ""}
-        while max(left.values()) > 0 and (part := next(lines, "end"))[:1] in ("", *" -+"):
-            text = part[1:-1] if part.endswith("\0") else f"{part[1:]}\n"
-            for sign in part[:1].strip() or "-+":
-                texts[sign] += text
-                left[sign] -= 1
-        location = schema.ToolCallLocation(path=path, line=max(1, int(header[3])))
-        yield tool_diff_content(path, texts["+"], None if is_new else texts["-"]), location
 
 
 def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | None:
@@ -242,15 +216,8 @@ class Updates:
         self._output.pop(event.call_id, None)
         if event.name == "delegate_tasks":
             self._agents.clear()
-        edits = list(edits_of(event.diff, self.cwd))
-        is_edit = shown.start.kind == "edit" and edits and not event.is_error
-        text = [] if is_edit else [text_content(event.for_model[:MAX_RESULT_CHARS])]
-        progress = update_tool_call(
-            event.call_id,
-            status="failed" if event.is_error or event.failed else "completed",
-            content=[*(edit for edit, _ in edits), *text],
-            locations=[place for _, place in edits] or None,
-        )
+        has_failed = event.is_error or event.failed
+        progress = finish_call(shown, event.for_model, has_failed=has_failed)
         is_todo = event.name == "todo" and not event.is_error
         return [*call, progress, *([todo_update(shown)] if is_todo else [])]
 
@@ -263,6 +230,16 @@ class Updates:
         lines = "\n".join(line for _, line in sorted(self._agents.items()))
         running = [call_id for call_id, call in self.calls.items() if call.name == "delegate_tasks"]
         return [update_tool_call(call_id, content=[text_content(lines)]) for call_id in running[:1]]
+
+
+def finish_call(call: ShownCall, result: str, *, has_failed: bool) -> Update:
+    """The end of a call. An edit that was made goes on showing its old and new text."""
+    edits = () if has_failed else call.start.content or ()
+    return update_tool_call(
+        call.start.tool_call_id,
+        status="failed" if has_failed else "completed",
+        content=[*edits, text_content(result[:MAX_RESULT_CHARS])],
+    )
 
 
 def make_message(text: str, message_id: str | None = None) -> Update:
@@ -330,13 +307,7 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
                     call, answer = part.call, part.answer
                     yield updates.start(call)
                     shown = updates.calls.pop(call.id)
-                    is_edit = shown.start.kind == "edit" and not answer.is_error
-                    result = text_content(answer.text[:MAX_RESULT_CHARS])
-                    yield update_tool_call(
-                        call.id,
-                        status="failed" if answer.is_error else "completed",
-                        content=None if is_edit else [result],  # an edit shows its old and new text
-                    )
+                    yield finish_call(shown, answer.text, has_failed=answer.is_error)
                     if shown.name == "todo" and not answer.is_error:
                         last_plan = todo_update(shown)
                 case Image() if message.role == "user":

