@@ -227,7 +227,7 @@ class Message:
     """Format, provider and model that wrote it, as `messages:anthropic/claude-...`: who gets its
     parts back in their own form."""
     bound: str = ""
-    """Of a message with thinking: the digest of what it answered, see `session.requests.Chain`."""
+    """Of a message with thinking: the digest of what it answered, see `session.messages.Chain`."""
     moved: bool = False
     """Whether what it answered has changed: thinking that is bound to that does not go back."""
 

@@ -38,6 +38,7 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--output-format", metavar="FORMAT", choices=FORMATS, help=output)
     add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=source)
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
+    add("--name", metavar="NAME", type=_name, help="what `kode -r NAME` finds the session by")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")
     add("--ask", action="store_true", help="`run`: ask before what needs permission")
@@ -45,6 +46,12 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
     add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
     add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
+
+
+def _name(text: str) -> str:
+    from kode.session.index import name_from
+
+    return name_from(text)
 
 
 def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:

@@ -206,7 +206,7 @@ async def _start(conversation: "Conversation") -> None:
         conversation.delegation = make_delegation(conversation, catalog)
         offered.append(delegate_tool(conversation.delegation, in_use(catalog.agents)))
     beginning = session.beginning if session.messages else None
-    declared = {tool["name"] for tool in beginning.tools} if beginning else new
+    declared = {tool.name for tool in beginning.tools} if beginning else new
     is_judged = hooks is not None and hooks.has("PreToolUse")
     tools, withheld = list[Tool](), list[Tool]()
     for tool in (*offered, *agent.memory.tools()):

@@ -21,11 +21,16 @@ from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of
 from kode.provider import Request, ToolSpec
-from kode.session.entries import CompactionEntry, RequestEntry, SectionUpdateEntry, SystemEntry
+from kode.session.entries import (
+    CompactionEntry,
+    RequestEntry,
+    SectionUpdateEntry,
+    SystemEntry,
+    mask,
+    plain_value,
+)
 from kode.session.log import Session
-from kode.session.masking import mask
 from kode.session.plan import Plan
-from kode.session.requests import tool_object
 from kode.tool import CALLS_ANY
 from kode.tools.builtin import format_tools
 
@@ -87,7 +92,7 @@ class Context:
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools as they are sent."""
         begun = self.session.beginning
-        return begun.specs if begun is not None else ()
+        return begun.tools if begun is not None else ()
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
@@ -120,11 +125,11 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 
 def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
-    specs = (tool.spec for tool in tools)
+    specs = (ToolSpec(**mask(plain_value(tool.spec))) for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
         sections={**sections},
-        tools=tuple(mask(tool_object(spec)) for spec in specs),
+        tools=tuple(specs),
         after=last.id if isinstance(last, CompactionEntry) else None,
     )
     begun = session.beginning

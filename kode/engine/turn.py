@@ -365,6 +365,7 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
                 number=turn.number,
                 total_usage=session.spent.usage,
                 total_cost_usd=session.spent.cost_usd,
+                session_name=session.name,
                 **{name: getattr(ended, name) for name in same - {"type"}},
             )
         )

@@ -6,15 +6,13 @@ What each request began with is in the session at that point, and what else chan
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from pathlib import Path
 from typing import NamedTuple
 
 from kode.messages import Usage
-from kode.session.entries import MessageEntry, RequestEntry
-from kode.session.index import read, session_path
+from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, plain_value
 from kode.session.log import Session
 
 Price = Callable[[str, Usage], float | None]
@@ -57,10 +55,8 @@ class _SentRequest(NamedTuple):
     """Types of the entries since the last such request that changed what was sent before."""
 
 
-def find_breaks(home: Path, session_id: str, price: Price) -> list[CacheBreak]:
-    """The breaks between the requests of a session, oldest first. Raises: SessionError,
-    StorageError."""
-    header, entries, _ = read(session_path(home, session_id))
+def find_breaks(header: Header, entries: Iterable[Entry], price: Price) -> list[CacheBreak]:
+    """The breaks between the requests of a session, oldest first."""
     session, edits, breaks = Session(header=header, path=None), list[str](), list[CacheBreak]()
     before = record = None
     for entry in entries:
@@ -130,7 +126,8 @@ def _excerpts(old: str, new: str) -> str:
 def _parts_of(session: Session, record: RequestEntry) -> dict[str, str]:
     """In the order in which the server reads them: in Anthropic's format tools come first."""
     begins = session.beginning
-    tools = {f"tool {tool['name']}": json.dumps(tool) for tool in begins.tools} if begins else {}
+    specs = begins.tools if begins else ()
+    tools = {f"tool {tool.name}": json.dumps(plain_value(tool)) for tool in specs}
     first = tools if record.provider == "anthropic" else {}
     sections = begins.sections if begins else {}
     return {"model": record.model, "provider": record.provider, **first, **sections, **tools}

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
+from kode.credentials import redact, redact_values
 from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.provider import ToolSpec
-from kode.session.masking import mask
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -97,8 +97,8 @@ class SystemEntry(Entry):
 
     sections: Mapping[str, str]
     """The sections of the system prompt, by name."""
-    tools: tuple[Mapping[str, Any], ...] = ()
-    """As `ToolSpec`, in the order sent."""
+    tools: tuple[ToolSpec, ...] = ()
+    """In the order sent; the same object each time, by which a provider knows them again."""
     after: str | None = None
     """Id of the compaction that made it; undoing that restores the one before."""
     type: Literal["system"] = "system"
@@ -107,11 +107,6 @@ class SystemEntry(Entry):
     def text(self) -> str:
         """The system prompt."""
         return "\n\n".join(self.sections.values())
-
-    @functools.cached_property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools; the same object each time, by which a provider knows them again."""
-        return tuple([ToolSpec(**tool) for tool in self.tools])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +204,15 @@ class NoteEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
+class NameEntry(Entry):
+    """What the person calls the session. The last one counts, whatever was rewound."""
+
+    text: str
+    """"" for no name any more."""
+    type: Literal["name"] = "name"
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlanEntry(Entry):
     text: str
     """Markdown; "" if it was dropped."""
@@ -241,7 +245,7 @@ class RequestEntry(Entry):
     """Whether it is the first one of its process."""
     messages: int
     digest: str
-    """Of all messages, chained: see `requests.Chain`."""
+    """Of all messages, chained: see `messages.Chain`."""
     type: Literal["request"] = "request"
 
 
@@ -296,6 +300,8 @@ class TurnEntry(Entry):
     duration_ms: int
     total_usage: Usage
     total_cost_usd: float
+    session_name: str = ""
+    """As the last `NameEntry` before it."""
     type: Literal["turn"] = "turn"
 
 
@@ -313,7 +319,7 @@ OWN_TYPES: tuple[type[Entry], ...] = tuple(
 )
 """The entries that kode itself writes, each with a `type` of its own."""
 
-OF_OPENING = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry, NoteEntry)
+SETUP = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry, NoteEntry, NameEntry)
 """What an open session gets by itself, whether or not anybody uses it."""
 
 KNOWN_TYPES = frozenset({"context", *(vars(kind)["type"] for kind in (Header, *OWN_TYPES))})
@@ -362,7 +368,7 @@ def settle_all(entries: Iterable[Entry]) -> list[Entry]:
 def line_of(entry: Header | Entry) -> bytes:
     """One JSON line, without line feed and default values; what looks like a secret is masked."""
     # `type` first, so that a person reading the file sees what a line is.
-    plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
+    plain: dict[str, Any] = {"type": entry.type, **plain_value(entry)}
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
         value, plain = plain, mask(plain)
         if plain != value and isinstance(entry, MessageEntry):
@@ -372,16 +378,16 @@ def line_of(entry: Header | Entry) -> bytes:
     return seal(text.encode("utf-8", "replace"))
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value as JSON has it. What others wrote is in mappings, and stays as it is."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [plain_value(item) for item in value]
     if not is_dataclass(value):
         return value
     return {
-        field.name: item if isinstance(item, _PLAIN) else _plain(item)
+        field.name: item if isinstance(item, _PLAIN) else plain_value(item)
         for field in fields(value)
         if (item := getattr(value, field.name)) != field.default
         or field.name in ("type", "version")
@@ -417,3 +423,65 @@ def _adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
 
     every: Any = Annotated[Union[(Header, *OWN_TYPES)], Field(discriminator="type")]
     return TypeAdapter(PluginEntry if is_of_plugin else every)
+
+
+_NOT_MASKED = frozenset(
+    "own type id at role stop name event outcome call_id signature redacted origin model kept_from "
+    "before to of media_type kept_in".split()
+)
+"""Names and ids that other entries and the provider refer to."""
+
+_OPAQUE = frozenset(
+    "id call_id signature encrypted_content encrypted_index data thought_signature "
+    "thoughtSignature".split()
+)
+
+
+def mask(value: Any) -> Any:
+    """The JSON value of an entry, or part of one, with credentials masked. Idempotent."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list | tuple):
+        return type(value)(map(mask, value))
+    if not isinstance(value, dict):
+        return value
+    texts = (str, list, tuple, dict)
+    masked = {
+        key: mask(item) if isinstance(item, texts) and key not in _NOT_MASKED else item
+        for key, item in value.items()
+    }
+    kind, arguments, own = map(value.get, ("type", "arguments", "own"))
+    if kind == "tool_call" and isinstance(arguments, str):
+        masked["arguments"] = _mask_arguments(arguments)
+    if kind == "thinking" and masked.get("text") != value.get("text"):
+        # The signature covers the original text; a part without one is never sent back.
+        masked["signature"] = ""
+    if own is not None and (masked != value or not _is_clean(own)):
+        # A part of which a word is masked has no form that its provider would know again.
+        masked["own"] = {} if kind == "server_item" else None
+    return masked
+
+
+def _is_clean(value: Any) -> bool:
+    """Whether nothing in a provider's own form looks like a credential; what it encrypted or signed
+    is not looked at."""
+    if isinstance(value, str):
+        return redact(value) == value
+    if isinstance(value, list | tuple):
+        return all(map(_is_clean, value))
+    if isinstance(value, dict):
+        return all(_is_clean(item) for key, item in value.items() if key not in _OPAQUE)
+    return True
+
+
+def _mask_arguments(text: str) -> str:
+    """Masks the arguments of a call, keeping a JSON object: escapes in it may hide its values."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return redact(text)
+    masked = redact_values(value)
+    if masked != value:
+        text = json.dumps(masked, ensure_ascii=False)
+    # Recognizable only beside its name: `"password": "..."`.
+    return redact(text)

@@ -20,15 +20,17 @@ from typing import IO, Any, TypeVar
 
 from kode import durable, paths
 from kode.broken_json import object_of
-from kode.errors import SessionError, StorageError
+from kode.errors import SessionError, StorageError, UserError
 from kode.images import copy_beside
 from kode.messages import Image, Part, Text, ToolCall, ToolResult, first_of, plural, text_of
+from kode.plain_text import clean
 from kode.session.entries import (
     KNOWN_TYPES,
     VERSION,
     Entry,
     Header,
     MessageEntry,
+    NameEntry,
     is_turn,
     parse_line,
     settle_all,
@@ -37,16 +39,17 @@ from kode.session.entries import (
 from kode.session.messages import effective
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")  # UTC date and time, then six random hex digits
+LIKE_ID = re.compile(r"[a-f-]*\d[\da-f-]*")  # any part of one
+NAME_CHARS = 60  # one line of a list with the task beside it
 ORDER = "order"  # the list of ids in the folder of the sessions, one a line
 HEAD_BYTES = 65_536  # of a longer system prompt the first task behind it is not shown
 TASK_CHARS = 200  # two lines of a table
-MAX_NAMED = 5  # candidates in an error
 LAST_SECOND = 253_402_214_400  # the beginning of the last day that a date can name
 CLOCK_LAG_S = 0.02  # of file systems: above a tick of Linux at 100 Hz
 CONTEXT_CHARS = 160  # two lines around a hit
 
 _USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")  # a line of the list: an id and its CRC-32
-_END, _REWIND = b'{"type":"turn"', b'{"type":"rewind"'
+_END, _REWIND, _NAME = b'{"type":"turn"', b'{"type":"rewind"', b'{"type":"name"'
 _USER = b'"role":"user"'
 
 Value = TypeVar("Value")
@@ -182,20 +185,35 @@ def files(home: Path) -> list[tuple[float, str]]:
     return sessions
 
 
-def find(home: Path, prefix: str) -> str:
-    """The id that begins with `prefix`. Raises: SessionError when none or several do."""
+def find(home: Path, word: str) -> str:
+    """The id that begins with a word, or of the session that is called so. Raises: SessionError."""
     import difflib
 
-    ids = sorted(session_id for _, session_id in files(home))
-    matching = [session_id for session_id in ids if prefix and session_id.startswith(prefix)]
-    if prefix in matching or len(matching) == 1:
+    ids, names = sorted(session_id for _, session_id in files(home)), dict[str, str]()
+    matching = [session_id for session_id in ids if word and session_id.startswith(word)]
+    what, advice = "start with", "Give more of the id."
+    if not matching:
+        names = {each.id: each.name for each in list_sessions(home) if each.name}
+        matching = sorted(id for id, name in names.items() if name == "-".join(word.split()))
+        what, advice = "are called", "Give the id of one: `/rename` gives it another name."
+    if word in matching or len(matching) == 1:
         return matching[0]
     if matching:
-        ids = [*matching[-MAX_NAMED:], *["..."] * (len(matching) > MAX_NAMED)]
-        many = f"{len(matching)} sessions start with {prefix!r} ({', '.join(ids)})"
-        raise SessionError(f"{many}. Give more of the id.")
-    near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
-    raise missing_session(prefix, f" Did you mean {near[0]}?" if near else "")
+        listed = ", ".join(first_of(matching[::-1], 5))
+        raise SessionError(f"{len(matching)} sessions {what} {word!r} ({listed}). {advice}")
+    near = difflib.get_close_matches(word, [*ids, *names.values()], n=1, cutoff=0.6)
+    raise missing_session(word, f" Did you mean {near[0]}?" if near else "")
+
+
+def name_from(text: str) -> str:
+    """What a person wants to call a session, as one word. Raises: UserError that says what to do,
+    for one that is empty or long, or that could be the beginning of an id."""
+    name = "-".join(clean(text).split())
+    if not name or name.startswith("-") or len(name) > NAME_CHARS:
+        raise UserError(f"A name has 1 to {NAME_CHARS} characters, such as login-page.")
+    if LIKE_ID.fullmatch(name):
+        raise UserError(f"{name!r} looks like an id. Give a name with a word, such as login-page.")
+    return name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +227,8 @@ class Summary:
     cwd: str = ""
     model: str = ""
     provider: str = ""
+    name: str = ""
+    """What the person calls it."""
     task: str = ""
     """The beginning of the first thing the person asked."""
     turns: int = 0
@@ -216,13 +236,15 @@ class Summary:
     """Input and output of all requests, as of the last finished turn."""
     cost_usd: float | None = None
     """As of the last finished turn; None where no turn has finished, or the price is unknown."""
-    size_bytes: int = 0
     parent: str | None = None
     """The session that started this one as a subagent."""
     damaged: bool = False
     """Its first line cannot be read, or nothing is in it. `kode session check ID` says more."""
-    warnings: tuple[str, ...] = ()
-    """What is wrong with it, as far as its two ends tell."""
+
+    @property
+    def title(self) -> str:
+        """Its name and its task."""
+        return " · ".join(filter(None, (self.name, self.task)))
 
 
 def list_sessions(home: Path, cwd: Path | None = None, limit: int | None = None) -> list[Summary]:
@@ -260,14 +282,14 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     `cwd`, and for a file that is gone. A damaged one may be of any directory."""
     try:
         with path.open("rb") as file:
-            noted, status = durable.noted_length(path), os.fstat(file.fileno())
+            status = os.fstat(file.fileno())
             head = file.read(HEAD_BYTES)
             lines = (head + (file.readline() if len(head) == HEAD_BYTES else b"")).split(b"\n")
             header = _header(lines[0])
             folder = _field(header, "cwd", "")
             if header and cwd and paths.real_path(folder) != writable_path(paths.real_path(cwd)):
                 return None
-            at, turns, end = _read_tail(file, path)
+            at, name, turns, end = _read_tail(file, path)
     except OSError:
         return None
     asked = settle_all(filter(None, map(_prompt, lines[:-1])))
@@ -275,24 +297,17 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     usage, changed = end.get("total_usage"), min(max(status.st_mtime, 0.0), LAST_SECOND)
     # A total of turns without a price is no cost of zero.
     cost_usd = _field(end, "total_cost_usd", 0.0) or _field(end, "cost_usd", math.nan)
-    lost, check = noted - status.st_size, f"`kode session check {path.stem}` says more."
-    warnings = [] if header else [f"Its first line cannot be read. {check}"]
-    if _field(header, "version", 0) > VERSION:
-        warnings.append("It was written by a newer kode. Update kode to continue it.")
-    if lost > 0:
-        warnings.append(f"Its last {lost} bytes are lost. {check}")
     return Summary(
         id=path.stem,
         updated_at=timestamp(min(changed, seconds_of(at) or changed)),
         **{name: _field(header, name, "") for name in ("created_at", "cwd", "model", "provider")},
+        name=name,
         task=" ".join(task.split())[:TASK_CHARS],
         turns=turns,
         tokens=_field(usage, "input_tokens", 0) + _field(usage, "output_tokens", 0),
         cost_usd=cost_usd if math.isfinite(cost_usd) else None,
-        size_bytes=status.st_size,
         parent=_field(header, "parent", "") or None,
         damaged=not header,
-        warnings=tuple(warnings),
     )
 
 
@@ -302,24 +317,29 @@ def _header(line: bytes) -> dict[str, Any]:
     return value if value.get("type") == "session" else {}
 
 
-def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
-    """The time of the last entry, the number of turns, and the end of the last finished one."""
-    at, end, prompts = "", dict[str, Any](), list[Entry]()
+def _read_tail(file: IO[bytes], path: Path) -> tuple[str, str, int, dict[str, Any]]:
+    """The time of the last entry, the session's name, the number of turns, and the end of the last
+    finished one."""
+    at, end, prompts, names = "", dict[str, Any](), list[Entry](), list[str]()
     newest_first = durable.pieces_backwards(file)
     next(newest_first)  # torn, and no line to any reader
     for line in newest_first:
-        is_end, is_rewind = line.startswith(_END), line.startswith(_REWIND)
-        value = object_of(line) or {} if is_end or not at else {}
+        is_end, is_name = line.startswith(_END), line.startswith(_NAME)
+        value = object_of(line) or {} if is_end or is_name or not at else {}
+        names += [_field(value, "text", "")] if is_name else []
         at = at or _field(value, "at", "")
-        if is_rewind:  # rare: only all entries together tell
+        if line.startswith(_REWIND):  # rare: only all entries together tell
             with contextlib.suppress(SessionError):
-                entries = effective(read(path)[1])
-                return at, sum(is_turn(e) or getattr(e, "is_pending", False) for e in entries), {}
+                every = read(path)[1]
+                names = ["", *(entry.text for entry in every if isinstance(entry, NameEntry))]
+                turns = [is_turn(e) or getattr(e, "is_pending", False) for e in effective(every)]
+                return at, names[-1], sum(turns), {}
         if is_end and value:
             end = value
             break
         prompts += filter(None, [_prompt(line)])
-    return at, _field(end, "number", 0) + len(settle_all(reversed(prompts))), end
+    name = [*names, _field(end, "session_name", "")][0]
+    return at, name, _field(end, "number", 0) + len(settle_all(reversed(prompts))), end
 
 
 def _prompt(line: bytes) -> MessageEntry | None:

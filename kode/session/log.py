@@ -16,10 +16,11 @@ from kode.errors import BusyError, SessionError, StorageError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session.entries import (
-    OF_OPENING,
+    SETUP,
     Entry,
     Header,
     MessageEntry,
+    NameEntry,
     Origin,
     RequestEntry,
     RestoreEntry,
@@ -36,10 +37,9 @@ from kode.session.entries import (
     settle,
     timestamp,
 )
-from kode.session.index import ID, missing_session, note_use, read, session_path
-from kode.session.messages import effective, messages_after, open_calls, unknown_results
+from kode.session.index import ID, missing_session, name_from, note_use, read, session_path
+from kode.session.messages import Chain, effective, messages_after, open_calls, unknown_results
 from kode.session.plan import Plan
-from kode.session.requests import Chain
 from kode.session.spending import Spent
 
 
@@ -68,6 +68,8 @@ class Session:
     """By all its requests."""
     has_requested: bool = False
     """Whether this process has recorded a request of a turn."""
+    name: str = ""
+    """What the person calls it."""
     tainted_by: str = ""
     """The first outside source that was read; "" if none."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Session:
     @property
     def is_used(self) -> bool:
         """Whether a person or a plug-in caused anything in it."""
-        return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
+        return self.loaded or not all(isinstance(entry, SETUP) for entry in self.entries)
 
     def append(self, *entries: Entry) -> None:
         """Adds entries durably. A request, which only repeats what is there, survives a power
@@ -113,6 +115,10 @@ class Session:
         values["bound"] = self.digest_at() if Thinking in map(type, message.parts) else ""
         self.append(entry := MessageEntry(**values, cost_usd=cost_usd))
         return entry
+
+    def give_name(self, text: str) -> None:
+        """Gives it a name, see `name_from`. Raises: UserError, StorageError."""
+        self.append(NameEntry(text=name_from(text)))
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
         """Puts a person's message on disk. `typed`: see `Text`. Raises: StorageError."""
@@ -166,6 +172,8 @@ class Session:
                     self.spent += Spent.of(entry)
                 case StateEntry():
                     self.states[entry.system] = entry.state
+                case NameEntry():
+                    self.name = entry.text
                 case TaintEntry():
                     self.tainted_by = self.tainted_by or entry.source or "a source without a name"
                 case RequestEntry():
@@ -243,7 +251,9 @@ def copy_to(home: Path, source: Header, entries: Sequence[Entry], origin: Origin
         copy_image(image, folder)
     if plan := Plan(paths.plan_file(home, source.id)).text:
         Plan(paths.plan_file(home, header.id)).write(plan)
-    note_use(write_session(home, header, entries))
+    # Its name stays with the other one, which is found by it.
+    unnamed = [NameEntry(text="")] if NameEntry in map(type, entries) else []
+    note_use(write_session(home, header, [*entries, *unnamed]))
     return header.id
 
 

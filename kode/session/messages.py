@@ -1,12 +1,17 @@
-"""The messages the model gets, and the notes that go with the next one: pure functions of a
-session's entries. The list can always be sent: each call has its result, each result its call."""
+"""The messages the model gets, their digests, and the notes that go with the next one: functions of
+a session's entries. The list can always be sent: each call has its result, each result its call."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, dropwhile
+from pathlib import Path
 
 from kode.messages import (
+    Image,
     Message,
+    Part,
     Text,
     ToolCall,
     ToolResult,
@@ -24,9 +29,12 @@ from kode.session.entries import (
     NoteEntry,
     RestoreEntry,
     RewindEntry,
+    SystemEntry,
     TrimEntry,
     UnboundEntry,
     UndoEntry,
+    mask,
+    plain_value,
 )
 
 MAX_NAMED = 200  # files that a compaction names; of more, how many
@@ -263,3 +271,67 @@ def running_jobs(entries: Iterable[Entry]) -> list[JobEntry]:
     jobs = [entry for entry in entries if isinstance(entry, JobEntry)]
     ended = {job.of for job in jobs}
     return [job for job in jobs if not job.outcome and job.id not in ended]
+
+
+# Digests, of what is masked as on disk, tell later what was sent, and what a reply has answered.
+
+_NOT_SENT = ("section_name", "refusals", "cut")  # fields of parts that are kode's own
+
+
+def message_bytes(message: Message) -> bytes:
+    """The sent parts of a message, as JSON, masked."""
+    return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
+
+
+def part_object(part: Part) -> dict[str, object]:
+    """A part as a JSON object, masked; a picture by the name of kode's copy, which may move."""
+    value: dict[str, object] = mask(asdict(part))
+    for name in [name for name in ("own", "call_id") if not value.get(name)] + [*_NOT_SENT]:
+        value.pop(name, None)
+    if isinstance(part, Image):
+        value["kept_in"] = Path(part.kept_in).name
+    return value
+
+
+@dataclass
+class Chain:
+    """The digests of a growing list of messages; each stands for all messages up to its own."""
+
+    messages: Sequence[Message] = ()
+    digests: list[str] = field(default_factory=list)
+    masked: list[int] = field(default_factory=list)
+    """The indexes of messages that were masked after they had been sent as they were."""
+    beginning: tuple[SystemEntry | None, str] = None, ""
+    """The last system prompt with tools that was digested, and its digest."""
+
+    def of(self, messages: Sequence[Message]) -> list[str]:
+        """One digest per message, read only. While the list stays the same object, as a session's
+        does until its past changes, only new messages are hashed."""
+        if messages is not self.messages or len(messages) < len(self.digests):
+            self.messages, self.digests, self.masked = messages, [], []
+        for message in messages[len(self.digests) :]:
+            if getattr(message, "masked", False):
+                self.masked.append(len(self.digests))
+            before = self.digests[-1] if self.digests else ""
+            self.digests.append(_digest(before.encode() + message_bytes(message)))
+        return self.digests
+
+    def digest_at(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
+        """The digest of a beginning and of the first `count` messages as they were sent."""
+        if begun is not None and begun is not self.beginning[0]:
+            text = begun.text.encode("utf-8", "replace")
+            data = b"%d %b%b" % (len(begun.text), text, _json(plain_value(begun.tools)))
+            self.beginning = begun, _digest(data)
+        prefix = self.beginning[1] if begun is not None else ""
+        digest = self.of(messages)[count - 1] if count else ""
+        masked = [position for position in self.masked if position < count]
+        return _digest(f"{prefix}{digest}{masked or ''}".encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _json(value: object) -> bytes:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

@@ -2,7 +2,7 @@
 lies beside the session, where a person may edit it; finished steps are ticked."""
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,11 +30,7 @@ def steps_of(plan: str) -> list[tuple[str, bool]]:
 
 def without_ticks(plan: str) -> str:
     """The plan with all ticks removed."""
-    return _mark(plan, lambda step: " ")
-
-
-def _mark(plan: str, mark: Callable[[re.Match[str]], str]) -> str:
-    return _STEP.sub(lambda s: f"{s['before']}{mark(s)}{s['after']}{s['text']}", plan)
+    return _STEP.sub(r"\g<before> \g<after>\g<text>", plan)
 
 
 def _words(text: str) -> str:
@@ -76,8 +72,11 @@ class Plan:
     def tick_off(self, done: Collection[str]) -> str:
         """Ticks finished steps; returns `2 of 5 steps of the plan done`, or "" if no step matches.
         Raises: StorageError."""
-        before, words = self.text, set(map(_words, done))
-        plan = _mark(before, lambda step: "x" if _words(step["text"]) in words else step["mark"])
+        plan = before = self.text
+        words = set(map(_words, done))
+        for step in _STEP.finditer(before):
+            if _words(step["text"]) in words:
+                plan = plan[: step.start("mark")] + "x" + plan[step.end("mark") :]
         if plan == before:
             return ""
         self.write(plan)

@@ -28,7 +28,6 @@ MAX_MARKS, SPARE_MARKS = 5_000, 500
 """Marks that stay once there are more than both; the oldest of changed and lost files go first."""
 HASHED_BYTES = 16 * 1024 * 1024  # of a longer file only the beginning is compared
 MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
-_WRITTEN = "written in a session that read outside text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +219,8 @@ class Provenance:
             mark = contents.get(hash_content(path))
             if mark is not None and mark.source and mark.sha256 not in self._written:
                 name = next((path[len(f) :] for f in self._folders if path.startswith(f)), path)
-                marked[path] = f"{name}, {_WRITTEN} ({mark.source})"
+                written_by = f"written in a session that read outside text ({mark.source})"
+                marked[path] = f"{name}, {written_by}"
         return marked
 
     def _read(self) -> None:

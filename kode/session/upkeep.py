@@ -1,32 +1,41 @@
-"""What a person does to sessions: trim, fork, delete, clean up, check. Each takes the session's
-lock, so that nothing disappears under a running kode.
-
-`index.py` lists sessions; `export.py` makes documents of them."""
+"""What a person does to sessions: trim, fork, delete, clean up, check, each with the lock of the
+session, so that nothing disappears under a running kode; and import those of other agents, whose
+files plug-ins read: see `Plugin.imports`."""
 
 import fcntl
+import hashlib
+import os
 import shutil
 import time
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
-from kode import durable, paths
-from kode.errors import BusyError, SessionError
-from kode.messages import calls_of
+from kode import durable, installed, paths
+from kode.broken_json import object_of
+from kode.errors import BusyError, ConfigError, SessionError
+from kode.messages import Usage, calls_of
 from kode.session.entries import (
     CompactionEntry,
+    MessageEntry,
     Origin,
     RestoreEntry,
     RewindEntry,
+    TaintEntry,
     TrimEntry,
+    TurnEntry,
     UndoEntry,
     line_of,
+    new_session_id,
 )
 from kode.session.index import files, list_sessions, parse_lines, read, seconds_of, session_path
-from kode.session.log import Session, copy_to, load
-from kode.session.messages import visible_messages
+from kode.session.log import Session, copy_to, load, write_session
+from kode.session.messages import effective, visible_messages
+from kode.session.transcript import Transcript
 from kode.undo.undo import open_undo
 
+HEADER_BYTES = 16_384  # a first line has a few hundred
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
 _EDITS = (CompactionEntry, TrimEntry, RewindEntry, RestoreEntry, UndoEntry)
 """What ends, as the next message does, what was stored with an answer."""
@@ -171,3 +180,75 @@ def _repair(home: Path, path: Path) -> list[str]:
             )
         durable.note_length(path, len(data))
     return repairs
+
+
+def find_imported(home: Path) -> dict[str, str]:
+    """The sessions that were imported, by the SHA-256 of the file. Raises: StorageError."""
+    sessions = {}
+    for _, session_id in files(home):
+        with suppress(OSError), paths.session_file(home, session_id).open("rb") as file:
+            origin = (object_of(file.readline(HEADER_BYTES)) or {}).get("imported_from")
+            if isinstance(origin, dict):
+                sessions[str(origin.get("digest"))] = session_id
+    return sessions
+
+
+def session_files(path: Path) -> list[Path]:
+    """The file, or those in and below a folder that may be sessions. Raises: SessionError."""
+    if path.is_dir():
+        return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
+    if not path.is_file():
+        raise SessionError(f"{path} does not exist. Name files, or folders as ~/.claude/projects.")
+    return [path]
+
+
+def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, Transcript | None]:
+    """Imports one file, and notes it in `imported` (see `find_imported`); returns the id of the
+    session, and what the file holds; None for one that is known, and left as it is. Raises:
+    SessionError for one that no plug-in can read, or an empty one; ConfigError where no plug-in
+    reads any, or for a faulty one; StorageError."""
+    with durable.storage_errors(path, "read"):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest in imported:
+        return imported[digest], None
+    agent, transcript = _read_foreign(path)
+    entries, header = effective(transcript.entries), transcript.header
+    if not any(isinstance(entry, MessageEntry) for entry in entries):
+        raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
+    begins, ends = transcript.entries[0].at, transcript.entries[-1].at
+    seconds = seconds_of(begins)
+    id = new_session_id(datetime.fromtimestamp(seconds, UTC) if seconds else None)
+    origin = Origin(session=header.id, agent=agent, digest=digest)
+    header = replace(header, id=id, created_at=begins, imported_from=origin)
+    taint = TaintEntry(source=f"a session of {agent}", at=begins)
+    # So that a list need not read the whole file. What it cost was another agent's.
+    end = TurnEntry(
+        number=transcript.turns[-1].number,
+        status="success",
+        steps=0,
+        usage=Usage(),
+        duration_ms=0,
+        total_usage=Usage(),
+        total_cost_usd=0.0,
+        at=ends,
+    )
+    file = write_session(home, header, (taint, *transcript.entries, end))
+    with suppress(OSError):  # a list has it where it was last used
+        os.utime(file, times=(seconds_of(ends) or 0.0,) * 2)
+    imported[digest] = id
+    return id, transcript
+
+
+def _read_foreign(path: Path) -> tuple[str, Transcript]:
+    """Whose session it is, and the session. Raises: SessionError, ConfigError, StorageError."""
+    agents = installed.find_additions("imports")
+    for agent, (plugin, where) in agents.items():
+        with durable.storage_errors(path, "read"):
+            transcript = installed.call(plugin, where, path)
+        if isinstance(transcript, Transcript):
+            return agent, transcript
+    if not agents:
+        raise ConfigError(
+            "No plug-in that is on imports sessions. `kode plugin list` shows those that are off."
+        )
+    raise SessionError(f"{path} is not a session of {' or '.join(agents)}.")

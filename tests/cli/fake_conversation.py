@@ -33,6 +33,7 @@ from kode.permissions.approvals import StandingRule
 from kode.permissions.question import Question
 from kode.permissions.rules import Rule
 from kode.provider import ModelInfo
+from kode.session.index import name_from
 from kode.session.plan import Plan
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
@@ -73,6 +74,11 @@ QUESTION = Question(
 )
 
 
+class FakeSession(SimpleNamespace):
+    def give_name(self, text: str) -> None:
+        self.name = name_from(text)
+
+
 @dataclass
 class FakeConversation:
     home: Path
@@ -102,8 +108,8 @@ class FakeConversation:
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: SimpleNamespace = field(
-        default_factory=lambda: SimpleNamespace(
-            id="20260101-000000-abcdef", messages=(), is_used=False, turns=0, spent=Spent()
+        default_factory=lambda: FakeSession(
+            id="20260101-000000-abcdef", messages=(), is_used=False, turns=0, spent=Spent(), name=""
         )
     )
 

@@ -356,7 +356,7 @@ async def test_requests_continue_what_was_sent_and_are_on_record(bench: MakeBenc
     answers = [entries[entries.index(record) + 1] for record in records]
     assert [getattr(answer, "role", "") for answer in answers] == ["assistant"] * 4
     assert [record.begins_process for record in records] == [True, False, False, False]
-    names = [tool["name"] for tool in run.session.beginning.tools]
+    names = [tool.name for tool in run.session.beginning.tools]
     assert names == [tool.name for tool in run.agent.tools]
 
 

@@ -57,6 +57,7 @@ def turn_entry(number: int, session: Session) -> TurnEntry:
         duration_ms=3,
         total_usage=session.spent.usage,
         total_cost_usd=session.spent.cost_usd,
+        session_name=session.name,
     )
 
 

@@ -21,7 +21,6 @@ from kode.session.entries import (
     TrimEntry,
 )
 from kode.session.log import Session
-from kode.session.requests import tool_object
 from tests.tables import for_each
 
 SECTIONS = {"kode": "Be good. " * 20, "memory": "§ Likes tea.\n§ Likes blue."}
@@ -56,8 +55,7 @@ class Story:
     def say(self, text: str, usage: Usage = CACHED) -> None:
         """A message of the person, the request, and its answer."""
         self.session.append_message(user_message(text))
-        tools = tuple(map(tool_object, self.tools))
-        system = SystemEntry(sections={**self.sections}, tools=tools)
+        system = SystemEntry(sections={**self.sections}, tools=self.tools)
         count = len(self.session.messages)
         about = {"provider": self.provider, "model": self.model}
         self.session.append(system, RequestEntry(**about, messages=count, digest=""))
@@ -68,7 +66,7 @@ class Story:
     @property
     def breaks(self) -> list[CacheBreak]:
         log.write_session(self.home, self.session.header, self.session.entries)
-        return find_breaks(self.home, self.session.header.id, price)
+        return find_breaks(self.session.header, self.session.entries, price)
 
     @property
     def last(self) -> CacheBreak:

@@ -5,9 +5,8 @@ from typing import Any
 from kode.messages import Message, Text, ToolCall
 from kode.session import index
 from kode.session.entries import CompactionEntry, Entry, StateEntry, SystemEntry
-from kode.session.export import as_json, as_markdown
 from kode.session.log import Session
-from kode.session.transcript import Transcript
+from kode.session.transcript import Transcript, as_json, as_markdown
 from tests.session.stories import plain_turn, results, story, turn_entry
 from tests.tables import for_each
 

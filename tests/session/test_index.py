@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from kode import paths
-from kode.errors import SessionError
+from kode.errors import SessionError, UserError
 from kode.messages import Message, Text, user_message
-from kode.session import index, log
+from kode.session import index, log, upkeep
 from kode.session.entries import Header, RewindEntry, SystemEntry
 from tests.session.stories import new_session, plain_turn, session_of, story
 
@@ -147,6 +147,54 @@ def test_a_long_first_task_is_shown_by_its_beginning(tmp_path: Path, begin: str)
 
     assert summary.task.startswith(" ".join(begin.split()) + " log \u00e9 log")
     assert len(summary.task) == index.TASK_CHARS
+
+
+@pytest.mark.parametrize("is_rewound", [False, True])
+@pytest.mark.parametrize("turns_after", [0, 1])
+def test_the_last_name_is_in_the_list(tmp_path: Path, turns_after: int, is_rewound: bool) -> None:
+    session = story(tmp_path, "user fix it", is_open=True)
+    for name in ("first", "login  page"):
+        session.give_name(name)
+        for number in range(turns_after):
+            plain_turn(session, f"{number} " + "x" * 80_000)
+    if is_rewound:
+        session.append(RewindEntry(to=session.entries[1].id))
+    session.close()
+
+    (summary,) = index.list_sessions(tmp_path)
+
+    assert (summary.name, summary.title) == ("login-page", "login-page · fix it")
+    assert index.find(tmp_path, "login page") == summary.id
+
+
+def test_a_name_of_two_sessions_is_refused_with_both(tmp_path: Path) -> None:
+    sessions = [story(tmp_path, f"user {task}", is_open=True) for task in "ab"]
+    for session in sessions:
+        session.give_name("login-page")
+        session.close()
+    ids = sorted(str(session.id) for session in sessions)
+
+    with pytest.raises(SessionError, match=rf"2 sessions are called .*{ids[1]}, {ids[0]}.*Give"):
+        index.find(tmp_path, "login-page")
+    with pytest.raises(SessionError, match=r"Did you mean login-page\?"):
+        index.find(tmp_path, "login-pgae")
+
+
+def test_a_fork_leaves_the_name_to_the_other(tmp_path: Path) -> None:
+    session = story(tmp_path, "user a", is_open=True)
+    session.give_name("login-page")
+    session.close()
+
+    fork = upkeep.fork(tmp_path, str(session.id))
+
+    assert index.find(tmp_path, "login-page") == session.id
+    assert {s.id: s.name for s in index.list_sessions(tmp_path)}[fork] == ""
+
+
+@pytest.mark.parametrize("name", ["20260305", "3fa9c2", "", "-x", "x" * 61])
+def test_a_name_is_no_part_of_an_id(name: str) -> None:
+    with pytest.raises(UserError, match="such as login-page"):
+        index.name_from(name)
 
 
 def test_additions_by_memory_are_not_taken_for_the_task(tmp_path: Path) -> None:

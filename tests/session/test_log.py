@@ -181,7 +181,6 @@ def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
         log.load(tmp_path, path.stem)
 
     assert path.read_bytes() == data
-    assert "newer kode" in index.list_sessions(tmp_path)[0].warnings[0]
 
 
 def test_lines_that_cannot_be_read_stay_and_are_named_once(tmp_path: Path) -> None:

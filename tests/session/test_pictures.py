@@ -12,9 +12,8 @@ from kode.images import bytes_of, keep
 from kode.messages import Message, Text, images_of
 from kode.session import log
 from kode.session.entries import Header
-from kode.session.export import as_json, as_markdown
 from kode.session.log import read, session_path
-from kode.session.transcript import Transcript
+from kode.session.transcript import Transcript, as_json, as_markdown
 from kode.session.upkeep import delete, fork
 from tests import pictures
 

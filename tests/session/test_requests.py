@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
-from kode.session.requests import Chain
+from kode.session.messages import Chain
 from tests.session.stories import reopened, results, story
 
 KEY = "sk-proj-" + "Zx9Qw7Lm3Np5Rt8Vb2Kd" * 2

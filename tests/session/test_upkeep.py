@@ -10,9 +10,8 @@ from kode.errors import BusyError, SessionError
 from kode.messages import text_of, user_message
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, StateEntry, SystemEntry
-from kode.session.export import as_json
 from kode.session.plan import Plan
-from kode.session.transcript import Transcript
+from kode.session.transcript import Transcript, as_json
 from tests.session.stories import assert_sendable, reopened, session_of, story, whole_story
 from tests.tables import for_each
 from tests.undo.changes import change, undo_in

@@ -78,7 +78,14 @@ def _parser() -> Parser:
     parser.add_argument("-p", "--print", action="store_true", help="same as `kode run TASK`")
     add = parser.add_argument
     add("-c", "--continue", action="store_true", dest="newest", help="as `kode continue`")
-    add("-r", "--resume", nargs="?", const=PICK, metavar="ID", help="that session, or pick one")
+    add(
+        "-r",
+        "--resume",
+        nargs="?",
+        const=PICK,
+        metavar="ID",
+        help="that session (id or name), or pick one",
+    )
     parser.add_argument("--session-id", metavar="ID", help="with -p: the id of the new session")
     add_conversation_flags(parser)
     return parser
@@ -87,7 +94,9 @@ def _parser() -> Parser:
 def continue_newest(argv: Sequence[str]) -> int:
     """Runs `kode continue` with these arguments and returns its exit code."""
     parser = Parser("kode continue", "Resume the newest session: with TASK like `kode run`.")
-    parser.add_argument("--id", metavar="ID", help="the id of another, or any unique prefix")
+    parser.add_argument(
+        "--id", metavar="ID", help="another: its id, a beginning of it, or its name"
+    )
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     arguments = parser.parse(argv)
@@ -96,7 +105,7 @@ def continue_newest(argv: Sequence[str]) -> int:
 
 def continue_session(arguments: argparse.Namespace, prefix: str | None, task: str | None) -> int:
     """Finds the session, then runs the task or opens the REPL in it. `prefix` is the beginning of
-    an id, `PICK` to let the person pick, None for the newest.
+    an id or a name, `PICK` to let the person pick, None for the newest.
 
     Raises: SessionError if none or several match; ConfigError.
     """
@@ -193,7 +202,7 @@ def open_prompt(
     if answerer is not None:
         screen.answerer, screen.watched = answerer, False
     if session_id is not None:
-        for name in (*getattr(arguments, "of_plugins", ()), *ONE_TURN):
+        for name in (*getattr(arguments, "of_plugins", ()), *ONE_TURN, "name"):
             setattr(arguments, name, None)
         return open_repl(arguments, task, session_id, screen)
     arguments.piped = tuple(Text(text=text, source="outside") for text in options.piped)

@@ -182,8 +182,6 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     that contradict each other.
     """
     arguments.task = task = installed.rewrite_task(arguments, task, session_id)
-    if arguments.session_id and arguments.no_session:
-        raise ConfigError("--session-id names what --no-session does not save. Drop one.")
     if arguments.input_format != "stream-json":
         return run_read_task(arguments, *read_task(task), session_id)
     if arguments.output_format != "stream-json" or task == "-":

@@ -31,11 +31,10 @@ from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.installed import ExportFile
 from kode.messages import columns, plural
 from kode.session import index, upkeep
-from kode.session.entries import Entry
-from kode.session.export import as_json, as_markdown
+from kode.session.entries import Entry, Header
 from kode.session.index import Summary, search, session_path
 from kode.session.spending import Spending, Spent, find_requests
-from kode.session.transcript import Transcript
+from kode.session.transcript import Transcript, as_json, as_markdown
 
 if TYPE_CHECKING:
     from kode.session.cache_breaks import CacheBreak
@@ -45,7 +44,7 @@ def export(parser: Parser, argv: Sequence[str]) -> int:
     """Prints a session as one document; on stderr, what is personal in it, if the format says so.
     Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.find_additions("exports")
-    about = "a session id, or any unique prefix (the newest here)"
+    about = f"{ID_HELP} (the newest here)"
     parser.add_argument("id", metavar="ID", nargs="?", help=about)
     parser.add_argument("--format", choices=list({**FORMATS, **of_plugins}), default="json")
     arguments = parser.parse(argv)
@@ -67,6 +66,7 @@ FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
 """kode's own formats: name → a function of the session, as a plug-in's is."""
 
 WIDEST_FOLDER, WIDEST_TASK = 28, 36
+ID_HELP = "a session: its id, any unique beginning of it, or its name"
 HEAD = ("id", "first task", "when", "turns", "cost", "where")
 NUMBERS = ("turns", "cost")
 
@@ -98,7 +98,7 @@ def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
 
 
 def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str, ...]:
-    task = one_line(summary.task)
+    task = one_line(summary.title)
     if summary.damaged:
         task = f"damaged: `kode session check {summary.id}` shows the damage"
     elif summary.parent:
@@ -155,7 +155,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _add_id(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
 
 
 def _parse_id(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
@@ -211,7 +211,7 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    from kode.session.imports import find_imported, import_file, session_files
+    from kode.session.upkeep import find_imported, import_file, session_files
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help=about)
@@ -283,7 +283,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     below its row. Raises: SessionError, StorageError, ConfigError."""
     parser = Parser("kode cost", "Show the cost of each request, by default of the last session.")
     add = parser.add_argument
-    add("id", nargs="?", metavar="ID", help="a session id, or any unique prefix")
+    add("id", nargs="?", metavar="ID", help=ID_HELP)
     add("--why", action="store_true", help="where a cache was lost, why, and what that cost")
     add("--json", action="store_true", help="one JSON object")
     add("--cwd", metavar="DIR", help="the project whose last session and prices to use")
@@ -292,7 +292,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     session_id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, cwd)[0]
     header, entries, _ = index.read(session_path(home, session_id))
     requests, spending = [*find_requests(entries)], Spending.of(entries)
-    breaks = _find_breaks(session_id, cwd) if arguments.why else ()
+    breaks = _find_breaks(header, entries, cwd) if arguments.why else ()
     value: dict[str, object] = {
         "session": session_id,
         "cwd": header.cwd,
@@ -332,16 +332,15 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(value=value, as_json=arguments.json, lines=lines)
 
 
-def _find_breaks(session_id: str, cwd: Path) -> "Sequence[CacheBreak]":
+def _find_breaks(header: Header, entries: Sequence[Entry], cwd: Path) -> "Sequence[CacheBreak]":
     from kode.config.load import load_config
     from kode.config.model import given_prices
     from kode.providers.models import cost_usd, info_of
     from kode.session.cache_breaks import find_breaks
 
-    home = paths.home()
-    prices = given_prices(load_config(home, cwd, environ=os.environ, flags={}).config)
+    prices = given_prices(load_config(paths.home(), cwd, environ=os.environ, flags={}).config)
     price = lambda model, usage: cost_usd(info_of(model, prices), usage)  # noqa: E731
-    return find_breaks(home, session_id, price)
+    return find_breaks(header, entries, price)
 
 
 def _more(cost_usd: float | None) -> str:

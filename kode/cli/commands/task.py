@@ -71,6 +71,8 @@ async def open_from_flags(
     text is somebody else's, so names in it do not count. Raises: KodeError."""
     from kode.conversation import open_conversation
 
+    if arguments.no_session and (arguments.session_id or arguments.name):
+        raise ConfigError("--session-id and --name are of no use with --no-session. Drop one.")
     cwd = working_directory(arguments)
     texts, pictures = read_attachments(
         arguments.ctx, cwd, settings.config.roots(cwd), settings.emit
@@ -90,6 +92,8 @@ async def open_from_flags(
         provider=provider,
     )
     try:
+        if arguments.name:
+            conversation.session.give_name(arguments.name)
         conversation.attachments += [conversation.keep_picture(it.name, it.data) for it in pictures]
         named = (arguments.task or "") if task else ""
         if "@" in named:

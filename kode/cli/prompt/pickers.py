@@ -39,7 +39,7 @@ async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: 
 
 
 async def resume(state: PromptState, argument: str) -> None:
-    """Opens a session by an id prefix, its number in the list, or from a menu. Raises:
+    """Opens a session by its name, an id prefix, its number in the list, or from a menu. Raises:
     SessionError, StorageError."""
     from kode.session.index import find, list_sessions
 
@@ -53,7 +53,7 @@ async def resume(state: PromptState, argument: str) -> None:
             return screen.print("There is no session to resume here.", "dim")
         facts = {row.id: f"{row.id} · {plural(row.turns, 'turn')} · {row.model}" for row in rows}
         choices = [
-            Choice(it.id, f"{format_when(it.updated_at):<16}  {one_line(it.task)}") for it in rows
+            Choice(it.id, f"{format_when(it.updated_at):<16}  {one_line(it.title)}") for it in rows
         ]
         name = Menu(choices).value_of(
             name

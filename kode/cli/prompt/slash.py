@@ -93,6 +93,13 @@ async def copy(state: PromptState, argument: str) -> None:
     state.screen.print(f"Copied {size} to the clipboard by {' and '.join(ways)}.", "dim")
 
 
+async def rename(state: PromptState, argument: str) -> None:
+    """Gives the session a name. Raises: UserError for one that it cannot have."""
+    session = state.conversation.session
+    session.give_name(argument)
+    state.screen.print(f"This session is called {session.name}: kode -r {session.name}", "dim")
+
+
 async def undo(state: PromptState, argument: str) -> None:
     """Undoes the last turn's file changes; repeated: the turn before."""
     state.screen.print(await state.conversation.undo())
@@ -259,6 +266,7 @@ async def show_status(state: PromptState, argument: str) -> None:
     conversation = state.conversation
     session, provider = conversation.session, conversation.agent.provider
     window, name = provider.info.context_window, session.id or "not saved (--no-session)"
+    name = f"{session.name} · {name}" if session.name else name
     used = f"{count(conversation.context_tokens)} of {count(window)} tokens"
     files = [str(path) for path in conversation.settings.loaded.files]
     sandbox, memory = conversation.agent.sandbox, conversation.config.memory
@@ -474,6 +482,7 @@ FURTHER = (
     SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
     SlashCommand("/redo", "redo the last /undo", redo),
     SlashCommand("/bg", "what runs in the background", background, "[kill ID]", while_busy=True),
+    SlashCommand("/rename", "name this session", rename, "NAME", while_busy=True),
     SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
 )
 COMMANDS = {command.name: command for command in (*FIRST, *FURTHER)}

@@ -235,7 +235,8 @@ class PromptState:
         """Shows which session this is, with its last exchange."""
         conversation = self.conversation
         turns = plural(conversation.session.turns, "turn")
-        self.screen.print(f"Resumed {conversation.session.id} ({turns}).", "dim")
+        name = conversation.session.name or conversation.session.id
+        self.screen.print(f"Resumed {name} ({turns}).", "dim")
         if prompts := conversation.prompts():
             self.screen.print_prompt(prompts[-1])
         if answer := conversation.last_answer():

@@ -143,7 +143,7 @@ class KodeAgent:
             schema.SessionInfo(
                 session_id=summary.id,
                 cwd=summary.cwd,
-                title=shorten(summary.task, TITLE_CHARS) or None,
+                title=shorten(summary.title, TITLE_CHARS) or None,
                 updated_at=summary.updated_at,
             )
             for summary in listed[start:end]

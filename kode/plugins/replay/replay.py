@@ -127,7 +127,7 @@ class RecordedProvider:
     def tool_format(self) -> Any:
         """See `provider.Recorded`."""
         beginning = self._recording.beginning
-        names = [tool["name"] for tool in beginning.tools] if beginning is not None else []
+        names = [tool.name for tool in beginning.tools] if beginning is not None else []
         return next((FACES[name][0] for name in names if name in FACES), "kode")
 
     @property
@@ -244,7 +244,7 @@ class RecordedProvider:
         beginning = self.session_then.beginning
         if beginning is not None and beginning.tools:
             differences = self._comparison.sections(beginning.sections, self._sections())
-            differences += self._comparison.tools(beginning.specs, request.tools)
+            differences += self._comparison.tools(beginning.tools, request.tools)
             # A lasting difference is reported once.
             reported = {(each.part, each.name) for s in self.steps for each in s.differences}
             step.differences += [d for d in differences if (d.part, d.name) not in reported]
@@ -359,7 +359,7 @@ class _Player:
         """Creates an agent per recorded process: its prompt is rendered again, and no file has been
         read."""
         bare, provider, begun = self.bare, self.provider, self.provider.session_then.beginning
-        specs = begun.specs if begun is not None else ()
+        specs = begun.tools if begun is not None else ()
         tools, memory = _tools_of(specs), CompactingMemory(provider)
         bare.staff(provider, tools, memory=memory, answer=self._answer)
         texts = (part for part in turn.prompt.parts if isinstance(part, Text))

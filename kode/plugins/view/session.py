@@ -233,7 +233,7 @@ def session_view(transcript: Transcript) -> SessionView:
     return SessionView(
         transcript=transcript,
         folder=folder,
-        title=next(titles, f"Session {transcript.header.id}"),
+        title=transcript.name or next(titles, f"Session {transcript.header.id}"),
         turns=turns,
         spending=Spending.of(transcript.entries),
     )

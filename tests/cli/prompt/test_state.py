@@ -348,6 +348,9 @@ async def test_extensions_lists_each_kind_or_one(chat):
         ("/modle x", "Did you mean /model?"),
         ("! ", "!ls"),
         ("/permissions plna", "Did you mean plan? Modes: ask, auto-edit, plan, full."),
+        ("/rename login page", "This session is called login-page: kode -r login-page"),
+        ("/rename 2026", "'2026' looks like an id. Give a name with a word"),
+        ("/rename", "A name has 1 to 60 characters"),
         ("/copy", "There is no answer to copy yet."),
     ],
 )

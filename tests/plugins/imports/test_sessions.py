@@ -17,10 +17,10 @@ from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry
-from kode.session.imports import find_imported, session_files
-from kode.session.imports import import_file as take_known
 from kode.session.index import list_sessions, read, search, session_path
 from kode.session.messages import UNKNOWN_RESULT
+from kode.session.upkeep import find_imported, session_files
+from kode.session.upkeep import import_file as take_known
 from tests.cli.commands.answers import run
 from tests.effort import share
 
