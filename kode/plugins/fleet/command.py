@@ -39,7 +39,7 @@ from kode.plugins.fleet.queue import (
     new_id,
     open_queue,
 )
-from kode.plugins.fleet.trees import choose, collect, patches
+from kode.plugins.fleet.trees import choose, write_mails
 from kode.plugins.worktrees import has_changes
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def conclusion(queue: Queue) -> str:
     if (summary["waiting"] or summary["running"]) and not queue.state.cancelled:
         return f"{text} Continue with: kode fleet resume {id}"
     if any(state.finished and state.finished.files for state in queue.state.tasks.values()):
-        text += f" The changes: kode fleet collect {id}"
+        text += f" The changes: kode fleet collect {id} | git am -3"
     return text
 
 
@@ -240,9 +240,8 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
 
 def _collect(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
-    add = parser.add_argument
-    add("names", nargs="*", metavar="TASK", help="only these; default: all that succeeded")
-    add("--as", dest="way", choices=("patch", "branch"), default="patch", help="patch (on stdout)")
+    which = "only these; default: all that succeeded"
+    parser.add_argument("names", nargs="*", metavar="TASK", help=which)
     queue, arguments = _open(parser, argv)
     tasks = choose(queue, arguments.names)
     if not tasks:
@@ -251,18 +250,13 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
             f"`kode fleet status {queue.fleet.id}` shows each task; one that failed is collected "
             "by its name."
         )
-    if arguments.way == "patch":
-        sys.stdout.flush()
-        for _, patch in patches(queue, tasks):
-            if sys.stdout.isatty():  # a file may contain control sequences
-                print_either(lines=[patch.decode("utf-8", "replace")])
-            else:
-                sys.stdout.buffer.write(patch)
-        return 0
-    branches, reasons = collect(queue, tasks)
-    lines = [f"{task}  {branch}" for task, branch in branches.items()]
-    print_either(lines=[*lines, *(f"{task}  left out: {why}" for task, why in reasons.items())])
-    return int(bool(reasons))
+    sys.stdout.flush()
+    for mail in write_mails(queue, tasks):
+        if sys.stdout.isatty():  # a file may contain control sequences
+            print_either(lines=[mail.decode("utf-8", "replace")])
+        else:
+            sys.stdout.buffer.write(mail)
+    return 0
 
 
 def _drive(queue: Queue, arguments: argparse.Namespace) -> int:
@@ -348,7 +342,7 @@ COMMANDS = {
     "status": (_status, "show the status and result of each task"),
     "resume": (_resume, "continue after a stop or a crash"),
     "cancel": (_cancel, "stop the running tasks and start no more"),
-    "collect": (_collect, "collect changes as patches or branches"),
+    "collect": (_collect, "print changes as mails: kode fleet collect | git am -3"),
 }
 
 

@@ -1,21 +1,20 @@
-"""A worktree for each task, the task's changes in it as a patch, and collected patches as branches.
+"""A worktree for each task, the task's changes in it as a patch, and collected patches as mails.
 
 clone      a clone of the source's repository or of an address, without a branch
 worktree   a linked worktree
 copy       the files as they are, including uncommitted changes
 none       the source itself, which tasks share: no patch
 
-Collecting needs only the patch files: the worktrees may be gone, and the machines they were on. A
-branch starts at the commit its task started from, and no file of a working tree is changed.
+Collecting needs only the patch files: the worktrees may be gone, and the machines they were on.
 """
 
 import contextlib
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kode.plugin import (
@@ -27,17 +26,15 @@ from kode.plugin import (
     remove_tree,
     replace_file,
     run_git,
+    shorten,
     storage_errors,
 )
 from kode.plugins.fleet.queue import PATCH, FleetTask, Queue, Started, TaskState
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
     add_worktree,
-    committer_of,
-    head_of,
     names_in,
     remove_worktree,
-    repository_of,
     staged_changes,
 )
 
@@ -180,9 +177,6 @@ def _part_of(task: FleetTask) -> Path:
     return Path(real_path(source)).relative_to(project_root(source))
 
 
-APPLY = ("apply", "--cached", "--3way", "--whitespace=nowarn")
-
-
 def choose(queue: Queue, names: Sequence[str]) -> list[TaskState]:
     """The tasks to collect, of those with changes: the named ones, else those that succeeded.
     Raises: UserError for an unknown name."""
@@ -201,63 +195,20 @@ def choose(queue: Queue, names: Sequence[str]) -> list[TaskState]:
     ]
 
 
-def patches(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[tuple[TaskState, bytes]]:
-    """The patch of each task. Raises: StorageError."""
+def write_mails(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[bytes]:
+    """The patch of each task as a mail, of which `git am` makes a commit. Raises: StorageError."""
     for state in tasks:
         path = queue.task_folder(state.task.id) / PATCH
+        head = (
+            f"From {'0' * 40} Mon Sep 17 00:00:00 2001",
+            "From: kode <kode@localhost>",
+            f"Date: {datetime.now(UTC):%a, %d %b %Y %H:%M:%S %z}",
+            f"Subject: [PATCH] {shorten(state.task.task, 72)}",
+            "Content-Type: text/plain; charset=UTF-8",
+            "",
+            f"Kode-Session: {state.session}",
+            f"Kode-Fleet: {queue.fleet.id}",
+            "---\n\n",
+        )
         with storage_errors(path, "read"):
-            yield state, path.read_bytes()
-
-
-def collect(queue: Queue, tasks: Sequence[TaskState]) -> tuple[dict[str, str], dict[str, str]]:
-    """Makes a branch of each task's changes. Returns the branch of each task, and why others have
-    none. Raises: StorageError."""
-    branches, reasons = dict[str, str](), dict[str, str]()
-    for state, patch in patches(queue, tasks):
-        id, source = state.task.id, Path(state.task.source)
-        try:
-            root = repository_of(source) if source.is_dir() else None
-            if root is None:
-                raise GitError(f"{source} is not a repository here. Use its patch: --as patch")
-            parent = state.task.base or head_of(root)
-            commit = _commit(queue, state, root, _apply(root, parent, patch), parent)
-            branches[id] = _make_branch(queue, id, root, commit)
-        except GitError as error:
-            reasons[id] = f"{error}."
-    return branches, reasons
-
-
-def _commit(queue: Queue, state: TaskState, root: Path, tree: str, parent: str) -> str:
-    text = state.task.task.strip()
-    title, _, rest = text.partition("\n")
-    body = f"{title[:72]}\n\n{text}\n" if rest or len(title) > 72 else f"{title}\n"
-    message = f"{body}\nKode-Session: {state.session}\nKode-Fleet: {queue.fleet.id}\n".encode()
-    command, who = ["commit-tree", tree, "-p", parent], committer_of(root)
-    return run_git(root, command, stdin=message, environ=who).decode().strip()
-
-
-def _make_branch(queue: Queue, id: str, root: Path, commit: str) -> str:
-    """Raises: GitError if there is one of this name."""
-    branch = f"kode/{queue.fleet.id}/{id}"
-    try:
-        # The zeros mean that the branch must not exist.
-        run_git(root, ["update-ref", f"refs/heads/{branch}", commit, "0" * len(commit)])
-    except GitError:
-        raise GitError(f"There is already a branch {branch}. Delete it, or keep it") from None
-    return branch
-
-
-def _apply(root: Path, commit: str, patch: bytes) -> str:
-    """Applies a patch to a commit, with a three-way merge where files have changed; returns the new
-    tree. Raises: GitError that names the files that conflict."""
-    with tempfile.TemporaryDirectory(prefix="kode-collect-") as folder:
-        environ = {"GIT_INDEX_FILE": str(Path(folder) / "index")}
-        run_git(root, ["read-tree", commit], environ=environ)
-        try:
-            run_git(root, APPLY, stdin=patch, environ=environ)
-        except GitError:
-            unmerged = ["diff", "--name-only", "-z", "--diff-filter=U"]
-            names = names_in(run_git(root, unmerged, environ=environ))
-            what = f"It conflicts in {', '.join(names)}" if names else "The patch does not apply"
-            raise GitError(what) from None
-        return run_git(root, ["write-tree"], environ=environ).decode().strip()
+            yield "\n".join(head).encode("utf-8", "replace") + path.read_bytes() + b"\n"
