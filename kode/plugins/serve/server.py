@@ -1,17 +1,15 @@
 """The tools of `kode mcp serve`, and those of `--memory-only`: kode's memory for other agents.
 
 Their texts are written for the model that calls them. What such an agent adds to memory is outside
-text: it waits for the person's approval, and the agent can undo only its own proposals.
+text: it waits for the person's approval.
 
-A permission question is a state to answer with `kode_answer`, and a form for the client's person if
-it can show one (an elicitation). The protocol has two ways for a form. Up to 2025-11-25 the server
-asks the client while a call runs; from 2026-07-28 on the call returns with the form, and the client
-repeats it with the filled-in form.
+A permission question is a state to answer with `kode_answer`. A client of the protocol up to
+2025-11-25 that can show forms (elicitation) also gets it as one for its person: from 2026-07-28 on,
+servers ask nothing while a call runs.
 """
 
 import asyncio
 import functools
-import json
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -23,10 +21,8 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.session import ServerSession
 from mcp_types import (
-    ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
-    InputRequiredResult,
     ToolAnnotations,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -59,17 +55,14 @@ you add waits until the person approves it."""
 
 MAX_WAIT_S = 50.0
 """Many clients give up on a call after a minute."""
-MAX_FORMS = 8
-"""Limit for one call that the client repeats with each form; clients give up after about ten."""
 
 CHOICES = ("once", "session", "no")
 P = ParamSpec("P")
-State = dict[str, Any] | InputRequiredResult
+State = dict[str, Any]
 
 MAX_LISTED = 100  # a few thousand tokens
 MAX_DIFF_CHARS = 60_000  # 15,000 tokens
 MAX_HITS = 20  # a few thousand tokens
-MAX_LINES = 100  # a few thousand tokens
 
 Words = Annotated[str, Field(pattern=r"\S")]
 Session = Annotated[str, Field(description="The `session` of a state, or a unique prefix of it")]
@@ -84,7 +77,7 @@ CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_worl
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 HINTS = {
     **dict.fromkeys(("kode_wait", "kode_diff", "kode_sessions"), READS),
-    **dict.fromkeys(("memory_add", "memory_undo"), ADDS),
+    "memory_add": ADDS,
 }
 """Of the tools that differ from the others of their server."""
 Mode = Annotated[
@@ -98,7 +91,7 @@ Mode = Annotated[
 
 def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
-    return _server_of("kode", INSTRUCTIONS, Tools(sessions), CHANGES, sessions.find)
+    return _server_of("kode", INSTRUCTIONS, Tools(sessions), CHANGES)
 
 
 def make_memory_server(bounds: Bounds) -> MCPServer:
@@ -108,33 +101,22 @@ def make_memory_server(bounds: Bounds) -> MCPServer:
     return _server_of("kode-memory", MEMORY_INSTRUCTIONS, MemoryTools(bounds), READS)
 
 
-def _server_of(
-    name: str,
-    instructions: str,
-    tools: object,
-    usual: ToolAnnotations,
-    find: Callable[[str], ServedSession] | None = None,
-) -> MCPServer:
+def _server_of(name: str, instructions: str, tools: object, usual: ToolAnnotations) -> MCPServer:
     """A server with the public methods of `tools`, and the usual hints for most."""
     server = MCPServer(name, instructions=instructions, version=kode_version, log_level="CRITICAL")
     for method in (method for method in vars(type(tools)) if not method.startswith("_")):
-        tool = as_tool(getattr(tools, method), find)
-        server.add_tool(tool, annotations=HINTS.get(method, usual))
+        server.add_tool(as_tool(getattr(tools, method)), annotations=HINTS.get(method, usual))
     return server
 
 
-def as_tool(
-    work: Callable[P, Awaitable[Any]], find: Callable[[str], ServedSession] | None = None
-) -> Callable[P, Awaitable[Any]]:
+def as_tool(work: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
     """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
-    the report is. `find` gives the session of a call that is repeated with a form."""
+    the report is."""
 
     @functools.wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
-            context = kwargs.get("context")
-            repeated = isinstance(context, Context) and find and await repeated_state(context, find)
-            return repeated or await work(*args, **kwargs)
+            return await work(*args, **kwargs)
         except KodeError as error:
             raise ToolError(str(error)) from error
         except Exception as error:
@@ -250,48 +232,22 @@ class Tools:
         return {"sessions": self.sessions.list_rows(limit)}
 
 
-async def follow(
-    context: Context[Any], served: ServedSession, cursor: int, wait_s: float, forms: int = 0
-) -> dict[str, Any] | InputRequiredResult:
+async def follow(context: Context[Any], served: ServedSession, cursor: int, wait_s: float) -> State:
     """Waits at most `wait_s` for the turn's end or a question that only `kode_answer` can answer;
     returns the state. Meanwhile puts questions to the client's person if it can."""
     until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
     while True:
         await served.wait(until)
         question = served.question
-        if question is None or question.form or forms >= MAX_FORMS or not _has_forms(context):
+        if question is None or question.form or not _has_forms(context):
             return _state(served, cursor)
-        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            served.note_form(question, "shown")
-            # It outlives the call: a person takes longer than a client waits.
-            form = asyncio.create_task(_fill_in(context.request_context.session, served, question))
-            question.answer.add_done_callback(form.cancel)
-        else:
-            session = served.conversation.session.id
-            state = {"session": session, "cursor": cursor, "forms": forms + 1}
-            return InputRequiredResult(
-                input_requests={question.id: ElicitRequest(params=_form(question.question))},
-                request_state=json.dumps(state),
-            )
+        served.note_form(question, "shown")
+        # It outlives the call: a person takes longer than a client waits.
+        form = asyncio.create_task(_fill_in(context.request_context.session, served, question))
+        question.answer.add_done_callback(form.cancel)
 
 
-async def repeated_state(
-    context: Context[Any], find: Callable[[str], ServedSession]
-) -> dict[str, Any] | InputRequiredResult | None:
-    """The state of a call that the client repeats with the forms that its person has filled in;
-    None for a new call."""
-    state = json.loads(context.request_state) if context.request_state else None
-    if not isinstance(state, dict):
-        return None
-    served = find(state["session"])
-    for question_id, filled in (context.input_responses or {}).items():
-        question = served.question
-        if question and question.id == question_id and isinstance(filled, ElicitResult):
-            _take(served, question, filled)
-    return await follow(context, served, state["cursor"], MAX_WAIT_S / 2, state["forms"])
-
-
-def _state(served: ServedSession, cursor: int) -> dict[str, Any]:
+def _state(served: ServedSession, cursor: int) -> State:
     """A state with its question in full, for the client itself."""
     state = served.state(cursor)
     if served.question is not None:
@@ -315,7 +271,8 @@ def _state(served: ServedSession, cursor: int) -> dict[str, Any]:
 def _has_forms(context: Context[Any]) -> bool:
     capabilities = context.client_capabilities
     forms = capabilities.elicitation if capabilities is not None else None
-    return forms is not None and (forms.form is not None or forms.url is None)
+    is_older = context.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    return is_older and forms is not None and (forms.form is not None or forms.url is None)
 
 
 async def _fill_in(session: ServerSession, served: ServedSession, question: OpenQuestion) -> None:
@@ -412,51 +369,10 @@ class MemoryTools:
             return {"done": "it waits already for the person"}
         return {"done": "it waits for the person", "id": outcome.change.id}
 
-    async def memory_log(
-        self, limit: Annotated[int, Field(ge=1, le=MAX_LINES)] = 20, cwd: Folder = ""
-    ) -> dict[str, Any]:
-        """What agents proposed, the newest first, and whether it waits still."""
-        async with self._open(cwd) as memory:
-            proposals, waiting = _proposals(await memory.overview())
-        rows = [
-            {
-                "id": change.id,
-                "at": change.at,
-                "text": change.add[0].text,
-                "waits": change.add[0].id in waiting,
-            }
-            for change in proposals
-        ]
-        return {"changes": rows[:limit]}
-
-    async def memory_undo(
-        self,
-        id: Annotated[str, Field(description="Of a change of `memory_add`")],
-        cwd: Folder = "",
-    ) -> dict[str, Any]:
-        """Withdraws a proposal of an agent that still waits."""
-        async with self._open(cwd) as memory:
-            proposals, waiting = _proposals(await memory.overview())
-            statements = [change.add[0].id for change in proposals if change.id == id]
-            if not waiting.intersection(statements):
-                raise UserError(
-                    f"{id[:40]!r} is no proposal of an agent that waits here: `memory_log` lists "
-                    "those."
-                )
-            await memory.decide(statements[0], "drop", "client")
-        return {"done": f"withdrew {id}"}
-
     def _open(self, cwd: str) -> AbstractAsyncContextManager[Any]:
         """Memory as it is on disk now, for one call."""
         folder = self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
         return open_memory(_config(folder), folder)
-
-
-def _proposals(overview: Any) -> tuple[list[Any], set[str]]:
-    """What agents proposed, the newest first, and the ids of the statements of which the person has
-    still to decide."""
-    changes = [change for change in overview.changes if change.who == "client" and change.add]
-    return changes, {statement.id for item in overview.waiting for statement in item.statements}
 
 
 def _config(folder: Path) -> Any:

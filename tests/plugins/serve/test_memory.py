@@ -4,10 +4,8 @@ import asyncio
 
 import pytest
 
-from kode import paths
 from kode.cli.commands import memory as memory_command
 from kode.errors import ConfigError
-from kode.memory.log import Log
 from kode.plugins.serve.server import make_memory_server
 from kode.plugins.serve.sessions import Bounds
 from tests.plugins.serve.conftest import Caller, configure
@@ -52,9 +50,7 @@ async def test_memory_of_the_person_is_found_and_read(call, person, system):
 
 
 async def test_an_addition_of_an_agent_waits_for_approval(call, person):
-    added = await call("memory_add", text=TABS)
-
-    assert "waits" in added["done"]
+    assert "waits" in (await call("memory_add", text=TABS))["done"]
     assert (await call("memory_search", query="tabs"))["hits"] == 0
     assert "tabs" not in (await call("memory_read"))["memory"]
     listed = await person("review")
@@ -63,25 +59,7 @@ async def test_an_addition_of_an_agent_waits_for_approval(call, person):
 
     await person("approve", "--from", "other")
 
-    (change,) = (await call("memory_log"))["changes"]
-    assert (change["text"].endswith("over spaces"), change["waits"]) == (True, False)
-    assert "memory_log" in await call.fault("memory_undo", id=added["id"])
     assert "tabs" in (await call("memory_search", query="tabs"))["memory"]
-
-
-async def test_an_agent_withdraws_its_own_and_only_that(call, person, system):
-    added = await call("memory_add", text=TABS)
-    await call("memory_undo", id=added["id"])
-    assert "prefers tabs" not in await person("review")
-
-    log = Log(paths.home() / "memory" / "history.jsonl")
-    assert {change.who for change in log.changes()} == {"client"}
-    target = {"tiered": "user", "vault": "user", "journal": "memory", "notes": "note"}[system]
-    await person("add", target, "of the person")
-    last = log.changes()[-1]
-    assert last.who == "user"
-    await call.fault("memory_undo", id=last.id)
-    assert log.changes()[-1] == last
 
 
 async def test_the_person_drops_a_proposal(call, person):

@@ -10,6 +10,8 @@ from kode.permissions import approvals
 from tests.plugins.serve.conftest import MADE, WRITING
 
 CHOICES = ["once", "session", "no"]
+OLDER = pytest.mark.parametrize("serve", ["legacy"], indirect=True)
+"""Only clients of the older protocol are asked by forms."""
 
 
 def accepting(**content):
@@ -26,6 +28,7 @@ def person(filled, seen):
     return elicit
 
 
+@OLDER
 async def test_a_form_shows_the_whole_question_and_takes_the_answer(serve, project):
     seen = []
     async with serve(*MADE, person=person(accepting(choice="once"), seen)) as call:
@@ -39,6 +42,7 @@ async def test_a_form_shows_the_whole_question_and_takes_the_answer(serve, proje
     assert (project / "a.txt").read_text() == "new\n"
 
 
+@OLDER
 async def test_an_answer_for_the_session_holds_for_its_later_calls(serve, project):
     second = {"calls": [{"name": "write_file", "arguments": {"path": "a.txt", "content": "b"}}]}
     seen = []
@@ -51,6 +55,7 @@ async def test_an_answer_for_the_session_holds_for_its_later_calls(serve, projec
     assert len(seen) == 1
 
 
+@OLDER
 @pytest.mark.parametrize(
     ("filled", "reason"),
     [
@@ -69,6 +74,7 @@ async def test_a_no_goes_to_the_model_with_its_words(serve, project, filled, rea
 OPEN = (ElicitResult(action="cancel"), accepting(choice="everything"), accepting())
 
 
+@OLDER
 @pytest.mark.parametrize("filled", OPEN)
 async def test_a_form_without_a_choice_leaves_the_question_open(serve, filled):
     async with serve(*MADE, person=person(filled, [])) as call:
@@ -111,7 +117,7 @@ async def test_a_destructive_call_takes_no_lasting_answer(serve, project):
     assert (project / "work" / "a.txt").exists()
 
 
-@pytest.mark.parametrize("serve", ["legacy"], indirect=True)
+@OLDER
 async def test_a_call_waits_no_longer_than_asked(serve):
     reads, forms = asyncio.Event(), []
 
@@ -132,7 +138,7 @@ async def test_a_call_waits_no_longer_than_asked(serve):
     assert len(forms) == 1
 
 
-@pytest.mark.parametrize("serve", ["legacy"], indirect=True)
+@OLDER
 async def test_an_answer_of_the_client_withdraws_the_form(serve, project):
     async def never(context, form):
         await asyncio.Event().wait()
