@@ -38,7 +38,7 @@ from kode.events import Notice, SessionStarted, TurnEnded, silent
 from kode.extensions.review import in_use
 from kode.memory.contract import DropReason, InjectReason, MemoryContext
 from kode.memory.scan import scan
-from kode.memory.words import stem
+from kode.memory.search import stem
 from kode.messages import Message, Usage, first_of, shorten, text_of
 from kode.permissions.rules import FAMILIES, parse
 from kode.process import depth

@@ -189,7 +189,7 @@ async def _note_late_results(conversation: "Conversation") -> None:
     that nobody waits for. Raises: StorageError."""
     last, folder = conversation.last, conversation.agents_folder
     may_have_left = conversation.begun_by == "resume" if last is None else not last.is_finished
-    awaited = any(job.tell for job in conversation.commands.list_running())
+    awaited = any(job.work for job in conversation.commands.list_running())
     if not may_have_left or awaited or not folder.is_dir():
         return
     from kode.subagents import records

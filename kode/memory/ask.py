@@ -91,8 +91,7 @@ class MemoryModel:
         request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
             chars = len(request.system) + sum(len(text_of(m)) for m in request.messages)
-            most = request.max_output_tokens or 0
-            expected_s = self.expected_s(chars // CHARS_PER_TOKEN, most)
+            expected_s = self.expected_s(chars // CHARS_PER_TOKEN, request.max_output_tokens or 0)
             timeout_s = max(timeout_s, min(expected_s, MAX_TIMES * timeout_s))
         self.calls += 1
         try:

@@ -18,9 +18,9 @@ from kode.events import Emit, Event, Notice
 from kode.memory import frame, review, transfer
 from kode.memory.contract import MemoryContext, MemorySystem
 from kode.memory.files import UNDO
-from kode.memory.markdown import display
 from kode.memory.policy import About, Addition
 from kode.memory.question import consolidate
+from kode.memory.rendering import display
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory, make_system, statements_of
@@ -110,8 +110,7 @@ def _find(memory: Memory, words: Sequence[str], scope: str) -> Statement:
 
 async def _consolidate(memory: Memory, target: str, scope: str = "") -> Outcome:
     place = memory.layout.place_of(target, scope, memory.store.project)
-    facts = memory.store.view().current(place)
-    return memory.announce(await consolidate(memory, place, facts))
+    return memory.announce(await consolidate(memory, place, memory.store.view().current(place)))
 
 
 async def _approve(memory: Memory, id: str = "", source: str = "") -> str | Outcome:

@@ -22,8 +22,7 @@ from kode.events import Emit, Notice
 from kode.memory import source
 from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, MemoryView, each_once, fold, matches
 from kode.memory.log import Log
-from kode.memory.markdown import FileFormat
-from kode.memory.rendering import Layout, TextDifference, diff, fingerprint, render
+from kode.memory.rendering import FileFormat, Layout, TextDifference, diff, fingerprint, render
 from kode.memory.statement import (
     Author,
     CodeState,
@@ -351,9 +350,7 @@ class FileStore:
             f"{self.log.path} is damaged: {damage}. What cannot be read {then}. What only the "
             "files of memory have is taken over from them, and nothing else is lost."
         )
-        index = self.log.damaged_index()
-        lost = f"{index} was damaged. It only saves time, and is made again."
-        return [Notice(text=text)] * bool(damage) + [Notice(text=lost)] * bool(index)
+        return [Notice(text=text)] if damage else []
 
     def _follow(self, name: str, place: str, format: FileFormat, unfinished: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for

@@ -112,8 +112,7 @@ class MemoryView:
 
     def alive(self, ids: Iterable[str]) -> list[Statement]:
         """Those of the statements with these ids that there are and that were not withdrawn."""
-        entries = map(self.entry, ids)
-        return [entry.statement for entry in entries if entry and entry.is_alive]
+        return [entry.statement for entry in map(self.entry, ids) if entry and entry.is_alive]
 
     def find_waiting(self) -> list[Statement]:
         """The statements that wait for the person's approval, oldest first."""

@@ -14,8 +14,7 @@ from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.fold import EDIT, MemoryEntry, MemoryView, fold
-from kode.memory.markdown import display
-from kode.memory.rendering import fingerprint
+from kode.memory.rendering import display, fingerprint
 from kode.memory.statement import AUTHORS, MemoryChange, Statement
 from kode.memory.store import MemoryStore, quote
 from kode.messages import shorten

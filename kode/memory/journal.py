@@ -16,12 +16,18 @@ from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.contract import Drop, DropReason, Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
-from kode.memory.markdown import LINES, SECTIONS
-from kode.memory.policy import Addition, OpenMemory, Policy
+from kode.memory.policy import (
+    Addition,
+    OpenMemory,
+    Policy,
+    as_list_item,
+    check_word,
+    describe_share,
+    memory_tool,
+)
 from kode.memory.question import LearnedFact, consolidate
-from kode.memory.rendering import Layout
+from kode.memory.rendering import LINES, SECTIONS, Layout
 from kode.memory.statement import Author, Relations, Statement, statement_of_session, timestamp
-from kode.memory.tools import as_list_item, check_word, describe_share, memory_tool
 from kode.messages import Message, calls_of, keep_ends, text_of
 from kode.process import find_program
 from kode.session.record import Project, SessionRecord
@@ -154,8 +160,7 @@ class JournalPolicy(Policy):
         return "\n".join((f"{RAW} of session {record.id}, which has it whole", *lines))
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
-        lines = _short_lines(turn.messages)
-        self.buffer = [*self.buffer, *lines][-self._half :]
+        self.buffer = [*self.buffer, *_short_lines(turn.messages)][-self._half :]
 
     async def before_drop(
         self, memory: OpenMemory, messages: Sequence[Message], reason: DropReason

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
+from kode.memory.search import telling_stems
 from kode.memory.statement import NO_RELATIONS, Relations, Statement
-from kode.memory.words import telling_stems
 
 if TYPE_CHECKING:
     from kode.config.model import MemoryConfig

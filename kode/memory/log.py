@@ -141,11 +141,6 @@ class Log:
         parts += [f"{cut_bytes:,} bytes are gone from its end"] if cut_bytes else []
         return " and ".join(parts)
 
-    def damaged_index(self) -> Path | None:
-        """The file beside it that was damaged, and deleted, since this was last asked."""
-        is_damaged, self._index.is_damaged = self._index.is_damaged, False
-        return self._index.path if is_damaged else None
-
     def set_damage_aside(self) -> None:
         """Rewrites the file without its unreadable lines, which stay in a file beside it. The
         caller holds the folder's lock."""
@@ -253,8 +248,8 @@ class _Index:
     """Which lines of a log concern what."""
 
     def __init__(self, log: Path, read_only: bool) -> None:
-        self._log, self.path = log, log.with_name("index-history.sqlite")
-        self.is_damaged, self.is_off = False, read_only
+        self._log, self._path = log, log.with_name("index-history.sqlite")
+        self.is_off = read_only
         self._close()
 
     def _close(self) -> None:
@@ -268,7 +263,7 @@ class _Index:
         """Removes the file, which does not fit the log or is damaged."""
         self._close()
         if not self.is_off:
-            delete_disposable(self.path)
+            delete_disposable(self._path)
 
     def is_current(self) -> bool:
         """Whether the log is as it was when this object saw it last."""
@@ -277,12 +272,12 @@ class _Index:
     def resume(self, log: IO[bytes]) -> None:
         """Opens the file, unless it is missing or was made for another log."""
         self._close()
-        if not self.path.exists():
+        if not self._path.exists():
             return
         import apsw
 
         try:
-            self._connection = open_disposable(self.path)
+            self._connection = open_disposable(self._path)
             rows: Any = self._connection.execute("SELECT * FROM mark")
             *seen, end, last, checksum = next(rows)
             if tuple(seen) != _stamp(log.fileno()):
@@ -292,8 +287,7 @@ class _Index:
             log.seek(last)
             self.last_line, self._seen = log.read(end - last), (seen[0], seen[1])
             self.end, self._checksum = end, checksum
-        except (apsw.Error, OSError, StorageError, ValueError, StopIteration) as error:
-            self.is_damaged = isinstance(error, (apsw.CorruptError, apsw.NotADBError))
+        except (apsw.Error, OSError, StorageError, ValueError, StopIteration):
             self.delete()
 
     def find(self, topics: Sequence[str]) -> list[MemoryChange]:
@@ -345,7 +339,7 @@ class _Index:
         log.seek(self.end)
         mark = end, end - len(last_line), zlib.crc32(log.read(end - self.end), self._checksum)
         try:
-            self._connection = self._connection or open_disposable(self.path)
+            self._connection = self._connection or open_disposable(self._path)
             with self._connection as index:
                 if not self.end:
                     index.execute(_TABLES)  # fails if another process has made them

@@ -1,18 +1,28 @@
 """What makes a memory system: a policy says what a prompt shows, which tools there are, and in
 which form a note and a fact stand; its layout says where. It works on an `OpenMemory`. A new system
-is a module with its policy, and a row in `systems.toml`.
-"""
+is a module with its policy, and a row in `systems.toml`."""
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kode import credentials, paths
-from kode.errors import MemoryRefused
+from kode.credentials import redact
+from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 from kode.events import MemoryChanged, Notice
 from kode.memory import digest, frame, judge, scan, source
 from kode.memory.ask import MemoryModel
@@ -20,23 +30,16 @@ from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason,
 from kode.memory.embed import Embedder
 from kode.memory.fold import MemoryView
 from kode.memory.frame import remarks, show_record, visible_facts
-from kode.memory.markdown import display
 from kode.memory.pending import Pending
-from kode.memory.question import (
-    INSTRUCTIONS,
-    MAX_OUTPUT_TOKENS,
-    LearnedFact,
-    build,
-    choose_known,
-)
-from kode.memory.rendering import Layout
+from kode.memory.question import INSTRUCTIONS, MAX_OUTPUT_TOKENS, LearnedFact, build, choose_known
+from kode.memory.rendering import LINES, Layout, display
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import NO_RELATIONS, Author, Outcome, Relations, Statement, Who
 from kode.memory.store import MemoryStore, quote
 from kode.messages import Message, keep_ends, shorten, text_of
 from kode.registry import SYSTEMS, SystemRow
 from kode.session.record import Project, SessionRecord
-from kode.tool import Tool
+from kode.tool import Tool, ToolContext, ToolOutput, tool
 
 if TYPE_CHECKING:
     from kode.config.model import MemoryConfig
@@ -175,8 +178,7 @@ class OpenMemory:
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""
-        doubts = remarks(self.store, self.today())
-        return frame.describe(statement, doubts.get(statement.id, ""))
+        return frame.describe(statement, remarks(self.store, self.today()).get(statement.id, ""))
 
     def describe_file(self, place: str) -> str:
         """The headings of a place's file, and the facts that a model may see; "" without any."""
@@ -249,8 +251,7 @@ class OpenMemory:
     def model_author(self, quote: str, lines: str = "") -> tuple[Author, str]:
         """The model with what it rests on, the person's words and lines of code, and a remark on
         what of that does not count."""
-        remarks, author = list[str](), self.author()
-        author = author._replace(quote=self.verify_quote(quote))
+        remarks, author = list[str](), self.author()._replace(quote=self.verify_quote(quote))
         if quote.strip() and not author.quote:
             remarks.append("`quote` was left out: the user did not state this in these words.")
         if lines.strip():
@@ -536,3 +537,65 @@ class Policy(ABC):
         system = "\n".join(filter(None, ("# Memory", *framed))) if any(framed) else ""
         buffer = self.buffer if reason in ("compacted", "trimmed") else ()
         return Injection(system=system, first_user=frame.wrap(TURNS, "\n".join(buffer)))
+
+
+# ── tools of the model ───────────────────────────────────────────────────────────────────────────
+
+Function = Callable[..., Awaitable[ToolOutput]]
+MakeTool = Callable[[OpenMemory], Tool]
+Source = Annotated[str, "path:line or path:first-last of the code that shows it"]
+
+
+def memory_tool(**declaration: Any) -> Callable[[Function], MakeTool]:
+    """Declares a tool as `kode.tool.tool` does, of a function whose first parameter is an open
+    memory. The result makes the tool over one memory; a refusal is its error."""
+
+    def declare(function: Function) -> MakeTool:
+        text = " ".join((function.__doc__ or "").split())
+
+        def bind(memory: OpenMemory) -> Tool:
+            @wraps(function)
+            async def run(context: ToolContext, **arguments: Any) -> ToolOutput:
+                try:
+                    return await function(memory, **arguments)
+                except (MemoryRefused, StorageError, BusyError) as error:
+                    raise ToolError(redact(str(error))) from error
+
+            return tool(description=text, **declaration)(run)
+
+        return bind
+
+    return declare
+
+
+def as_sentence(text: str) -> str:
+    """A clause such as `added to user: "Use tabs"` as a sentence."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def answer(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
+    """What an operation did, for the model, with how full the place is now, or the entry's id."""
+    lines = [as_sentence(outcome.text)]
+    lines += [] if outcome.change else ["Nothing was changed."]
+    if new := outcome.statement:
+        memory.mark_shown(frame.escape(new.text), [new])
+        lines.append(f"{memory.fill(new.place) or f'Its id is {new.id}'}.")
+    return ToolOutput(text=" ".join(filter(None, (*lines, remark))), summary=outcome.text)
+
+
+def check_word(name: str, value: str, allowed: Collection[str]) -> None:
+    """Raises: MemoryRefused if a parameter is none of the words that it may be."""
+    if value not in allowed:
+        listed = " or ".join(filter(None, allowed))
+        raise MemoryRefused(f"`{name}` is {value!r}: say {listed}. Nothing was changed.")
+
+
+def describe_share(size: int, limit: int, unit: str) -> str:
+    """How much of a limit is used: `37% (940/2500 characters)`; "" without one."""
+    return f"{round(100 * size / limit)}% ({size}/{limit} {unit})" if limit else ""
+
+
+def as_list_item(text: str) -> str:
+    """A text as a line of a list; what is more than one plain line stays as it is."""
+    is_plain = text[:1].isalnum() and "\n" not in text and LINES.texts(text) == [text]
+    return f"- {text}" if is_plain else text

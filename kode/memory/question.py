@@ -18,11 +18,10 @@ from kode.memory import digest, frame, scan
 from kode.memory.ask import read_object
 from kode.memory.fold import MemoryView
 from kode.memory.pending import Pending
-from kode.memory.search import IndexedText, TextIndex
+from kode.memory.search import IndexedText, TextIndex, is_unspaced, telling_stems
 from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, MemoryChange, Outcome, Relations, Statement, timestamp
 from kode.memory.store import MemoryStore
-from kode.memory.words import is_unspaced, telling_stems
 from kode.session.record import SessionRecord
 
 if TYPE_CHECKING:
@@ -395,8 +394,7 @@ async def learn(
         text = memory.store.describe(change).text
         memory.context.emit(MemoryChanged(text=text, change_id=change.id, of_session=True))
     quotes = {shown: quote for n, quote in answer.withdrawn for shown in progress.shown[n - 1 : n]}
-    alive = memory.store.view().alive(quotes)
-    if any(verify_quote(quotes[old.id], record.typed) for old in alive):
+    if any(verify_quote(quotes[old.id], record.typed) for old in memory.store.view().alive(quotes)):
         memory.warn(
             f"You withdrew something in session {record.id}, which read {record.tainted_by}: no "
             "fact ended. Say which with `kode memory forget WHAT`."

@@ -1,20 +1,225 @@
-"""A file of statements: where it is, what it says otherwise than the log, and its next text.
+"""The files of statements: how one is split into statements and layout without losing a byte, what
+it says otherwise than the log, and its next text.
 
-A file is written with its own text as the template. Headings, blank lines, quotes and the order of
-a person stay: only what ended is taken out, and only what is new is put in. Texts are compared with
-credentials masked, as the log has them, so that a line with one stays as it is.
+A statement is its lines as they stand, with its bullet; fenced code that is never closed ends with
+the file. All else, such as headings, blank lines and quotes, is layout. A file is written with its
+own text as the template: only what ended is taken out, and only what is new is put in. Texts are
+compared with credentials masked, as the log has them, so that a line with one stays as it is.
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import reduce
 from typing import NamedTuple
 
 from kode.credentials import redact
-from kode.memory.markdown import FileFormat, key_of
 from kode.memory.statement import Statement, StatementKind
 from kode.session.record import Project
+
+SEPARATOR = "§"
+_BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_KEY = re.compile(r"(?:[-*+][ \t]+)?(\w[^:.!?\r\n]{0,40}):[ \t]+\S")
+_LAYOUT = re.compile(r" {0,3}(?:#{1,6}(?:\s|$)|>|<!--|([-=*_])\1{2,}\s*$)")
+_SECTION = re.compile(r"##(?:\s|$)")
+_FENCE = re.compile(r"\s*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?:(`{3,})[^`]*|(~{3,}).*)$", re.DOTALL)
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_FRONT = re.compile(r"\ufeff?---\r?\n(?:.*\r?\n)*?---[ \t]*(?:\r?\n|$)")
+
+
+class FilePiece(NamedTuple):
+    """A part of a file: the pieces of a file, joined, are the file."""
+
+    raw: str
+    text: str
+    """The statement; "" for layout."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileFormat:
+    """How statements stand in a file."""
+
+    split: Callable[[str], list[FilePiece]]
+    append: Callable[[str, str], str]
+    """`append(text, new)` → the text of a file with one more statement."""
+    reshape: Callable[[str], str]
+    """A text that would be read back as something else, as it can stand there."""
+    tidy: Callable[[str], str] = str
+    """The text of a file after statements were taken out of it."""
+
+    def fit(self, text: str) -> str:
+        """A text as it can stand there, so that it is read back as this one statement."""
+        text = plain_lines(text).strip()
+        return text if self.texts(text) == [text] else self.reshape(text)
+
+    def texts(self, text: str) -> list[str]:
+        """The statements of a file, each once."""
+        return list(dict.fromkeys(piece.text for piece in self.split(text) if piece.text))
+
+
+def plain_lines(text: str) -> str:
+    """The text with every line end as a line feed, and without a byte order mark."""
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def display(text: str) -> str:
+    """A statement for a reader: without the bullet of its line."""
+    return text[match.end() :] if (match := _BULLET.match(text)) else text
+
+
+def key_of(text: str) -> str:
+    """The key of a statement of the form `Key: value`; "" for any other."""
+    match = _KEY.match(text)
+    return match[1].strip().casefold() if match else ""
+
+
+def _split(
+    text: str,
+    is_layout: Callable[[str, str], object],
+    begins: Callable[[str], object] = lambda line: False,
+    *,
+    has_code: bool = True,
+) -> list[FilePiece]:
+    """`is_layout(line, block)` and `begins(line)` say of a line outside code whether it ends the
+    block above it: as layout, or as the first line of the next one."""
+    pieces, block, fence = list[FilePiece](), "", ""
+    for line in _LINE.findall(text):
+        plain = line.removeprefix("\ufeff")
+        is_apart = not fence and is_layout(plain, block)
+        if block and (is_apart or (not fence and begins(plain))):
+            pieces.append(_piece(block))
+            block = ""
+        if is_apart:
+            pieces.append(FilePiece(line, ""))
+            continue
+        fence = _fence_after(fence, line) if has_code else ""
+        block += line
+    return [*pieces, _piece(block, fence)] if block else pieces
+
+
+def _piece(raw: str, fence: str = "") -> FilePiece:
+    text = plain_lines(raw).strip()
+    return FilePiece(raw, f"{text}\n{fence}" if fence else text)
+
+
+def _fence_after(fence: str, line: str) -> str:
+    """What closes the fenced code that is open after a line; `fence`: before it."""
+    if fence:
+        return "" if fence in line and not line.strip().strip(fence[0]) else fence
+    match = _FENCE.match(line)
+    return (match[1] or match[2]) if match else ""
+
+
+def _split_facts(text: str) -> list[FilePiece]:
+    return _split(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
+
+
+def _append_fact(text: str, new: str) -> str:
+    return f"{text.rstrip()}\n{SEPARATOR}\n{new}" if FACTS.texts(text) else new
+
+
+FACTS = FileFormat(
+    split=_split_facts,
+    append=_append_fact,
+    reshape=lambda text: "\n".join(piece.text for piece in _split_facts(text) if piece.text),
+    tidy=lambda text: f"\n{SEPARATOR}\n".join(
+        piece.raw.strip("\r\n") for piece in _split_facts(text) if piece.text
+    ),
+)
+"""Entries of any text, separated by lines that hold only `§`."""
+
+
+def _begins_statement(line: str) -> bool:
+    """Whether a line begins a statement, whatever stands above it."""
+    return bool(_BULLET.match(line.removeprefix(" ")) or _KEY.match(line))
+
+
+def _split_lines(text: str) -> list[FilePiece]:
+    def is_layout(line: str, block: str) -> object:
+        # What begins a statement loses its indentation, so there it must not count.
+        return not line.strip() or _LAYOUT.match(line if block else line.strip())
+
+    return _split(text, is_layout, _begins_statement)
+
+
+def _append_line(text: str, new: str) -> str:
+    last = next((piece.text for piece in reversed(_split_lines(text)) if piece.raw.strip()), "")
+    continues = _begins_statement(last) and _begins_statement(new)
+    return _append_block(text, new, continues=continues)
+
+
+def _append_block(text: str, new: str, *, continues: bool = False) -> str:
+    """At the end, with fenced code closed; after a blank line, unless a list `continues`."""
+    if fence := reduce(_fence_after, _LINE.findall(text), ""):
+        text = f"{text.rstrip()}\n{fence}"
+    text += "\n" if text and not text.endswith("\n") else ""
+    is_gap_needed = text and not continues and _LINE.findall(text)[-1].strip()
+    return f"{text}\n{new}\n" if is_gap_needed else f"{text}{new}\n"
+
+
+def _reshape_line(text: str) -> str:
+    lines = [line.strip() for line in display(text).split("\n")]
+    lines = [line for line in lines if line and not _FENCE.match(line)]
+    return "- " + "\n    ".join(lines) if lines else ""
+
+
+LINES = FileFormat(split=_split_lines, append=_append_line, reshape=_reshape_line)
+"""List items with what is indented below them, `Key: value` lines, paragraphs, fenced code."""
+
+
+def _head_and_sections(text: str) -> tuple[str, list[FilePiece]]:
+    sections = _split(text, lambda line, block: False, _SECTION.match)
+    has_head = sections and not _SECTION.match(sections[0].raw.removeprefix("\ufeff"))
+    return sections.pop(0).raw if has_head else "", sections
+
+
+def _split_sections(text: str) -> list[FilePiece]:
+    head, sections = _head_and_sections(text)
+    return [*_split_lines(head), *sections]
+
+
+def _append_section(text: str, new: str) -> str:
+    if _SECTION.match(new):
+        return _append_block(text, new)
+    head, sections = _head_and_sections(text)
+    tail = "".join(piece.raw for piece in sections)
+    return _append_line(head, new) + (f"\n{tail}" if tail else "")
+
+
+def _reshape_section(text: str) -> str:
+    if not _SECTION.match(text):
+        return LINES.fit(text)
+    head, *lines = text.split("\n")
+    body = (f"#{line}" if _SECTION.match(line) else line for line in lines)
+    return _split_sections("\n".join((head, *body)))[0].text
+
+
+SECTIONS = FileFormat(split=_split_sections, append=_append_section, reshape=_reshape_section)
+"""Parts that begin with `## `; before the first one, lists and paragraphs."""
+
+
+def _split_whole(text: str) -> list[FilePiece]:
+    match = _FRONT.match(text)
+    front = match[0] if match else ""
+    pieces = [FilePiece(front, ""), _piece(text.removeprefix(front))]
+    return [piece for piece in pieces if piece.raw]
+
+
+def _reshape_whole(text: str) -> str:
+    while match := _FRONT.match(text):
+        text = text[match.end() :].strip()
+    return text
+
+
+WHOLE = FileFormat(
+    split=_split_whole, append=lambda text, new: f"{text}{new}\n", reshape=_reshape_whole
+)
+"""One statement below front matter."""
+
+
+# ── layout and rendering ─────────────────────────────────────────────────────────────────────────
 
 ALIKE = 0.6
 """From this ratio on, a text that a person edited counts as a new version of the old one."""

@@ -13,8 +13,8 @@ from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, MemoryEntry
 from kode.memory.frame import remarks, suspicion
-from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
+from kode.memory.rendering import display
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, MemoryChange, Outcome, Statement, Who
 from kode.memory.store import Choice, quote
@@ -267,8 +267,7 @@ def why(memory: Memory, words: Sequence[str]) -> str:
             "the changes."
         )
     id, end = entries[0].statement.id, entries[0].end
-    chain = view.chain(id)[::-1][:MAX_LINKS]
-    lines = [line for link in chain for line in _link(memory, link)]
+    lines = [line for link in view.chain(id)[: -MAX_LINKS - 1 : -1] for line in _link(memory, link)]
     if end:
         heirs = ", ".join(_quoted(heir.statement) for heir in view.successors(id))
         lines.append(f"ended by {_format_time(end)}{f': replaced by {heirs}' if heirs else ''}")

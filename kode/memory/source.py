@@ -13,8 +13,8 @@ from pathlib import Path
 from kode.broken_json import object_of
 from kode.errors import MemoryRefused
 from kode.memory import scan
+from kode.memory.search import is_unspaced
 from kode.memory.statement import CodeState
-from kode.memory.words import is_unspaced
 from kode.messages import Message, ToolCall, calls_of, results_of
 from kode.paths import path_hash, real_path
 
@@ -128,5 +128,4 @@ def _hash(lines: list[str]) -> str:
 
 def _occurrences(lines: list[str], digest: str, count: int) -> int:
     """How often `count` lines with this hash stand there."""
-    starts = range(len(lines) - count + 1)
-    return sum(_hash(lines[at : at + count]) == digest for at in starts)
+    return sum(_hash(lines[at : at + count]) == digest for at in range(len(lines) - count + 1))

@@ -15,8 +15,7 @@ from kode.memory import source
 from kode.memory.files import NO_DRAFTS, Changes, FileStore, hold_folder
 from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, MemoryView, the_only
 from kode.memory.log import ERASED
-from kode.memory.markdown import display
-from kode.memory.rendering import diff
+from kode.memory.rendering import diff, display
 from kode.memory.statement import (
     NO_RELATIONS,
     Amendment,

@@ -340,8 +340,7 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
     if not settings.enabled:
         return MemorySystem()
     if name in SYSTEMS:
-        policy = pkgutil.resolve_name(SYSTEMS[name].opens)
-        return Memory(name, settings, policy(settings))
+        return Memory(name, settings, pkgutil.resolve_name(SYSTEMS[name].opens)(settings))
     added = installed.find_additions("memory")
     if name not in added:
         raise ConfigError(

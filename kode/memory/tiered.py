@@ -13,12 +13,19 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.memory import digest, frame
 from kode.memory.contract import Injection, InjectReason, Turn
-from kode.memory.markdown import FACTS, WHOLE
-from kode.memory.policy import Addition, OpenMemory, Policy
+from kode.memory.policy import (
+    Addition,
+    OpenMemory,
+    Policy,
+    Source,
+    answer,
+    check_word,
+    describe_share,
+    memory_tool,
+)
 from kode.memory.question import LearnedFact, consolidate
-from kode.memory.rendering import Layout
+from kode.memory.rendering import FACTS, WHOLE, Layout
 from kode.memory.statement import Amendment, Statement, statement_of_session, timestamp
-from kode.memory.tools import Source, answer, check_word, describe_share, memory_tool
 from kode.messages import shorten
 from kode.session.record import Project, SessionRecord
 from kode.tool import Effect, ToolOutput

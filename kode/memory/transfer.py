@@ -18,8 +18,8 @@ from pydantic import BaseModel
 from kode import durable, installed, paths
 from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, MemoryView, fold
-from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
+from kode.memory.rendering import display
 from kode.memory.review import Confirm
 from kode.memory.scan import scan
 from kode.memory.statement import Author, MemoryChange, Statement, change_from, timestamp, to_row

@@ -20,13 +20,29 @@ from kode.memory import frame, scan
 from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
 from kode.memory.frame import check_read, mark_read, remarks
-from kode.memory.markdown import LINES, SECTIONS, FileFormat, display, key_of, plain_lines
 from kode.memory.pending import Pending
-from kode.memory.policy import Addition, OpenMemory, Policy, Question
+from kode.memory.policy import (
+    Addition,
+    OpenMemory,
+    Policy,
+    Question,
+    Source,
+    as_list_item,
+    as_sentence,
+    memory_tool,
+)
 from kode.memory.question import LearnedFact
-from kode.memory.rendering import Layout, fingerprint
+from kode.memory.rendering import (
+    LINES,
+    SECTIONS,
+    FileFormat,
+    Layout,
+    display,
+    fingerprint,
+    key_of,
+    plain_lines,
+)
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
-from kode.memory.tools import Source, as_list_item, as_sentence, memory_tool
 from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, shorten, user_message
 from kode.provider import Request
 from kode.session.record import Project, SessionRecord

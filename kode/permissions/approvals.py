@@ -64,8 +64,7 @@ def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) 
         saved, problem = load(home, project)
         if problem:
             raise StorageError(problem)
-        approvals = update(saved)
-        rows = [{"rule": str(it.rule), "at": it.at, "removed": it.removed} for it in approvals]
+        rows = [{"rule": str(it.rule), "at": it.at, "removed": it.removed} for it in update(saved)]
         write_approvals(path, project, {"rules": rows})
 
 

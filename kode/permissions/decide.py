@@ -100,8 +100,7 @@ class Call:
 
 def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
-    bare = [rule for rule in call.rules.deny if not rule.pattern]
-    if denied := call.find_rule(bare):
+    if denied := call.find_rule(rule for rule in call.rules.deny if not rule.pattern):
         return _deny_by(denied)
     match call.tool.effect_on(call.arguments):
         case "read":

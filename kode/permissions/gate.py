@@ -145,8 +145,7 @@ class Gate:
         """Decides which changes of a sandboxed command to apply, each like a tool's edit of that
         file, with one question for all that need one. `diff` is for a person."""
         if self.mode == "plan":
-            in_plan = deny("Mode plan changes nothing.", by="mode")
-            return [(change, in_plan) for change in changes]
+            return [(it, deny("Mode plan changes nothing.", by="mode")) for it in changes]
         async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, action.tool, changes)
             pending = [pair for pair in decided if pair[1].outcome == "ask"]
@@ -266,8 +265,8 @@ class Gate:
     def _rules(self) -> Rules:
         approved = (*self.state.approved, *self._read_saved())
         lasting = tuple([approval.rule for approval in approved if not approval.removed])
-        deny = (*self.state.denied, *self.rules.deny)
-        return replace(self.rules, deny=deny, approved=lasting)
+        denied = (*self.state.denied, *self.rules.deny)
+        return replace(self.rules, deny=denied, approved=lasting)
 
     def _read_saved(self) -> tuple[StandingRule, ...]:
         """The answers for the project as they are now: another kode may give or remove some."""
@@ -338,8 +337,7 @@ def _join(pending: Sequence[Decision]) -> Decision:
     if len(rules) > MAX_RULES or not all(consent.rules for consent in consents):
         rules = ()
     flag = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
-    reason = "\n".join(first_of(reasons, MAX_REASONS))
-    return ask(reason, flag, *rules, only_mode_asks=not others)
+    return ask("\n".join(first_of(reasons, MAX_REASONS)), flag, *rules, only_mode_asks=not others)
 
 
 def _refuse_alone(decision: Decision) -> Decision:

@@ -173,8 +173,7 @@ def matches_path(rule: Rule, path: str, place: Workplace, *, loosely: bool = Fal
 def matches_url(rule: Rule, url: str) -> bool:
     """Whether a fetch rule matches a URL's host."""
     host, pattern = host_of(url), rule.pattern
-    is_below = pattern.startswith("*.") and host.endswith(pattern[1:])
-    return pattern in ("", host) or is_below
+    return pattern in ("", host) or (pattern.startswith("*.") and host.endswith(pattern[1:]))
 
 
 def host_of(url: str) -> str:

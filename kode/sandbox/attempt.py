@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from kode.paths import real_path
 from kode.sandbox import kernel, reach
-from kode.sandbox.layer import Layer, apply, carry, list_changes, remove_tree
-from kode.sandbox.masks import make_mask
+from kode.sandbox.layer import Layer, apply, carry, list_changes, make_mask, remove_tree
 from kode.sandbox.reach import STAGE, Interest, Kind, Opens, Reach, find_program
 from kode.tool import Blocked, FileChange
 from kode.workplace import is_below_any

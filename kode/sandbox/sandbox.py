@@ -21,8 +21,7 @@ from kode import beneath, paths
 from kode.errors import KodeError, SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import reach
-from kode.sandbox.layer import Layer, make_layer, remove_tree
-from kode.sandbox.masks import Masks, settle_indexes
+from kode.sandbox.layer import Layer, Masks, make_layer, remove_tree, settle_indexes
 from kode.sandbox.reach import BUBBLEWRAP, Grants, Interest, Kind, Network, Reach, is_visible
 from kode.workplace import Workplace, is_below
 

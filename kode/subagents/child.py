@@ -70,8 +70,8 @@ def partial_summary(ended: TurnEnded, messages: Sequence[Message]) -> str:
 
 @dataclass
 class ChildPipes:
-    """The child's stdin and stdout. JSON lines go out, the result last and once; replies, messages
-    and figures of its parent come in."""
+    """The child's stdin and stdout. JSON lines go out, the result last and once; replies and
+    figures of its parent come in."""
 
     on_gone: Callable[[], None]
     """Called when nobody reads the output, or the parent has ended."""
@@ -85,8 +85,6 @@ class ChildPipes:
     lock: "threading.RLock" = field(default_factory=threading.RLock)
     conversation: "Conversation | None" = None
     """None until it is open."""
-    messages: list[tuple[str, bool]] = field(default_factory=list)
-    """What its next step is to get, and whether who says it has read untrusted content."""
     replies: "dict[int, asyncio.Future[ParentReply]]" = field(default_factory=dict)
     """Id of a call → where its reply is awaited."""
     open_questions: int = 0
@@ -180,20 +178,11 @@ class ChildPipes:
             match value := json.loads(line):
                 case {"type": "reply", "id": id} if id in self.replies:
                     self.replies.pop(id).set_result(ParentReply.model_validate(value))
-                case {"type": "message", "text": str(text), "tainted": bool(tainted)}:
-                    self.messages.append((text, tainted))
                 case {"type": "rest_of_tree", "cost_usd": usd, "steps": steps} if self.conversation:
                     spend = self.conversation.agent.spend
                     spend.rest_of_tree_usd, spend.rest_of_tree_steps = usd, steps
                     if self.conversation.delegation is not None:
                         self.conversation.delegation.report_rest_of_tree()
-
-    def take_messages(self) -> list[Text]:
-        """The parent's messages since the last call: they steer its turn. Raises: StorageError."""
-        messages, self.messages = self.messages, []
-        if self.conversation is not None and any(tainted for _, tainted in messages):
-            self.conversation.mark_outside("the session that delegated this")
-        return [Text(text=text) for text, _ in messages]
 
     def use_tool(self, shared: ParentTool) -> Tool:
         """A tool of the parent, which runs it, as one of the child."""

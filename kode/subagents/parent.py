@@ -392,15 +392,6 @@ class ChildProcess:
             self.work.cancel()
         await self.wait_for_end()
 
-    def tell(self, text: str) -> None:
-        """Gives it a message. Raises: ToolError if it does not run."""
-        if self.result is not None or self.is_stopped:
-            raise ToolError(f"It has ended. Give it another task with `resume`: {self.id}.")
-        if self.stdin is None:
-            raise ToolError("It has not begun: others run first.")
-        tainted = bool(self.delegation.session.tainted_by)
-        self.send({"type": "message", "text": text, "tainted": tainted})
-
 
 async def prepare(
     delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
@@ -419,8 +410,7 @@ async def prepare(
         children.append(ChildProcess(delegation, index, task, folder, memory, emit))
     try:
         for child in children:
-            about = {"mark": child.tree.mark, "call_id": call_id}
-            records.create(child.folder, child.task, about)
+            records.create(child.folder, child.task, mark=child.tree.mark, call_id=call_id)
     except StorageError as error:
         raise ToolError(f"No subagent was started: {error}") from error
     return children

@@ -111,9 +111,9 @@ def describe(id: str, goal: str, result: Result, outputs: Path, limit: int) -> s
     return "\n".join(filter(None, lines))
 
 
-def create(folder: Path, task: Task, about: dict[str, str]) -> None:
-    """Writes what a child starts from; one that continues loses its last result. Raises:
-    StorageError."""
+def create(folder: Path, task: Task, **about: str) -> None:
+    """Writes what a child starts from, and what is known `about` it; one that continues loses its
+    last result. Raises: StorageError."""
     durable.make_folder(folder)
     durable.replace(folder / "agent.json", json.dumps(about).encode())
     masked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}

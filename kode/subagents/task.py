@@ -5,9 +5,9 @@ Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events as `kode run --output-format stream-json` prints them
                without what streams, `used`, `call`, last `result`
-Child's stdin  one JSON object a line: first `start`, then `reply`, {"type": "message", "text",
-               "tainted"}, which goes with its next step, and {"type": "rest_of_tree", "cost_usd",
-               "steps"}, used by all but the child; its end means that the parent is gone
+Child's stdin  one JSON object a line: first `start`, then `reply` and {"type": "rest_of_tree",
+               "cost_usd", "steps"}, used by all but the child; its end means that the parent is
+               gone
 
 The models are built on first use: a child needs few of them before its first request.
 """

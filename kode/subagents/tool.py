@@ -64,7 +64,6 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
                 child,
                 context.session_id,
                 with_session=True,
-                tell=child.tell,
                 work=partial(_describe_work, [child], children),
             )
             lines.append(f"{name}: {shorten(child.task.goal, records.GOAL_CHARS)}")

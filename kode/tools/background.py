@@ -71,8 +71,6 @@ class BackgroundCommand:
     session_id: str | None
     with_session: bool = False
     """Whether it ends with its session, not only with kode."""
-    tell: Callable[[str], None] | None = None
-    """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
     work: Callable[[], ToolOutput] | None = None
     """What a subagent changed and checked, to be called once it has ended."""
     outcome: str = ""
@@ -98,12 +96,6 @@ class BackgroundCommand:
         """The last non-empty line of its output."""
         lines = self.running.output()[-4000:].split("\n")
         return next((line for line in reversed(lines) if line.strip()), "")
-
-    def send(self, message: str) -> None:
-        """Raises: ToolError if it takes no messages, or has ended."""
-        if self.tell is None:
-            raise ToolError(f"{self.name} is a command, and takes no messages.")
-        self.tell(message)
 
     def read(self, start: int | None = None) -> str:
         """The output from a position of its file, or from where the last call ended; the middle of
@@ -174,7 +166,7 @@ class BackgroundCommands:
 
     def take(self, command: RunningCommand, session_id: str | None, **options: Any) -> str:
         """Takes over a command and the duty to end it; returns its name in the background.
-        `options` are `with_session`, `tell` and `work` of `BackgroundCommand`."""
+        `options` are `with_session` and `work` of `BackgroundCommand`."""
         self._count += 1
         job = BackgroundCommand(f"bg{self._count}", command, session_id, **options)
         title, output = shorten(command.command, TITLE_CHARS), str(job.output_path or "")
@@ -255,17 +247,14 @@ async def job(
     wait_s: float = 0,
     start: Annotated[int | None, "Position, 0 for all"] = None,
     stop: bool = False,
-    tell: str = "",
 ) -> ToolOutput:
-    """Read a background command or subagent; await, stop or tell it."""
+    """Read a background command or subagent; await or stop it."""
     background = context.background
     if background is None:
         raise ToolError("Nothing runs in the background here.")
     job = background.find(id)
     if job.session_id != context.session_id:
         raise ToolError(f"{job.name} belongs to another session.")
-    if tell:
-        job.send(tell)
     if stop:
         await background.kill(job, "stopped")
     elif wait_s > 0:

@@ -215,8 +215,7 @@ class _RunningShell:
         return replace(self.describe([note]), summary=summary)
 
     def describe(self, notes: Sequence[str]) -> ToolOutput:
-        text = self.output().rstrip("\n") or "(no output)"
-        return ToolOutput(text=text, notes=tuple(notes))
+        return ToolOutput(text=self.output().rstrip("\n") or "(no output)", notes=tuple(notes))
 
     def output(self) -> str:
         return self.capture.text() + self.capture.partial

@@ -39,9 +39,8 @@ BY_PATH: dict[str, dict[str, str]] = {
     "providers/stream.py": dict.fromkeys(("__aenter__", "events", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
     "sandbox/layer.py": dict.fromkeys(
-        "_merge _walk carry give_rights make_layer remove_tree".split(), PRIVATE
+        "_merge _walk carry give_rights make_layer remove_tree make_mask".split(), PRIVATE
     ),
-    "sandbox/masks.py": {"make_mask": PRIVATE},
     "sandbox/sandbox.py": dict.fromkeys("forget open_store temporary_folder".split(), PRIVATE),
     "sandbox/trial.py": {
         "_write": "what the self-test tries from within the sandbox",

@@ -25,7 +25,7 @@ CONTRACT = {
     "search_files": ["pattern", "path?", "glob?", "ignore_case?", "context?"],
     "list_files": ["pattern?", "path?"],
     "shell": ["command", "timeout_s?", "description?", "background?"],
-    "job": ["id", "wait_s?", "start?", "stop?", "tell?"],
+    "job": ["id", "wait_s?", "start?", "stop?"],
     "fetch_url": ["url"],
     "todo": ["items"],
 }

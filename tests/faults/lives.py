@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kode.memory.markdown import display
+from kode.memory.rendering import display
 from kode.session import log
 from kode.session.entries import TrimEntry
 from tests.faults.checks import (

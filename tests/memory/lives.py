@@ -12,8 +12,7 @@ import pytest
 from kode import durable
 from kode.errors import MemoryRefused
 from kode.events import Event
-from kode.memory.markdown import FACTS, LINES, SECTIONS, FileFormat
-from kode.memory.rendering import Layout
+from kode.memory.rendering import FACTS, LINES, SECTIONS, FileFormat, Layout
 from kode.memory.statement import Author, Statement, statement_by, timestamp
 from kode.memory.store import MemoryStore
 from kode.session.record import Project

@@ -12,7 +12,6 @@ from kode.config.model import MemoryConfig
 from kode.errors import MemoryRefused
 from kode.memory.contract import Injection, InjectReason, MemoryContext
 from kode.memory.fold import MemoryView
-from kode.memory.markdown import SECTIONS
 from kode.memory.pending import Pending
 from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import (
@@ -29,6 +28,7 @@ from kode.memory.question import (
     learn,
     read,
 )
+from kode.memory.rendering import SECTIONS
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
 from kode.messages import Message, Text, user_message
 from kode.session.record import SessionRecord

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.memory.markdown import FACTS, LINES, SECTIONS, WHOLE, FileFormat, display, key_of
+from kode.memory.rendering import FACTS, LINES, SECTIONS, WHOLE, FileFormat, display, key_of
 from tests.effort import share
 
 _BITS = (

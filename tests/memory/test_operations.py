@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from kode.memory.commands import run_line
-from kode.memory.markdown import display
+from kode.memory.rendering import display
 from kode.memory.review import decide, items, propose
 from kode.memory.statement import Statement
 from kode.memory.system import Memory

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox.masks import Masks
+from kode.sandbox.layer import Masks
 from kode.sandbox.sandbox import Sandbox
 from tests.needs import needs
 from tests.sandbox import sandboxed

@@ -70,22 +70,19 @@ def test_the_result_is_saved_before_it_is_said_once(
     assert json.loads(line)["summary"].startswith(summary)
 
 
-async def test_messages_of_the_parent_wait_for_the_next_step() -> None:
-    gone, (read, written), marks = asyncio.Event(), os.pipe(), list[str]()
-    messages = [
-        {"type": "message", "text": text, "tainted": text == "two"} for text in ("one", "two")
-    ]
+async def test_figures_of_the_parent_are_taken_until_it_is_gone() -> None:
+    gone, (read, written) = asyncio.Event(), os.pipe()
+    spend = SimpleNamespace(rest_of_tree_usd=0.0, rest_of_tree_steps=0)
     with os.fdopen(read, "rb") as stdin:
         pipes = ChildPipes(gone.set, stdin=stdin)
-        pipes.conversation = SimpleNamespace(mark_outside=marks.append)
+        pipes.conversation = SimpleNamespace(agent=SimpleNamespace(spend=spend), delegation=None)
         pipes.listen()
-        os.write(written, b"".join(map(line_of, messages)) + b'{"type":"message","text":3}\nhalf a')
+        figures = line_of({"type": "rest_of_tree", "cost_usd": 1.5, "steps": 4})
+        os.write(written, figures + b'{"type":"rest_of_tree","cost_usd":3}\nhalf a')
         os.close(written)
         await until(gone.is_set)
 
-    assert [text.text for text in pipes.take_messages()] == ["one", "two"]
-    assert len(marks) == 1
-    assert pipes.take_messages() == []
+    assert (spend.rest_of_tree_usd, spend.rest_of_tree_steps) == (1.5, 4)
 
 
 def test_a_process_that_ignores_its_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -314,5 +314,3 @@ result("found it", steps=2)
     assert "shell make test" in seen
     assert (child.last_text, child.untrusted) == ("half of it", "")
     assert (child.has_edited, reader.has_edited) == (True, False)
-    with pytest.raises(ToolError, match=child.id):
-        child.tell("more")

@@ -15,7 +15,7 @@ NAMES = ("20260101-000000-1-aaaaaa", "20260101-000000-2-bbbbbb", "20260101-00000
 
 
 def create(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
-    records.create(agents / name, Task(goal="g " + name), {"mark": mark, "call_id": "c"})
+    records.create(agents / name, Task(goal="g " + name), mark=mark, call_id="c")
     if result is not None:
         records.write_result(agents / name, result)
 

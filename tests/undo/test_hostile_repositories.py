@@ -12,7 +12,7 @@ import pytest
 
 from kode.errors import GitError
 from kode.git import ENVIRONMENT, run_git
-from kode.sandbox.masks import settle_indexes
+from kode.sandbox.layer import settle_indexes
 from kode.undo.outside import survey
 from kode.workplace import GitFolder
 from tests.undo.changes import plant_programs

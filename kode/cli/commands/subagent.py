@@ -342,8 +342,7 @@ class ChildTurn:
         finish_startup()
         max_steps, begins_at = conversation.config.max_steps, len(conversation.session.entries)
         text = request_text(self.task, max_steps, self.timeout_s)
-        turn = conversation.turn(text, steering=self.pipes.take_messages)
-        self.request = asyncio.ensure_future(turn)
+        self.request = asyncio.ensure_future(conversation.turn(text))
         if self.status is not None:
             self.request.cancel()
         timing = asyncio.create_task(self._end_in_time())

@@ -11,10 +11,9 @@ from urllib.parse import quote, unquote
 from kode.errors import MemoryRefused
 from kode.git import repository_name
 from kode.memory import scan
-from kode.memory.policy import Addition, OpenMemory
+from kode.memory.policy import Addition, OpenMemory, check_word
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, StatementKind, timestamp
-from kode.memory.tools import check_word
 from kode.session.record import Project
 
 Kind = Literal["log", "summary", "rule"]

@@ -15,11 +15,11 @@ from kode.events import MemoryChanged
 from kode.memory import digest, frame, scan
 from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
-from kode.memory.markdown import display
 from kode.memory.notes import layout
 from kode.memory.notes.team import Team, open_remote
-from kode.memory.policy import Addition, OpenMemory, Policy
+from kode.memory.policy import Addition, OpenMemory, Policy, answer, memory_tool
 from kode.memory.question import LearnedFact
+from kode.memory.rendering import display
 from kode.memory.statement import (
     Amendment,
     Author,
@@ -30,7 +30,6 @@ from kode.memory.statement import (
     timestamp,
 )
 from kode.memory.store import MemoryStore
-from kode.memory.tools import answer, memory_tool
 from kode.messages import plural
 from kode.session.record import Project, SessionRecord
 from kode.tool import ToolOutput
