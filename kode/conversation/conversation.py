@@ -224,8 +224,8 @@ class Conversation:
     @property
     def cost_usd(self) -> float | None:
         """Of the requests with a known price; None if there is none, the model's included."""
-        is_priced = self.session.spent.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
-        return self.session.spent.cost_usd if is_priced else None
+        spent, is_priced = self.session.spent, self.agent.cost_usd(Usage()) is not None
+        return spent.cost_usd if spent.cost_usd or (is_priced and not spent.unpriced) else None
 
     @property
     def agents_folder(self) -> Path:

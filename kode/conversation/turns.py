@@ -29,7 +29,7 @@ from kode.errors import StorageError, Unavailable, UserError
 from kode.events import Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
 from kode.extensions.definitions import CommandDefinition, Skill, files_named, pieces
 from kode.extensions.review import FoundExtensions, in_use, reread
-from kode.messages import Image, Text, ToolCall, plural, text_of
+from kode.messages import Image, Text, ToolCall, Usage, plural, text_of
 from kode.paths import real_path
 from kode.permissions.decide import limited_to
 from kode.permissions.names import PermissionMode
@@ -152,7 +152,7 @@ async def _run(
     )
     context, emit = conversation.context, conversation.settings.emit
     run = Run(agent=agent, context=context, emit=emit, steering=steering, evidence=evidence)
-    run.started -= conversation.waited_s
+    run.started, run.cost_usd = run.started - conversation.waited_s, agent.cost_usd(Usage())
     conversation.waited_s = 0.0
     conversation.last = ended = await run_turn(run, text, parts, typed)
     try:

@@ -165,7 +165,7 @@ class Run:
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-    """None once a reply had an unknown price."""
+    """None where the price is unknown, or that of a reply was."""
     fallback_model: str | None = None
     """See `TurnEnded`."""
     answer: str = ""

@@ -103,12 +103,13 @@ def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str,
         task = f"damaged: `kode session check {summary.id}` shows the damage"
     elif summary.parent:
         task = f"(a subagent) {task}"
+    is_unpriced = summary.cost_usd is None and summary.tokens > 0
     return (
         summary.id,
         clip(task, widest_task) if not summary.damaged else task,
         format_when(summary.updated_at, today),
         str(summary.turns) if summary.turns else "-",
-        money(summary.cost_usd) if summary.cost_usd else "-",
+        money(summary.cost_usd or None) or ("unknown" if is_unpriced else "-"),
         clip_middle(one_line(paths.short_path(summary.cwd)), WIDEST_FOLDER),
     )
 
@@ -355,8 +356,7 @@ def _purpose(entry: Entry) -> str:
 def _figures(spent: Spent) -> tuple[str, ...]:
     usage = spent.usage
     tokens = usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens
-    cost = cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0)
-    return (*(f"{count:,}" for count in (*tokens, usage.output_tokens)), cost)
+    return (*(f"{count:,}" for count in (*tokens, usage.output_tokens)), cost_text(spent))
 
 
 def _spent_object(spent: Spent) -> dict[str, object]:

@@ -338,10 +338,9 @@ def _describe_spent(spent: "Spent") -> str:
     usage = spent.usage
     cached = usage.cached_tokens / max(usage.input_tokens, 1)
     thinking = f" ({count(usage.thinking_tokens)} thinking)" if usage.thinking_tokens else ""
-    cost = cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0)
     sent = f"{count(usage.input_tokens)} in, {cached:.0%} cached"
     received = f"{count(usage.output_tokens)} out{thinking}"
-    return f"{cost} · {sent} · {received} · {plural(spent.requests, 'request')}"
+    return f"{cost_text(spent)} · {sent} · {received} · {plural(spent.requests, 'request')}"
 
 
 async def show_diff(state: PromptState, argument: str) -> None:

@@ -6,8 +6,12 @@ Pure functions. `describe` words events; `screen` and `render` add colour and pl
 import re
 from collections.abc import Sequence
 from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from kode.plain_text import clean
+
+if TYPE_CHECKING:
+    from kode.session.spending import Spent
 
 MIN_MEANING_COLUMNS = 22  # a meaning needs a few words a line to be read
 
@@ -195,11 +199,11 @@ def money(usd: float | None) -> str:
     return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}".rstrip("0").ljust(5, "0")
 
 
-def cost_text(cost_usd: float, all_unpriced: bool, some_unpriced: bool) -> str:
-    """Dollars; with a `+` if some prices are unknown, `?` if all are."""
-    if some_unpriced and (all_unpriced and not cost_usd):
-        return "?"
-    return money(cost_usd) + ("+" if some_unpriced else "")
+def cost_text(spent: "Spent") -> str:
+    """Dollars; with a `+` if some prices are unknown, `unknown` if all are."""
+    if 0 < spent.requests == spent.unpriced:
+        return "unknown"
+    return money(spent.cost_usd) + ("+" if spent.unpriced else "")
 
 
 def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:

@@ -93,7 +93,7 @@ def summary_of(queue: Queue) -> Values:
     ends = [state.finished for state in states if state.finished is not None]
     good = sum(end.is_good for end in ends)
     running = sum(_status_of(queue, state) == "running" for state in states)
-    is_unpriced = any(end.figures.cost_usd is None and end.figures.tokens for end in ends)
+    is_unpriced = any(end.figures.cost_usd is None and end.figures != Figures() for end in ends)
     return {
         "id": queue.fleet.id,
         "folder": str(queue.folder),

@@ -81,7 +81,9 @@ class Pursuit:
 
     def report(self) -> dict[str, Any]:
         """The goal for programs."""
-        goal = self.goal
+        goal, spent = self.goal, dict[str, float | None](**self.spent)
+        if any(attempt.cost_usd is None for attempt in goal.attempts):
+            spent["usd"] = None
         return {
             "type": "goal",
             "text": goal.text,
@@ -89,7 +91,7 @@ class Pursuit:
             "status": goal.status,
             "protected": goal.guard.rules,
             "attempts": [asdict(attempt) for attempt in goal.attempts],
-            "spent": self.spent,
+            "spent": spent,
             "limits": self.limits,
         }
 

@@ -100,7 +100,7 @@ def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]
     cwd = transcript.header.cwd
     for turn in transcript.turns:
         parts = turn.items[0].parts if turn.number else ()
-        words = (part.text for part in parts if isinstance(part, Text) and not part.source)
+        words = (it.typed or it.text for it in parts if isinstance(it, Text) and not it.source)
         items = [
             shown for item in turn.items for shown in _items_of(item, turn.number, cwd, changed)
         ]

@@ -47,7 +47,7 @@ def test_a_session_is_shown_request_by_request_with_its_sum(home: Path, capsys) 
     assert shown[2] == ["time", "request", "uncached", "cached", "written", "output", "cost"]
     assert shown[3][2:] == ["step", "1", "2,000", "0", "0", "10", "$0.50"]
     assert shown[4][2:] == ["step", "2", "100", "2,000", "400", "20", "$0.50"]
-    assert shown[5][2:] == ["memory", "7", "0", "0", "0", "?"]
+    assert shown[5][2:] == ["memory", "7", "0", "0", "0", "unknown"]
     assert shown[-1] == ["total", "3", "2,107", "2,000", "400", "30", "$1.00+"]
 
 

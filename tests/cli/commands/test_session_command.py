@@ -143,6 +143,12 @@ def summary(**more: object) -> Summary:
     return Summary(**{**values, **more})
 
 
+@pytest.mark.parametrize(("cost_usd", "shown"), [(1.5, "$1.50"), (None, "unknown"), (0.0, "-")])
+def test_a_cost_is_known_or_unknown(cost_usd: float | None, shown: str) -> None:
+    line = draw_table([summary(cost_usd=cost_usd, tokens=9)], 200, today=TODAY)[1]
+    assert line.split()[-2] == shown
+
+
 def test_a_damaged_session_says_what_to_do() -> None:
     line = draw_table([summary(damaged=True)], 200, today=TODAY)[1]
     assert "damaged: `kode session check 20260305-091500-3fa9c2`" in line
