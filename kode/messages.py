@@ -6,8 +6,9 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 Kind = TypeVar("Kind")
@@ -244,9 +245,8 @@ def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:
 
 def text_of(message: Message) -> str:
     """The person's or the model's own text parts, joined; no memory, no tools."""
-    return "\n".join(
-        p.text for p in message.parts if isinstance(p, Text) and p.source in ("", "steering")
-    )
+    texts = [p for p in message.parts if isinstance(p, Text) and p.source in ("", "steering")]
+    return "\n".join([text.text for text in texts])
 
 
 def new_call_id() -> str:
@@ -254,12 +254,17 @@ def new_call_id() -> str:
     return f"call_{secrets.token_hex(8)}"
 
 
-def _parts_of(kind: type[Kind]) -> Callable[[Message], tuple[Kind, ...]]:
-    """A function that gives the parts of one kind in a message, in order."""
-    return lambda message: tuple([p for p in message.parts if isinstance(p, kind)])
+def _parts_of(kind: type[Kind], message: Message) -> tuple[Kind, ...]:
+    """The parts of one kind in a message, in order."""
+    parts = list[Kind]()
+    for part in message.parts:
+        if isinstance(part, kind):
+            parts.append(part)
+    return tuple(parts)
 
 
-calls_of, results_of, images_of = _parts_of(ToolCall), _parts_of(ToolResult), _parts_of(Image)
+calls_of, results_of = partial(_parts_of, ToolCall), partial(_parts_of, ToolResult)
+images_of = partial(_parts_of, Image)
 
 
 def keep_ends(text: str, max_chars: int) -> str:

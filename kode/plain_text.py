@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +118,8 @@ def unified_diff(name: str, before: str, after: str) -> str:
         f"b/{name}",
         n=CONTEXT_LINES,
     )
-    text = "".join(_shift(line, skipped) if line.startswith("@@ ") else line for line in lines)
+    shift = partial(re.sub, r"(?<= )([-+])(\d+)", lambda at: f"{at[1]}{int(at[2]) + skipped}")
+    text = "".join(shift(line) if line.startswith("@@ ") else line for line in lines)
     if len(text) <= MAX_DIFF_CHARS:
         return text
     return text[:MAX_DIFF_CHARS] + f"\n[the diff has {len(text):,} characters; cut here]\n"
@@ -127,10 +129,6 @@ def count_common(old: Sequence[str], new: Sequence[str]) -> int:
     """How many lines the two share at the start."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((i for i, (before, after) in pairs if before != after), min(len(old), len(new)))
-
-
-def _shift(header: str, lines: int) -> str:
-    return re.sub(r"(?<= )([-+])(\d+)", lambda at: f"{at[1]}{int(at[2]) + lines}", header)
 
 
 def _mark(text: str) -> list[str]:

@@ -103,9 +103,9 @@ def real_path(place: Workplace, path: str) -> str:
 
 def is_below(path: str, folder: str) -> bool:
     """Whether a path is a folder or inside it, comparing text only."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    return f"{path}/".startswith(folder.rstrip("/") + "/")
 
 
 def is_below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of these folders or inside one."""
-    return any(is_below(path, folder) for folder in folders)
+    return f"{path}/".startswith(tuple([folder.rstrip("/") + "/" for folder in folders]))

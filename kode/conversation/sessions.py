@@ -26,7 +26,7 @@ from kode.engine.command import settle_ended
 from kode.engine.context import Context, open_context
 from kode.engine.run import Run
 from kode.engine.tokens import room_to_think
-from kode.engine.turn import save_memory_state
+from kode.engine.turn import memory_state
 from kode.errors import (
     AuthenticationError,
     RefusedError,
@@ -421,7 +421,7 @@ async def _leave(
         if conversation.catalog is not None:
             conversation.closing = "Saving memory"
             await agent.memory.close(_left_s(grace_s, leave_by))
-            save_memory_state(agent, session)
+            session.append(*memory_state(agent, session))
     except StorageError as error:
         conversation.report(error)
     with contextlib.suppress(StorageError):

@@ -187,10 +187,11 @@ async def _fall_back(
 async def _note_late_results(conversation: "Conversation") -> None:
     """Tells the model once of results that subagents left when kode was stopped, and ends those
     that nobody waits for. Raises: StorageError."""
-    last, folder = conversation.last, conversation.agents_folder
-    may_have_left = conversation.begun_by == "resume" if last is None else not last.is_finished
-    awaited = any(job.work for job in conversation.commands.list_running())
-    if not may_have_left or awaited or not folder.is_dir():
+    last = conversation.last
+    if last.is_finished if last is not None else conversation.begun_by != "resume":
+        return
+    folder = conversation.agents_folder
+    if any(job.work for job in conversation.commands.list_running()) or not folder.is_dir():
         return
     from kode.subagents import records
 
@@ -297,17 +298,18 @@ async def _fill_in(
 def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know of the mode; records news of the plan. Raises: StorageError."""
     plan, entries = conversation.plan.text, effective(conversation.session.entries)
-    if without_ticks(plan) != without_ticks(_find_known_plan(entries)):
+    known = _find_known_plan(entries)
+    if plan != known and without_ticks(plan) != without_ticks(known):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
     mode, planning = conversation.gate.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
         return (planning,)
-    if any(planning in turn.parts for turn in [*filter(is_turn, entries)][-1:]):
-        back = f"[The mode is now {mode}: changes are possible again.]"
-        return (Text(text=back, source="note"),)
-    return ()
+    last = next(filter(is_turn, reversed(entries)), None)
+    if last is None or planning not in last.parts:
+        return ()
+    return (Text(text=f"[The mode is now {mode}: changes are possible again.]", source="note"),)
 
 
 def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kode.credentials.rules import HINTED, TOKENS, find_assigned, is_placeholder
+from kode.credentials.rules import HINTED, TOKENS, CredentialRule, find_assigned, is_placeholder
 
 MIN_CHARS = 8  # no credential is shorter
 _LONG_WORD = re.compile(r"\S{15,}")  # no token with a prefix is shorter
@@ -79,9 +79,11 @@ def _find_all(text: str) -> Iterator[Credential]:
     if "-----BEGIN " in text:
         yield from _find_private_keys(text)
     # Most words are too short to contain a token: search prefixes only in the rest.
-    long_words = "\n".join(_LONG_WORD.findall(text))
-    rules = [rule for rule in TOKENS if rule.hints[0] in long_words] if long_words else []
-    rules += {rule: None for hint, rule in HINTED if hint in lowered}
+    long_words, rules = "\n".join(_LONG_WORD.findall(text)), dict[CredentialRule, None]()
+    for hinted, words in ((TOKENS if long_words else (), long_words), (HINTED, lowered)):
+        for hint, rule in hinted:
+            if hint in words:
+                rules[rule] = None
     for rule in rules:
         for match in filter(rule.judge, rule.pattern.finditer(text)):
             yield Credential(*match.span(rule.group), rule.kind)
@@ -117,7 +119,7 @@ def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
     pass finds no more."""
     for _ in range(8):
-        if not (credentials := find(text)):
+        if len(text) < MIN_CHARS or not (credentials := find(text)):
             break
         pieces, position = [], 0
         for credential in credentials:
@@ -132,7 +134,7 @@ def redact_values(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list):
-        return [redact_values(item) for item in value]
+        return [*map(redact_values, value)]
     if isinstance(value, dict):
         return {key: redact_values(item) for key, item in value.items()}
     return value

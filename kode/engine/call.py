@@ -379,7 +379,7 @@ async def note_late_changes(run: Run) -> None:
     if agent.background is not None:
         for output in agent.background.take_work(session_id):
             run.note_work(output.files_changed, output.agent_steps)
-    for command, output in await settle_ended(agent, session_id):
+    for command, output in await settle_ended(agent, session_id) if agent.late else ():
         run.note_work(output.files_changed, output.agent_steps)
         if denials := list_denials(command, output):
             run.denials += denials
@@ -456,8 +456,7 @@ def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
 
 def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
     """Notes what was refused of a call, and what it did."""
-    name, subject = progress.name, progress.subject
-    denials = [_denial(name, subject, refusal, ()) for refusal in output.refusals]
+    denials = [_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
     run.denials += denials
     effects, edits = progress.effects, _edits_of(output.files_changed)
     run.evidence.note_effects(edits if denials or progress.error else edits | effects)

@@ -141,6 +141,8 @@ async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutpu
 
 def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
     """One output of several; what is not a list or a text of all is the first's."""
+    if len(outputs) == 1:
+        return outputs[0]
     return replace(
         outputs[0],
         text="\n".join(output.text for output in outputs if output.text),

@@ -23,8 +23,9 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 def note_search(session: Session, message: Message) -> None:
     """Marks a session whose reply has what a search of the vendor found. Raises: StorageError."""
-    if any(isinstance(part, ServerItem) and part.text for part in message.parts):
-        session.append(TaintEntry(source="a web search of the model's vendor"))
+    for part in message.parts:
+        if isinstance(part, ServerItem) and part.text:
+            return session.append(TaintEntry(source="a web search of the model's vendor"))
 
 
 async def ask(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -> Message:

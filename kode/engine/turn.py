@@ -162,11 +162,11 @@ async def run_turn(
     return ended
 
 
-def save_memory_state(agent: Agent, session: Session) -> None:
-    """Stores memory's state in the session if it has changed."""
-    state = dict(agent.memory.state())
-    if state != dict(session.states.get(agent.memory.name, {})):
-        session.append(StateEntry(system=agent.memory.name, state=state))
+def memory_state(agent: Agent, session: Session) -> tuple[StateEntry, ...]:
+    """Memory's state, if it is another one than the session has."""
+    name, state = agent.memory.name, dict(agent.memory.state())
+    is_news = state != dict(session.states.get(name, {}))
+    return (StateEntry(system=name, state=state),) if is_news else ()
 
 
 def _record_text(
@@ -358,17 +358,15 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
     except asyncio.CancelledError:
         _absorb_cancellation()
     try:
-        save_memory_state(agent, session)
         same = {item.name for item in fields(TurnEntry)} & {item.name for item in fields(ended)}
-        session.append(
-            TurnEntry(
-                number=turn.number,
-                total_usage=session.spent.usage,
-                total_cost_usd=session.spent.cost_usd,
-                session_name=session.name,
-                **{name: getattr(ended, name) for name in same - {"type"}},
-            )
+        entry = TurnEntry(
+            number=turn.number,
+            total_usage=session.spent.usage,
+            total_cost_usd=session.spent.cost_usd,
+            session_name=session.name,
+            **{name: getattr(ended, name) for name in same - {"type"}},
         )
+        session.append(*memory_state(agent, session), entry)
     except StorageError as fault:
         if str(fault) != ended.error:  # a full disk ended the turn already
             run.emit(Notice(text=str(fault), level="error"))

@@ -14,10 +14,8 @@ from kode.messages import (
     Text,
     ToolCall,
     ToolResult,
-    calls_of,
     first_of,
     keep_ends,
-    results_of,
     shorten,
     text_of,
 )
@@ -96,9 +94,12 @@ def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tu
 
 def describe_work(messages: Sequence[Message]) -> str:
     """The calls that ran, by kind: `edited a.py, b.py; ran pytest -q (exit status 1)`."""
-    results = {result.call_id: result for message in messages for result in results_of(message)}
+    parts = [part for message in messages for part in message.parts]
+    results = {part.call_id: part for part in parts if isinstance(part, ToolResult)}
     kinds = defaultdict[str, dict[str, str]](dict)
-    for call in (call for message in messages for call in calls_of(message)):
+    for call in parts:
+        if not isinstance(call, ToolCall):
+            continue
         result = results.get(call.id)
         if result is None or result.refusals or result.cut or call.name in _TOOLS_LEFT_OUT:
             continue
@@ -115,8 +116,8 @@ def describe_work(messages: Sequence[Message]) -> str:
 
 
 def _texts(messages: Iterable[Message], role: str) -> list[str]:
-    texts = (text_of(message).strip() for message in messages if message.role == role)
-    return [text for text in texts if text]
+    texts = [text_of(message).strip() for message in messages if message.role == role]
+    return [*filter(None, texts)]
 
 
 def _subjects(call: ToolCall) -> list[str]:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -98,9 +98,9 @@ class FileStore:
 
     def fact_file_times(self) -> Mapping[str, int]:
         """When each file of facts of this project was last written, in nanoseconds, by name."""
-        times = dict[str, int]()
+        times, view = dict[str, int](), self.view()
         for place in self.fact_places():
-            for name, _ in self._files(place, self.view()):
+            for name in self._files(place, view):
                 with contextlib.suppress(OSError):
                     times[name] = (self.root / name).stat().st_mtime_ns
         return times
@@ -143,13 +143,15 @@ class FileStore:
                 names.append(pattern)
         return list(dict.fromkeys(names))
 
-    def _files(self, place: str, *views: MemoryView) -> Iterator[tuple[str, FileFormat]]:
-        """The name and format of the files of a place that always count, and of those of its
-        statements."""
+    def _files(self, place: str, *views: MemoryView) -> dict[str, FileFormat]:
+        """The files of a place that always count, and those of its statements: name → format."""
+        files = dict[str, FileFormat]()
         if format := self.layout.format_of(place):
-            every = [None, *(statement for view in views for statement in view.in_place(place))]
-            names = {name: None for each in every for name in self.layout.files_of(place, each)}
-            yield from ((name, format) for name in names)
+            files |= dict.fromkeys(self.layout.files_of(place, None), format)
+            for view in views:
+                for statement in view.in_place(place):
+                    files |= dict.fromkeys(self.layout.files_of(place, statement), format)
+        return files
 
     def _select(self, name: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those statements that stand in a file, each text once."""
@@ -281,7 +283,7 @@ class FileStore:
         prepared = self._publish()
         for place in places:
             before, now = (*view.in_place(place), *earlier), after.in_place(place)
-            for name, format in self._files(place, view, after):
+            for name, format in self._files(place, view, after).items():
                 is_followed, recorded = name == followed, view.file(name).after
                 old = drafts[name] if is_followed else self.read_text(name) or ""
                 if followed and not is_followed and fingerprint(old) != recorded:
@@ -332,7 +334,7 @@ class FileStore:
     def _reconcile(self, places: Iterable[str]) -> list[Notice]:
         notices, left = self._set_damage_aside(), {} if self.read_only else self._publish()
         for place in places:
-            for name, format in self._files(place, self.view()):
+            for name, format in self._files(place, self.view()).items():
                 try:
                     if text := self._follow(name, place, format, left.get(name, [""])[0]):
                         notices.append(Notice(text=text, level="info"))

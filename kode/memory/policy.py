@@ -3,6 +3,7 @@ which form a note and a fact stand; its layout says where. It works on an `OpenM
 is a module with its policy, and a row in `systems.toml`."""
 
 import asyncio
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import (
     Awaitable,
@@ -167,7 +168,7 @@ class OpenMemory:
     def archived_facts(self) -> list[Statement]:
         """The facts here that stand in no prompt, but may be found."""
         places, view = self.store.fact_places(), self.store.view()
-        facts = (fact for place in places for fact in view.in_place(place))
+        facts = itertools.chain.from_iterable(map(view.in_place, places))
         return [fact for fact in facts if fact.state == "archived" and not fact.private]
 
     def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
@@ -384,9 +385,11 @@ class OpenMemory:
 
     def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those of some statements that bear on a message and that the session does not show."""
-        self.update_indexes(INDEX_LIMIT_S)
         notes = (n for n in statements if n.kind == "fact" or n.session != self.context.session_id)
         new = {note.id: note for note in notes if note.id not in self.shown_notes}
+        if not new:
+            return []
+        self.update_indexes(INDEX_LIMIT_S)
         return [
             new[result.text.id]
             for index in (self.fact_index, self.note_index)

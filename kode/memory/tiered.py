@@ -271,12 +271,13 @@ class TieredPolicy(Policy):
         """The latest note of this project comes with the first message."""
         notes, here = memory.notes(), memory.store.project.hash
         latest = [note for note in notes if note.project == here][-1:] if turn.number == 1 else []
-        related = [note for note in memory.find_related(turn.text, notes) if note not in latest]
-        facts = memory.find_related(turn.text, memory.archived_facts())
+        related = memory.find_related(turn.text, (*notes, *memory.archived_facts()))
+        facts = [fact for fact in related if not is_episode(fact.place)]
         memory.shown_notes += [fact.id for fact in facts]
         archived = "\n\n".join(map(memory.describe, facts))
         memory.mark_shown(frame.escape(archived), facts)
-        parts = (frame.wrap(ARCHIVED, archived), memory.show_notes([*latest, *related]))
+        notes = [*latest, *(note for note in related if note not in (*facts, *latest))]
+        parts = (frame.wrap(ARCHIVED, archived), memory.show_notes(notes))
         return "\n\n".join(filter(None, parts))
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:

@@ -77,10 +77,11 @@ class Call:
     ) -> Rule | None:
         """The first rule about this call, or about this path of a file tool; of a command, only
         one about every command. `loosely`: as widely as deny and ask rules are meant."""
-        about = (rule for rule in among if grammar.names_tool(rule, self.tool))
-        return next((rule for rule in about if self._matches(rule, path, loosely)), None)
+        return next(filter(lambda rule: self._matches(rule, path, loosely), among), None)
 
     def _matches(self, rule: Rule, path: str, loosely: bool) -> bool:
+        if not grammar.names_tool(rule, self.tool):
+            return False
         match self.tool.effect_on(self.arguments):
             case "read" | "edit":
                 path = path or path_of(self)
@@ -232,13 +233,13 @@ def _decide_read(call: Call) -> Decision:
     if call.tool.name != "list_files" and isinstance(value, str) and value:  # a search looks there
         paths.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
     by_rule = [_by_rule(call, it) for it in paths]
-    refusal = next((it for it in by_rule if it is not None and not it.is_allowed), None)
-    if decision := refusal or by_rule[0]:
+    refusals = [it for it in by_rule if it is not None and not it.is_allowed]
+    if decision := (*refusals, by_rule[0])[0]:
         return decision
-    secret = next((it for it in paths if places.is_secret(it, call.where)), None)
-    if secret is not None:
-        reason = f"{_name(call, secret)} is likely to hold keys or passwords."
-        return ask(reason, f"--allow '{_file_rule(call, _real(call, secret), 'read')}'")
+    for it in paths:
+        if places.is_secret(it, call.where):
+            reason = f"{_name(call, it)} is likely to hold keys or passwords."
+            return ask(reason, f"--allow '{_file_rule(call, _real(call, it), 'read')}'")
     if places.find_place(path, call.where) == "root" or places.is_readable(path, call.where):
         return allow("It reads the project.")
     if call.find_rule(call.rules.approved, path):

@@ -265,8 +265,7 @@ class Gate:
     def _rules(self) -> Rules:
         approved = (*self.state.approved, *self._read_saved())
         lasting = tuple([approval.rule for approval in approved if not approval.removed])
-        denied = (*self.state.denied, *self.rules.deny)
-        return replace(self.rules, deny=denied, approved=lasting)
+        return replace(self.rules, deny=(*self.state.denied, *self.rules.deny), approved=lasting)
 
     def _read_saved(self) -> tuple[StandingRule, ...]:
         """The answers for the project as they are now: another kode may give or remove some."""

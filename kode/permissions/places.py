@@ -130,7 +130,7 @@ def is_secret(path: str, where: PathRules) -> bool:
             return True
         if _is_key_file(original) and not os.path.isdir(spelling):  # a package, an environment
             return True
-        if any(mark in name for mark in "*?[") and _reaches_secret(name):
+        if not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name):
             return True
         is_ours = is_below_any(spelling, (*where.roots, where.home, *where.readable))
         if is_below(spelling, _OTHERS_HOME) and not is_ours and not is_in_tmp(spelling, where):

@@ -104,7 +104,7 @@ class Draft:
 
     def part(self, kind: Kind, key: Hashable) -> DraftPart:
         """The same, created on first use. Raises: RefusedError for more than `MAX_CALLS` calls."""
-        if (part := self.find(kind, key)) is None:
+        if (part := self.parts.get((kind, key))) is None:
             self.calls += kind == "call"
             if self.calls > MAX_CALLS:
                 raise RefusedError(
@@ -192,7 +192,7 @@ class Draft:
         if "\ud800" <= piece[-1] <= "\udbff":
             self._half_pairs[kind, key] = piece[-1]
             piece = piece[:-1]
-        text = join_surrogates(piece)
+        text = piece if piece.isascii() else join_surrogates(piece)
         self.count(text)
         return text
 

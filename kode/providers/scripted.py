@@ -139,7 +139,7 @@ class Scripted:
         draft.count_usage(**(reply.usage or _estimate_usage(request, reply)))
         stop = reply.stop or ("tool_calls" if reply.calls else "end")
         draft.note_stop("stop" if stop == "end" else stop)
-        message = draft.finish(self.model, used_ids(request.messages))
+        message = draft.finish(self.model, used_ids(request.messages) if reply.calls else ())
         if reply.then:
             then = [*reply.then[0].then, *reply.then[1:]]
             following = reply.then[0].model_copy(update={"then": then})
@@ -171,9 +171,9 @@ class Scripted:
 
 def _estimate_usage(request: Request, reply: ScriptedReply) -> dict[Counted, int]:
     sent = len(request.system) + sum([200 + len(tool.description) for tool in request.tools])
-    for message in request.messages:
-        words = [getattr(p, "text", "") + getattr(p, "arguments", "") for p in message.parts]
-        sent += 16 + sum(map(len, words))
+    sent += 16 * len(request.messages)
+    for part in [part for message in request.messages for part in message.parts]:
+        sent += len(getattr(part, "text", "")) + len(getattr(part, "arguments", ""))
     characters = len(reply.text) + len(reply.thinking)
     characters += sum(20 + len(call.name) + len(call.arguments) for call in reply.calls)
     return {

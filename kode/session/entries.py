@@ -383,15 +383,15 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, tuple | list):
-        return [plain_value(item) for item in value]
+        return [*map(plain_value, value)]
     if not is_dataclass(value):
         return value
-    return {
-        field.name: item if isinstance(item, _PLAIN) else plain_value(item)
-        for field in fields(value)
-        if (item := getattr(value, field.name)) != field.default
-        or field.name in ("type", "version")
-    }
+    plain = dict[str, Any]()
+    for each in fields(value):
+        item = getattr(value, each.name)
+        if item != each.default or each.name in ("type", "version"):
+            plain[each.name] = item if isinstance(item, _PLAIN) else plain_value(item)
+    return plain
 
 
 def parse_line(line: bytes) -> Header | Entry:
@@ -445,11 +445,10 @@ def mask(value: Any) -> Any:
         return type(value)(map(mask, value))
     if not isinstance(value, dict):
         return value
-    texts = (str, list, tuple, dict)
-    masked = {
-        key: mask(item) if isinstance(item, texts) and key not in _NOT_MASKED else item
-        for key, item in value.items()
-    }
+    masked, texts = {**value}, (str, list, tuple, dict)
+    for key, item in value.items():
+        if isinstance(item, texts) and key not in _NOT_MASKED:
+            masked[key] = redact(item) if isinstance(item, str) else mask(item)
     kind, arguments, own = map(value.get, ("type", "arguments", "own"))
     if kind == "tool_call" and isinstance(arguments, str):
         masked["arguments"] = _mask_arguments(arguments)

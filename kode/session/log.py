@@ -106,7 +106,7 @@ class Session:
                 durable.append_to(self.file, lines, self.path, sync=not is_repetition)
         for entry in entries:
             self._take(entry)
-        if self.path is not None and any(getattr(e, "role", "") == "user" for e in entries):
+        if self.path is not None and "user" in [getattr(e, "role", "") for e in entries]:
             note_use(self.path)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
@@ -178,7 +178,7 @@ class Session:
                     self.tainted_by = self.tainted_by or entry.source or "a source without a name"
                 case RequestEntry():
                     self.has_requested = True
-                case _ if is_turn(entry):
+                case MessageEntry(role="user") if is_turn(entry):
                     self.turn_id = entry.id
             if isinstance(entry, RewindEntry | RestoreEntry):
                 self.messages, self.answers, self.turns = [], [], 0
@@ -192,7 +192,7 @@ class Session:
         """Updates what a rewind changes."""
         match entry:
             case MessageEntry():
-                self.turns += is_turn(entry)
+                self.turns += entry.role == "user" and is_turn(entry)
                 if entry.bound and entry.bound != self.digest_at():
                     entry = replace(entry, moved=True)
             case SystemEntry():

@@ -125,9 +125,9 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
 
 def open_calls(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last message without a result in `answers`."""
-    answered = {result.call_id for answer in answers for result in results_of(answer)}
     calls = calls_of(messages[-1]) if messages else ()
-    return tuple(call for call in calls if call.id not in answered)
+    answered = {r.call_id for a in answers for r in results_of(a)} if calls else ()
+    return tuple([call for call in calls if call.id not in answered])
 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
@@ -286,8 +286,9 @@ def message_bytes(message: Message) -> bytes:
 def part_object(part: Part) -> dict[str, object]:
     """A part as a JSON object, masked; a picture by the name of kode's copy, which may move."""
     value: dict[str, object] = mask(asdict(part))
-    for name in [name for name in ("own", "call_id") if not value.get(name)] + [*_NOT_SENT]:
-        value.pop(name, None)
+    for name in (*_NOT_SENT, "own", "call_id"):
+        if name in _NOT_SENT or not value.get(name):
+            value.pop(name, None)
     if isinstance(part, Image):
         value["kept_in"] = Path(part.kept_in).name
     return value
