@@ -59,25 +59,15 @@ def is_key(value: str) -> bool:
 
 def find(text: str) -> list[Credential]:
     """The credentials in a text, in order, without overlaps. Positions are in characters."""
-    credentials, spans = list[Credential](), _find_all(text) if len(text) >= MIN_CHARS else ()
-    # Of two that overlap, the earlier start wins, then the longer one.
-    for credential in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if credentials and credential.start < credentials[-1].end:
-            last = credentials.pop()
-            credential = last._replace(end=max(last.end, credential.end))
-        credentials.append(credential)
-    return credentials
-
-
-def _find_all(text: str) -> Iterator[Credential]:
-    """All that may be credentials, in any order."""
+    if len(text) < MIN_CHARS:
+        return []
     # The only character whose lower case is longer would shift every position after it.
-    lowered = text.replace("İ", "I").lower()
+    lowered, spans = text.replace("İ", "I").lower(), list[Credential]()
     for key in _KEYS:
         for match in re.finditer(re.escape(key), text) if key in text else ():
-            yield Credential(*match.span(), "key in use")
+            spans.append(Credential(*match.span(), "key in use"))
     if "-----BEGIN " in text:
-        yield from _find_private_keys(text)
+        spans += _find_private_keys(text)
     # Most words are too short to contain a token: search prefixes only in the rest.
     long_words, rules = "\n".join(_LONG_WORD.findall(text)), dict[CredentialRule, None]()
     for hinted, words in ((TOKENS if long_words else (), long_words), (HINTED, lowered)):
@@ -86,8 +76,20 @@ def _find_all(text: str) -> Iterator[Credential]:
                 rules[rule] = None
     for rule in rules:
         for match in filter(rule.judge, rule.pattern.finditer(text)):
-            yield Credential(*match.span(rule.group), rule.kind)
-    yield from map(Credential._make, find_assigned(text, lowered))
+            spans.append(Credential(*match.span(rule.group), rule.kind))
+    spans += map(Credential._make, find_assigned(text, lowered))
+    return _without_overlaps(spans) if spans else spans
+
+
+def _without_overlaps(spans: Iterable[Credential]) -> list[Credential]:
+    """Of two that overlap, the earlier start wins, then the longer one."""
+    credentials = list[Credential]()
+    for credential in sorted(spans, key=lambda span: (span.start, -span.end)):
+        if credentials and credential.start < credentials[-1].end:
+            last = credentials.pop()
+            credential = last._replace(end=max(last.end, credential.end))
+        credentials.append(credential)
+    return credentials
 
 
 def _find_private_keys(text: str) -> Iterator[Credential]:

@@ -59,7 +59,7 @@ class Evidence:
 
     def find_refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
-        denials = (denial for _, group in self._refused.values() for denial in group)
+        denials = [denial for _, group in self._refused.values() for denial in group]
         return tuple(dict.fromkeys(denials))
 
     def note(self, step: WorkStep) -> None:

@@ -115,7 +115,7 @@ class Gate:
         The outcome is never `ask`. Raises: ToolError when the call cannot succeed anyway (its
         preview failed).
         """
-        if action.tool.effect == "run" and self.sandbox is not None:
+        if action.tool.effect == "run" and self.sandbox is not None and not self.sandbox.is_tried:
             with contextlib.suppress(SandboxUnknownError):  # then its kind says so
                 await asyncio.to_thread(self.sandbox.support)
         advice, decision = action.advice, self.decide(action)

@@ -39,7 +39,7 @@ def find_named(root: Path) -> frozenset[str]:
     Never raises."""
     search = _NameSearch(root, f"{root}/package.json")
     search.add_texts(search.read_git_settings())
-    search.add_texts(*(f"{root}/{name}" for name in places.names("names_programs")))
+    search.add_texts(*[f"{root}/{name}" for name in places.names("names_programs")])
     search.take_scripts(_RUN_BY_INSTALLING)
     for path in search.texts:  # which grows meanwhile
         search.take_words(_COMMENT.sub("", _read(path)), os.path.dirname(path))
@@ -78,9 +78,9 @@ class _NameSearch:
 
     def add_texts(self, *paths: str) -> None:
         """Files, or those in a folder and its folders; not the samples that git does not run."""
-        for top in map(Path, paths):
+        for top in map(Path, filter(os.path.exists, paths)):
             inside = [*top.glob("*"), *top.glob("*/*")] if top.is_dir() else [top]
-            files = (it for it in sorted(inside) if not it.is_dir() and it.suffix != ".sample")
+            files = (it for it in sorted(inside) if it.is_file() and it.suffix != ".sample")
             new = [path for path in map(str, files) if path not in self.texts]
             self.texts += new[: MAX_TEXTS - len(self.texts)]
 

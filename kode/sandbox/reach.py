@@ -336,7 +336,7 @@ def _mount(
             # Root could change system-wide settings.
             settings = ("--ro-bind-try", "/proc/sys", "/proc/sys") if os.geteuid() == 0 else ()
             return ("--proc", path, *settings)
-        case _, "readable" if path in SYSTEM and real_path(path) != path:
+        case _, "readable" if path in SYSTEM and os.path.islink(path):
             return ("--symlink", os.readlink(path), path)
         case _, "writable" if place.path not in lowers:
             return ("--bind", path, path)

@@ -250,6 +250,11 @@ class Sandbox:
         hidden = map(str, shown.of("hidden", "empty", "private"))
         return is_visible(shown, real) and not any(is_below(place, real) for place in hidden)
 
+    @property
+    def is_tried(self) -> bool:
+        """Whether it is known what this machine has."""
+        return self._support is not None
+
     def support(self) -> "Support":
         """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about
         0.1 s) while that is not known. Raises: SandboxUnknownError where the trial runs out of

@@ -113,9 +113,9 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
         if not open_calls(messages, answers):
             results = {r.call_id: r for a in reversed(answers) for r in reversed(results_of(a))}
             pictures = [image for answer in answers for image in images_of(answer)]
-            ids = dict.fromkeys(call.id for call in calls_of(messages[-1]))
+            ids = dict.fromkeys([call.id for call in calls_of(messages[-1])])
             last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
-            messages.append(replace(last, parts=(*(results[id] for id in ids), *pictures)))
+            messages.append(replace(last, parts=(*map(results.__getitem__, ids), *pictures)))
             answers.clear()
     if message.role != "tool":
         if not messages and message.role == "assistant":

@@ -9,7 +9,7 @@ import functools
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -317,8 +317,13 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
 
 
 def _is_one_of(word: str, choices: str) -> bool:
-    words = choices.split("|")
-    return word in words or ("*" in choices and any(fnmatchcase(word, it) for it in words))
+    is_pattern = "*" in choices
+    return word in choices.split("|") or (is_pattern and bool(_pattern(choices).match(word)))
+
+
+@functools.cache
+def _pattern(choices: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, choices.split("|"))))
 
 
 def _has(words: Sequence[str], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
