@@ -118,7 +118,8 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
             text, typed = answer.text, answer.typed
             run = run if typed is None else partial(run, typed=typed)
     run = plugins.wrap_run(conversation, run)
-    ended = await _run_named(conversation, text, run)
+    is_named = text.startswith("/")
+    ended = await (_run_named(conversation, text, run) if is_named else run(text))
     if hooks is not None:
         ended = await end_turn(hooks, ended, run)
     return ended

@@ -83,7 +83,7 @@ class CallProgress:
 
     @property
     def subject(self) -> str:
-        subjects = dict.fromkeys(action.subject for action in self.actions)
+        subjects = dict.fromkeys([action.subject for action in self.actions])
         return mask(", ".join(subjects), self.secrets)
 
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
@@ -440,6 +440,8 @@ async def _conclude(
 
 
 def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
+    if not values:
+        return output
     hide = partial(mask, values=values)
     return replace(
         output,

@@ -23,9 +23,8 @@ VERSION = 1  # counts the changes of the log's format
 _PLAIN = (str, int, float, type(None))
 
 
-def new_id() -> str:
-    """Twelve random hex digits, unique within a file of any length."""
-    return secrets.token_hex(6)
+new_id = functools.partial(secrets.token_hex, 6)
+"""Twelve random hex digits, unique within a file of any length."""
 
 
 def new_session_id(begins: datetime | None = None) -> str:

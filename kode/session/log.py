@@ -106,8 +106,8 @@ class Session:
                 durable.append_to(self.file, lines, self.path, sync=not is_repetition)
         for entry in entries:
             self._take(entry)
-        if self.path is not None and "user" in [getattr(e, "role", "") for e in entries]:
-            note_use(self.path)
+            if self.path is not None and getattr(entry, "role", "") == "user":
+                note_use(self.path)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""

@@ -125,9 +125,10 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
 
 def open_calls(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last message without a result in `answers`."""
-    calls = calls_of(messages[-1]) if messages else ()
-    answered = {r.call_id for a in answers for r in results_of(a)} if calls else ()
-    return tuple([call for call in calls if call.id not in answered])
+    if not messages or messages[-1].role != "assistant":
+        return ()
+    answered = {result.call_id for answer in answers for result in results_of(answer)}
+    return tuple([call for call in calls_of(messages[-1]) if call.id not in answered])
 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
