@@ -88,6 +88,9 @@ class Plugin:
     returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
     flags: Code = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
+    around_run: Code = ""
+    """A function of the parsed flags, and the id of a session to resume or None, that returns a
+    context manager around a run or a chat; it may change the flags. Called as `task` is."""
     task: Code = ""
     """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
     returns what is asked instead. Called for such a session, and a flag of a plug-in."""

@@ -50,7 +50,9 @@ HOMES = {
     "kode.providers.models": "model_info_of=info_of",
     "kode.registry": "Dialect ProviderRow",
     "kode.session.entries": "AnyEntry=Entry CompactionEntry MessageEntry",
-    "kode.session.index": "find_session=find list_sessions search_sessions=search",
+    "kode.session.index": (
+        "find_session=find list_sessions search_sessions=search summarize_session=summarize"
+    ),
     "kode.session.log": "Session",
     "kode.session.spending": "Spending",
     "kode.session.transcript": "Transcript",
@@ -161,6 +163,7 @@ if TYPE_CHECKING:
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
     from kode.session.index import search as _search_sessions
+    from kode.session.index import summarize as _summarize_session
     from kode.session.log import Session as Session
     from kode.session.spending import Spending as Spending
     from kode.session.transcript import Transcript as Transcript
@@ -185,6 +188,7 @@ if TYPE_CHECKING:
     model_info_of = _model_info_of
     find_session = _find_session
     search_sessions = _search_sessions
+    summarize_session = _summarize_session
     builtin_tools = _builtin_tools
 
 else:  # not for type checkers, so that they refuse any other name

@@ -179,6 +179,7 @@ class Parser(argparse.ArgumentParser):
             self._complete()
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
+        self._find_task(arguments)
         if not unknown:
             return arguments
         word = unknown[0].partition("=")[0]
@@ -191,6 +192,15 @@ class Parser(argparse.ArgumentParser):
             f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "
             f"`{self._where_listed} --help` lists the flags."
         )
+
+    def _find_task(self, arguments: argparse.Namespace) -> None:
+        """What has white space in it after a plug-in's flag that may stand alone is the task."""
+        of_plugins, values = getattr(arguments, "of_plugins", ()), vars(arguments)
+        for action in self._actions if values.get("task", "") is None else ():
+            words = values.get(action.dest)
+            is_optional = action.dest in of_plugins and action.nargs == "?"
+            if is_optional and isinstance(words, str) and len(words.split()) > 1:
+                values["task"], values[action.dest] = words, action.const
 
     @classmethod
     def run_group(

@@ -19,6 +19,7 @@ from kode.plugin import (
     kode_home,
     lock_file,
     make_folder,
+    path_hash,
     project_root,
     real_path,
     remove_tree,
@@ -129,12 +130,21 @@ def has_changes(folder: Path) -> bool:
     return bool(run_git(folder, ["status", "--porcelain", "--untracked-files=no"]))
 
 
+def changed_files(tree: Worktree) -> tuple[str, ...]:
+    """The files in which a worktree differs from where it began, new ones too, but for ignored
+    ones. Raises: GitError."""
+    root = Path(tree.root)
+    with staged_changes(root, tree.base) as index:
+        names = ["diff", "--cached", "--name-only", "-z", "--no-renames", tree.base]
+        return names_in(run_git(root, names, environ=index))
+
+
 def names_in(output: bytes) -> tuple[str, ...]:
     """The paths that git lists with `-z`."""
     return tuple(map(os.fsdecode, filter(None, output.split(b"\0"))))
 
 
-def make_worktree(home: Path, cwd: Path, id: str) -> tuple[Worktree, Path]:
+def make_worktree(home: Path, cwd: Path, name: str) -> tuple[Worktree, Path]:
     """Creates the worktree of a session that works in `cwd`; returns it, and the folder in it to
     work in. Raises: UserError that says what to do."""
     project = repository_of(cwd)
@@ -144,15 +154,21 @@ def make_worktree(home: Path, cwd: Path, id: str) -> tuple[Worktree, Path]:
             "or run `git init` and commit first."
         )
     # Beside the home, because no tool may write inside it.
-    root, branch = home.with_name(f"{home.name}-trees") / id, f"kode/{id}"
+    folder = f"{name}-{path_hash(project)[:6]}"
+    root, branch = home.with_name(f"{home.name}-trees") / folder, f"kode/{name}"
+    if root.exists():
+        raise UserError(
+            f"There is a worktree {name} already. `kode -c --cwd {root}` continues in it, `kode ps "
+            f"--done --merge {name}` merges it; or give another name."
+        )
     try:
         base = head_of(project)
         make_folder(root.parent)
         add_worktree(project, ["-b", branch, str(root), base])
     except (GitError, OSError) as error:
         raise UserError(
-            f"The worktree could not be made from {project}: {error}. Start without --worktree to "
-            "work in the project itself."
+            f"The worktree could not be made from {project}: {error}. Give another name, or "
+            "start without --worktree to work in the project itself."
         ) from None
     tree = Worktree(project=str(project), root=str(root), branch=branch, base=base)
     return tree, root / Path(real_path(cwd)).relative_to(project)
@@ -198,7 +214,7 @@ def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
 def drop(tree: Worktree, title: str, session: str) -> str:
     """Removes worktree and branch; returns the ref that keeps what was in them, but for ignored
     files. Raises: UserError."""
-    ref = f"{DROPPED}/{Path(tree.root).name}"
+    ref = f"{DROPPED}/{tree.branch.removeprefix('kode/')}"
     try:
         tip = _commit(tree, title, session)
         run_git(Path(tree.project), ["update-ref", ref, tip])

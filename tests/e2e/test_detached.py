@@ -76,6 +76,28 @@ def test_a_persons_answer_from_elsewhere_reaches_the_question(
     assert (place.project / "a.txt").read_text() == "two\n"
 
 
+def test_a_message_reaches_a_running_and_an_ended_session(
+    sessions: Background, server: ScriptedServer
+) -> None:
+    server.play([READ, EDIT, DONE, {"text": "You are welcome."}])
+    place = sessions.place
+    id = sessions.start("do it", "--name", "night-run")
+    sessions.does(id, "asks")
+
+    assert place.run("send", "night-run", "then", "rest").code == 0
+    assert sessions.said(id)["doing"] == "asks"
+    place.run("answer", "night-run", "yes")
+    assert sessions.over(id)["name"] == "night-run"
+    assert "then rest" in messages(server)
+    assert place.run("send", id, "thank you").code == 0
+    sessions.over(id)
+
+    lines = place.run("logs", id).out.splitlines()
+    assert lines[:3] == ["> do it", "● read_file a.txt", "● edit_file a.txt"]
+    assert lines[-3:-1] == ["> thank you", "You are welcome."]
+    assert lines[-1].startswith(f"{id} ended: success")
+
+
 def test_an_attached_terminal_is_the_prompt_and_detaches(
     sessions: Background, server: ScriptedServer
 ) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import installed, paths
-from kode.cli.commands.run import RunOptions, run_read_task, run_task
+from kode.cli.commands.run import RunOptions, run_read_task, run_task, surround
 from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
@@ -157,13 +157,14 @@ def open_repl(
     for flags of `kode run`; KodeError if it could not start."""
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
-    cwd, task = working_directory(arguments), installed.rewrite_task(arguments, task, session_id)
-    if sys.stdout.isatty() and not is_set_up(arguments, cwd):
+    if sys.stdout.isatty() and not is_set_up(arguments, working_directory(arguments)):
         from kode.cli.commands import init
 
         if (code := init.first_run()) is not None:
             return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
-    return asyncio.run(_repl(arguments, task, session_id, screen or _make_screen(arguments)))
+    with surround(arguments, session_id):
+        task = installed.rewrite_task(arguments, task, session_id)
+        return asyncio.run(_repl(arguments, task, session_id, screen or _make_screen(arguments)))
 
 
 def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:

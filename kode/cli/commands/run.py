@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,16 +83,12 @@ class RunOptions:
         argv: Sequence[str],
         command: str = "kode run",
         about: str = ABOUT,
-        switches: Mapping[str, str] | None = None,
     ) -> "RunOptions":
         """Parses TASK and the flags of `kode run`, those of plug-ins included, for a command that
-        takes them too; `switches` are further flags without a value, and what they do. Raises:
-        ConfigError."""
+        takes them too. Raises: ConfigError."""
         parser = Parser(command, about)
         add = parser.add_argument
         add("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
-        for flag, help in (switches or {}).items():
-            add(flag, action="store_true", help=help)
         add_conversation_flags(parser)
         add("--record", metavar="FILE", help="record this run as a cassette; without memory")
         add("--replay", metavar="FILE", help="take the model's answers from a cassette")
@@ -181,16 +177,28 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     Raises: UserError, SessionError or StorageError if it could not start; ConfigError for flags
     that contradict each other.
     """
-    arguments.task = task = installed.rewrite_task(arguments, task, session_id)
-    if arguments.input_format != "stream-json":
-        return run_read_task(arguments, *read_task(task), session_id)
-    if arguments.output_format != "stream-json" or task == "-":
-        raise ConfigError(
-            "--input-format stream-json takes messages from stdin: give --output-format "
-            "stream-json with it, and no TASK of `-`."
-        )
-    interrupt_by_signals()
-    return asyncio.run(_run(arguments, task or "", (), session_id))
+    with surround(arguments, session_id):
+        arguments.task = task = installed.rewrite_task(arguments, task, session_id)
+        if arguments.input_format != "stream-json":
+            return run_read_task(arguments, *read_task(task), session_id)
+        if arguments.output_format != "stream-json" or task == "-":
+            raise ConfigError(
+                "--input-format stream-json takes messages from stdin: give --output-format "
+                "stream-json with it, and no TASK of `-`."
+            )
+        interrupt_by_signals()
+        return asyncio.run(_run(arguments, task or "", (), session_id))
+
+
+@contextlib.contextmanager
+def surround(arguments: argparse.Namespace, session_id: str | None) -> "Iterator[None]":
+    """What plug-ins whose flags were given do around a run or a chat. Raises: UserError."""
+    with contextlib.ExitStack() as stack:
+        for plugin in installed.plugins() if getattr(arguments, "of_plugins", ()) else ():
+            if plugin.around_run:
+                around = installed.call(plugin, plugin.around_run, arguments, session_id)
+                stack.enter_context(around)
+        yield
 
 
 def run_read_task(

@@ -445,6 +445,10 @@ class Editor:
             self.clear()
             submit(self.state, text, later=later)
 
+    def send(self, text: str) -> None:
+        """Handles a message as if it had been typed here, and leaves what was."""
+        submit(self.state, text)
+
     def press_choice(self, key: str) -> None:
         """Handles a key of the menu: it answers at once."""
         self._note_key()

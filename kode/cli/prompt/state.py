@@ -261,6 +261,15 @@ class RunningPrompt:
         is_open = state.opened is not None and not state.opened.commands.list_running()
         return bool(state.is_busy or state.queued or not is_open)
 
+    def send(self, text: str) -> bool:
+        """Handles a message as if the person had typed it; False where none is read any more, or
+        the prompt is plain."""
+        state = self._state
+        if state is None or state.editor is None or state.leaving or not state.listens:
+            return False
+        state.editor.send(text)
+        return True
+
     @property
     def _state(self) -> PromptState | None:
         return getattr(self.screen.editor, "state", None)

@@ -1,5 +1,6 @@
-"""`kode ps`, `stop`, `answer` and `attach`: what runs in the background, what it waits for, how it
-ended; and this terminal as a session's, until it detaches or the session ends."""
+"""`kode ps`, `logs`, `send`, `stop`, `answer` and `attach`: what runs in the background, what it
+waits for, says, and how it ended; and this terminal as a session's, until it detaches or the
+session ends."""
 
 import contextlib
 import json
@@ -12,17 +13,20 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kode.plugin import (
     ConfigError,
     Parser,
     SessionError,
+    Text,
+    Transcript,
     kode_home,
     money,
+    object_of,
     print_either,
+    session_file,
     shorten,
 )
 from kode.plugins import worktrees
@@ -38,8 +42,10 @@ FORGOTTEN_S = 30 * 24 * 3600.0
 
 STOPPED_S = holder.STOP_S + 10.0
 
-ANSWERED_S = 10.0
-"""A prompt that takes an answer later is stopped, or its machine is."""
+TAKEN_S = 30.0
+"""A prompt that takes an answer or a message later is stopped, or plain, or its machine is."""
+
+MESSAGE_BYTES = 100_000
 
 
 def ps(argv: Sequence[str]) -> int:
@@ -106,8 +112,7 @@ def answer(argv: Sequence[str]) -> int:
     words = "yes, no, or no and what to do instead; without it the question is shown"
     parser.add_argument("words", nargs="*", metavar="WORDS", help=words)
     arguments = parser.parse(argv)
-    if os.environ.get("KODE_DEPTH", "0") != "0":
-        raise ConfigError("An agent's command cannot answer a question to a person: ask them.")
+    _refuse_agents()
     home = kode_home()
     session = places.find(home, arguments.id)
     question = session.state.question
@@ -124,10 +129,65 @@ def answer(argv: Sequence[str]) -> int:
     value = {"number": question["number"], "choice": choice, "message": message}
     with places.connect(session.folder) as connection:
         connection.sendall(holder.frame(holder.ANSWER, json.dumps(value).encode()))
-        _wait_until_taken(home, session, question["number"])
+        _wait_until(
+            lambda: (
+                (places.find(home, session.id).state.question or {}).get("number")
+                != question["number"]
+            ),
+            f"The session {session.id} did not take the answer",
+        )
     verb = "Allowed once" if choice == "once" else "Denied"
     what = shorten(question["subject"] or question["title"], 1000)
     print_either(lines=[f"{verb}: {what}"])
+    return 0
+
+
+def send(argv: Sequence[str]) -> int:
+    """`kode send ID TEXT`: a message as if it was typed there; one that has ended is resumed for
+    it. Raises: SessionError, ConfigError, UserError."""
+    parser = Parser("kode send", "Send a message to a session in the background.")
+    add_id(parser)
+    parser.add_argument("words", nargs="+", metavar="TEXT", help="what is typed at its prompt")
+    arguments = parser.parse(argv)
+    _refuse_agents()
+    home, data = kode_home(), " ".join(arguments.words).encode("utf-8", "replace")
+    if len(data) > MESSAGE_BYTES:
+        raise ConfigError(f"A message has at most {MESSAGE_BYTES:,} bytes: name a file as @FILE.")
+    session = places.find(home, arguments.id)
+    if session.life != "alive":
+        launch(session.folder, places.take(session.folder), session.spec)
+    with places.connect(session.folder) as connection:
+        connection.sendall(holder.frame(holder.MESSAGE, data))
+        _wait_until(
+            lambda: places.find(home, session.id).state.received > session.state.received,
+            f"The session {session.id} did not take the message",
+        )
+    print_either(lines=[f"Sent. `kode logs {session.id[-6:]}` prints what it says."])
+    return 0
+
+
+def logs(argv: Sequence[str]) -> int:
+    """`kode logs ID`: what a session has said and done, and how it stands. Raises: SessionError,
+    StorageError."""
+    parser = Parser("kode logs", "Print what a session in the background has said and done.")
+    add_id(parser)
+    home = kode_home()
+    session = places.find(home, parser.parse(argv).id)
+    path, lines = session_file(home, session.session_id), list[str]()
+    transcript = Transcript.read(path) if path.exists() else None
+    for item in transcript.items if transcript else ():
+        sign = "> " if getattr(item.entry, "role", "") == "user" else ""
+        for part in item.parts:
+            if part.type == "call":
+                values = (object_of(part.call.arguments) or {}).values()
+                subject = next((value for value in values if isinstance(value, str)), "")
+                failed = " · failed" if part.result and part.result.is_error else ""
+                lines.append(f"● {part.call.name} {shorten(subject, 100)}{failed}")
+            elif isinstance(part, Text) and part.source in ("", "steering"):
+                lines.append(f"{sign}{part.typed or part.text}")
+    below = _lines_below(session, is_done=False)
+    ended = [end_line(session)] if session.life == "ended" else []
+    print_either(lines=[*lines, *(ended or below)], faults=transcript.faults if transcript else ())
     return 0
 
 
@@ -146,14 +206,19 @@ def parse_answer(line: str) -> tuple[str, str]:
     )
 
 
-def _wait_until_taken(home: Path, session: Background, number: int) -> None:
-    """Waits until the question waits no longer. Raises: SessionError."""
-    ends_by = time.monotonic() + ANSWERED_S
-    while (places.find(home, session.id).state.question or {}).get("number") == number:
+def _refuse_agents() -> None:
+    if os.environ.get("KODE_DEPTH", "0") != "0":
+        raise ConfigError("An agent's command cannot answer or write for a person: ask them.")
+
+
+def _wait_until(holds: Callable[[], bool], otherwise: str) -> None:
+    """Raises: SessionError that begins with `otherwise`, if it takes too long."""
+    ends_by = time.monotonic() + TAKEN_S
+    while not holds():
         if time.monotonic() > ends_by:
             raise SessionError(
-                f"The session {session.id} did not take the answer within {ANSWERED_S:g} s. `kode "
-                f"ps` says whether it lives; `kode stop {session.id}` ends it."
+                f"{otherwise} within {TAKEN_S:g} s. `kode ps` says whether it lives; `kode attach` "
+                "opens its prompt."
             )
         time.sleep(0.05)
 
@@ -170,6 +235,7 @@ def _value(session: Background) -> dict[str, Any]:
         "state": state.doing if is_alive else session.life,
         "started": session.spec.at,
         "task": session.spec.title,
+        "name": session.name,
         "cwd": session.spec.cwd,
         "question": question,
         "files_changed": session.files,
@@ -184,7 +250,7 @@ def _row(session: Background, now: float) -> tuple[str, str, str, str]:
     end = f"{state.settled or state.status or 'ended'} {money(state.cost_usd)}".rstrip()
     doing = {"asks": "needs you", "works": "working"}.get(str(state.doing), str(state.doing))
     word = {"alive": doing, "killed": "killed", "ended": end}[session.life]
-    return session.id, word, _time(now - state.since), shorten(session.spec.title, 60)
+    return session.id, word, _time(now - state.since), shorten(session.title, 60)
 
 
 def _time(seconds: float) -> str:

@@ -45,9 +45,10 @@ QUERIES = (b"\x1b[6n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[>0c")
 
 
 # What is sent to a holder: frames of a letter, a length and the bytes. A terminal gets the output.
-HELLO, ATTACH, KEYS, RESIZE, STOP, ANSWER = b"H", b"A", b"K", b"W", b"S", b"Q"
-"""The token, which comes first; join with a size; what was typed; another size; end the session; an
-answer to a question, which the prompt gets."""
+HELLO, ATTACH, KEYS, RESIZE, STOP = b"H", b"A", b"K", b"W", b"S"
+"""The token, which comes first; join with a size; what was typed; another size; end the session."""
+ANSWER, MESSAGE = b"Q", b"M"
+"""For the prompt: an answer to a question; a message of the person."""
 VIEWERS = b"T"
 """To the prompt: how many terminals are attached, as one byte."""
 
@@ -136,7 +137,7 @@ class Holder:
         elif kind == KEYS and writer in self.attached:
             self.keys += payload
             self.press()
-        elif kind == ANSWER:
+        elif kind in (ANSWER, MESSAGE):
             self.tell_prompt(kind, payload)
         elif kind == STOP:
             self.stop()

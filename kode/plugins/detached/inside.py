@@ -31,7 +31,7 @@ from kode.plugin import (
     shorten,
 )
 from kode.plugins.detached import REPORTERS, holder, places
-from kode.plugins.detached.places import SWITCHES, SessionState, Spec
+from kode.plugins.detached.places import SessionState, Spec
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
@@ -151,6 +151,8 @@ class Companion:
                 kind, payload = await holder.read_frame(reader)
                 if kind == holder.ANSWER:
                     self._answer(json.loads(payload))
+                elif kind == holder.MESSAGE and self.prompt.send(payload.decode()):
+                    self.report(received=self.state.received + 1)
                 elif kind == holder.VIEWERS:
                     self.watching = payload[0]
                     self.prompt.screen.watched = self.watching > 0
@@ -193,9 +195,12 @@ def options_of(spec: Spec) -> RunOptions:
     its flags name files. Raises: ConfigError, for words that another kode knew."""
     with contextlib.suppress(OSError):  # gone meanwhile
         os.chdir(spec.here or spec.cwd)
-    options = RunOptions.parse(spec.words, switches=SWITCHES)
+    options = RunOptions.parse(spec.words)
     options.task, options.piped = spec.task, spec.piped
     options.arguments.cwd, options.arguments.session_id = spec.cwd, spec.id
+    # The worktree is there, and its name is that of the session, too.
+    options.arguments.name = options.arguments.name or vars(options.arguments).get("worktree")
+    options.arguments.worktree = None
     return options
 
 

@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,8 +30,10 @@ from kode.plugin import (
     redact_secrets,
     remove_tree,
     replace_file,
+    session_file,
     set_aside,
     storage_errors,
+    summarize_session,
 )
 from kode.plugins.detached import holder
 from kode.plugins.detached.holder import LOCK, SOCKET
@@ -38,9 +41,6 @@ from kode.plugins.worktrees import Worktree
 
 SPEC, STATE = "spec.json", "state.json"
 LOOKS = 1_000  # others look whether a session lives, for a moment each
-
-SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
-"""The flag that `kode start` has besides those of `kode run`."""
 
 WAIT_S = 10.0
 """A holder that answers later is stopped, or its machine is."""
@@ -95,6 +95,8 @@ class SessionState(BaseModel, frozen=True):
     """Of all turns; None while there is none, or a price is unknown."""
     files: tuple[str, ...] = ()
     """Changed by its turns."""
+    received: int = 0
+    """How many messages it got from elsewhere."""
     settled: str = ""
     """What became of its worktree: "merged" or "dropped"."""
 
@@ -120,9 +122,26 @@ class Background:
         return self.state.session or self.spec.id
 
     @property
+    def name(self) -> str:
+        """What the person calls it."""
+        home = self.folder.parent.parent
+        summary = summarize_session(session_file(home, self.session_id))
+        return summary.name if summary else ""
+
+    @property
+    def title(self) -> str:
+        """Its name and what it does."""
+        return " · ".join(filter(None, (self.name, self.spec.title)))
+
+    @property
     def files(self) -> list[str]:
         """What its turns changed, relative to where it works."""
         return [path.removeprefix(f"{self.spec.cwd}/") for path in self.state.files]
+
+
+def new_id() -> str:
+    """The time in UTC, and six hex digits."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def all_folder(home: Path) -> Path:
@@ -168,12 +187,17 @@ def list_all(home: Path, faults: list[str]) -> list[Background]:
 
 
 def find(home: Path, part: str) -> Background:
-    """The session whose id begins or ends with `part`. Raises: SessionError if none or several
-    do; StorageError."""
+    """The session whose id begins or ends with `part`, or which is called so, as its branch may be.
+    Raises: SessionError if none or several are; StorageError."""
     faults: list[str] = []
     sessions = list_all(home, faults)
     matches = [each for each in sessions if each.id == part] or [
         each for each in sessions if part and (each.id.startswith(part) or each.id.endswith(part))
+    ]
+    matches = matches or [
+        each
+        for each in sessions
+        if part == each.name or (each.spec.tree and each.spec.tree.branch == f"kode/{part}")
     ]
     if len(matches) == 1:
         return matches[0]

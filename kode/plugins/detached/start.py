@@ -3,7 +3,6 @@ shell."""
 
 import json
 import os
-import secrets
 import select
 import shutil
 import subprocess
@@ -11,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,9 @@ from kode.plugin import (
     working_directory,
 )
 from kode.plugins.detached import holder, places
-from kode.plugins.detached.places import SWITCHES, Spec
-from kode.plugins.worktrees import has_changes, make_worktree, remove_branch, repository_of
+from kode.plugins.detached.branch import begin_worktree
+from kode.plugins.detached.places import Spec
+from kode.plugins.worktrees import remove_branch
 
 HELD = "--held"
 """The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
@@ -46,21 +45,15 @@ def main(argv: Sequence[str]) -> int:
         from kode.plugins.detached.inside import main as inside
 
         return inside(argv[1:])
-    options = RunOptions.parse(argv, "kode start", ABOUT, SWITCHES)
+    options = RunOptions.parse(argv, "kode start", ABOUT)
     arguments, home = options.arguments, kode_home()
     _refuse_flags_of_run(arguments)
     cwd = working_directory(arguments)
     options.check(cwd)
     options.read_task()
-    short = secrets.token_hex(3)
-    id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{short}"
-    tree, note = None, ""
-    if arguments.worktree:
-        project = repository_of(cwd)
-        tree, where = make_worktree(home, cwd, id)
-        if project is not None and has_changes(project):
-            note = f"Uncommitted changes of {project} are not in its worktree."
-        cwd = where
+    id, tree, note = places.new_id(), None, ""
+    if (name := vars(arguments).get("worktree")) is not None:
+        tree, cwd, note = begin_worktree(cwd, name, id)
     spec = Spec(
         id=id,
         words=tuple(argv),
@@ -83,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         if tree is not None:
             remove_branch(tree, tree.base)
         raise
-    lines = [f"started {id} · kode attach {short} · kode ps", *filter(None, [note])]
+    lines = [f"started {id} · kode attach {id[-6:]} · kode ps", *filter(None, [note])]
     value = {"id": id, "cwd": spec.cwd, "branch": tree.branch if tree else None}
     print_either(value, lines, as_json=arguments.output_format == "json")
     return 0

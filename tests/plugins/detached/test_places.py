@@ -10,6 +10,7 @@ from kode.errors import ConfigError, SessionError, StorageError
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.command import parse_answer
 from kode.plugins.detached.places import SessionState, Spec
+from tests.session.stories import story
 
 
 def make(home, id, state=None):
@@ -51,6 +52,19 @@ def test_an_id_is_found_by_its_beginning_or_end(tmp_path):
     for part in ("2026", "ccc", ""):
         with pytest.raises(SessionError):
             places.find(tmp_path, part)
+
+
+def test_a_name_stands_for_the_id(tmp_path):
+    for id in ("20260101-000000-aaaaaa", "20260101-000000-bbbbbb"):
+        make(tmp_path, id)
+    session = story(tmp_path, "user a", is_open=True)
+    session.give_name("login-page")
+    session.close()
+    places.write_state(places.all_folder(tmp_path) / id, SessionState(session=session.id))
+
+    named = places.find(tmp_path, "login-page")
+
+    assert (named.id, named.title) == (id, "login-page · do it")
 
 
 def test_a_damaged_file_is_named_and_kept(tmp_path):
