@@ -5,7 +5,6 @@ that kode ships are on unless the person turned them off; any other is off, and 
 the person names it in their own config, or its file with `--plugin`. See `docs/plugins.md`.
 
 An extra is a part of kode whose packages only those install who want them, as in `pyproject.toml`.
-A part calls `require_extra` before it imports such a package.
 """
 
 import contextlib
@@ -89,8 +88,7 @@ class Plugin:
     flags: Code = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
     around_run: Code = ""
-    """A function of the parsed flags, and the id of a session to resume or None, that returns a
-    context manager around a run or a chat; it may change the flags. Called as `task` is."""
+    """As `task`, without TASK, but returns a context manager, and may change the flags."""
     task: Code = ""
     """A function of the parsed flags, of TASK and the id of a session to resume, or None, that
     returns what is asked instead. Called for such a session, and a flag of a plug-in."""
@@ -350,8 +348,7 @@ def _find_clash(plugin: Installed, others: Iterable[Installed]) -> str:
     """A sentence if a plug-in adds something of a name that another one has; else ""."""
     for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
         for other in others:
-            both = {*getattr(plugin.plugin, kind, ())} & {*getattr(other.plugin, kind, ())}
-            if both:
+            if both := {*getattr(plugin.plugin, kind, ())} & {*getattr(other.plugin, kind, ())}:
                 return f"{other.name} has {kind} {', '.join(both)} too: turn one of them off"
     return ""
 
