@@ -158,8 +158,8 @@ def make_worktree(home: Path, cwd: Path, name: str) -> tuple[Worktree, Path]:
     root, branch = home.with_name(f"{home.name}-trees") / folder, f"kode/{name}"
     if root.exists():
         raise UserError(
-            f"There is a worktree {name} already. `kode -c --cwd {root}` continues in it, `kode ps "
-            f"--done --merge {name}` merges it; or give another name."
+            f"There is a worktree {name} already: `kode -c --cwd {root}` continues in it, `kode ps "
+            f"--done` or `git merge {branch}` merges it, and another name begins another."
         )
     try:
         base = head_of(project)

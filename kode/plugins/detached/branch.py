@@ -68,7 +68,7 @@ def _end_worktree(tree: Worktree, id: str, cwd: str, opened: list[PluginSession]
         if not files and worktrees.head_of(Path(tree.root)) == tree.base:
             worktrees.remove_branch(tree, tree.base)
             return f"Nothing was changed on the branch {tree.branch}: its worktree was removed."
-    except GitError as error:
+    except (GitError, OSError) as error:
         return f"The worktree {tree.root} was left as it is: {error}."
     session = (opened[-1].session.id if opened else None) or ""
     summary = summarize_session(session_file(kode_home(), session)) if session else None
