@@ -360,7 +360,7 @@ def end_line(session: Background) -> str:
         return f"{id} is ending. `kode ps` says when it has."
     if session.life == "killed":
         return f"{id} was killed. `kode attach {id}` resumes it."
-    cost = f" · {money(state.cost_usd)}" if state.cost_usd is not None else ""
+    cost = f" · {money(state.cost_usd) or 'cost unknown'}" if state.turns else ""
     reason = f": {shorten(state.error, 1000)}" if state.error else ""
     return f"{id} ended: {state.status}{cost}{reason}"
 

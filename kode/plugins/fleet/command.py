@@ -138,7 +138,7 @@ def cells_of(row: Values) -> tuple[str, ...]:
         row["status"],
         {"passed": "verified", "failed": "check failed", "": ""}[row["verify"]],
         plural(len(files), "file") if files else "",
-        money(row["cost_usd"]),
+        money(row["cost_usd"]) or ("cost unknown" if row["tokens"] else ""),
         f"{row['seconds']:.1f} s" if row["seconds"] else "",
         f"{row['starts']} starts" if row["starts"] > 1 else "",
         shorten(row["host"] or "", 1000),
