@@ -159,7 +159,7 @@ def test_status_prints_no_control_sequences(queue, capsys):
     assert not {"\x1b", "\x07", "\u202e"} & set(out)
     assert len(out.splitlines()) == 4
     assert "Cost unknown, 9 tokens" in out
-    assert "  cost unknown  " in out
+    assert "cost unknown\n" in out
 
 
 def test_an_executor_names_the_extra_it_needs(tmp_path, monkeypatch, capsys):
