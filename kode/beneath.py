@@ -73,7 +73,7 @@ def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) ->
         for place, step in enumerate(steps):
             if step in ("", ".", "..") or "/" in step:
                 raise OSError(errno.EINVAL, "not the name of a folder", step)
-            below = _step(folder, step, place, make)
+            below = _enter_or_make(folder, step, place, make)
             os.close(folder)
             folder = below
         opened = os.open(".", _OPEN, dir_fd=folder)
@@ -83,7 +83,7 @@ def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) ->
         yield opened
 
 
-def _step(folder: int, name: str, place: int, make: ModeOf | None) -> int:
+def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> int:
     try:
         return os.open(name, _PASS, dir_fd=folder)
     except FileNotFoundError:
@@ -91,7 +91,7 @@ def _step(folder: int, name: str, place: int, make: ModeOf | None) -> int:
             raise
         with contextlib.suppress(FileExistsError):
             _make(folder, name, make(place))
-        return _step(folder, name, place, None)
+        return _enter_or_make(folder, name, place, None)
     except OSError as error:
         entry = status(folder, name)
         if entry is not None and stat.S_ISLNK(entry.st_mode):

@@ -138,7 +138,7 @@ def _folders_of(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
     if not is_below_any(path, roots) and not (_is_own(path) and _points_back(path, root)):
         return
     yield GitFolder(path=path, worktree=root)
-    yield from _submodules(path, root)
+    yield from _list_submodules(path, root)
     if shared := _shared_folder(path):
         # Only who may write in a folder can make one in it that says to share it.
         is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_own(shared)
@@ -207,7 +207,7 @@ def _has_indexed(path: str, tree: str) -> bool:
     return False
 
 
-def _submodules(path: str, tree: str) -> Iterator[GitFolder]:
+def _list_submodules(path: str, tree: str) -> Iterator[GitFolder]:
     walk = os.walk(f"{path}/modules")
     for folder, names, _ in itertools.islice(walk, MAX_MODULE_FOLDERS):
         if _is_git_folder(folder):
@@ -275,7 +275,7 @@ def run_git(
 
     Raises: GitError.
     """
-    more = {**_without_programs(root, environ), **environ}
+    more = {**_disable_filters(root, environ), **environ}
     return _run(root, arguments, more, stdin, timeout_s)
 
 
@@ -311,7 +311,7 @@ def _run(
     return done.stdout
 
 
-def _without_programs(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def _disable_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Settings that empty every filter of the repository or the person, which git would run to
     compare a file with its index, and turn off every hook that is named in the settings. Passed by
     the environment, because a name may hold any bytes, also invalid UTF-8.

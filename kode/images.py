@@ -113,7 +113,7 @@ def fit_picture(picture: Picture) -> Picture:
         return picture
     require_extra("pictures", UserError)
     try:
-        return Picture(picture.name, _shrink(picture.data))
+        return Picture(picture.name, _shrink_picture(picture.data))
     except Exception as error:  # decoders fail in many ways on damaged files
         raise UserError(
             f"{picture.name} is too large for a server and could not be made smaller: {error}. "
@@ -215,7 +215,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     return ((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1) if is_lossless else (0, 0)
 
 
-def _shrink(data: bytes) -> bytes:
+def _shrink_picture(data: bytes) -> bytes:
     """Shrinks to PNG if it was one and is small enough, else to JPEG. Keeps the first frame of an
     animation, and drops the camera's metadata (time, place)."""
     from PIL import Image, ImageOps

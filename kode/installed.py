@@ -327,7 +327,7 @@ def _read(home: str, files: str) -> tuple[Installed, ...]:
     take the place of a plug-in by its name."""
     from importlib.metadata import entry_points
 
-    sections = _sections()
+    sections = _read_plugin_settings()
     metadata = functools.cache(lambda dist: dist.metadata if dist else {})  # parsed each time
     of_packages = [
         _look_at(point.name, point.value, metadata(point.dist), sections.get(point.name))
@@ -353,7 +353,7 @@ def _find_clash(plugin: Installed, others: Iterable[Installed]) -> str:
     return ""
 
 
-def _sections() -> Mapping[str, Any]:
+def _read_plugin_settings() -> Mapping[str, Any]:
     """What the person's own config file says of plug-ins, as written; {} where that file cannot be
     read, which whoever loads the config reports."""
     try:

@@ -470,27 +470,27 @@ def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":
 
 def _schema(model: "type[BaseModel]", unlisted: Sequence[str]) -> Mapping[str, Any]:
     full = model.model_json_schema()
-    schema = _slim(full, full.pop("$defs", {}))
+    schema = _slim_schema(full, full.pop("$defs", {}))
     properties = schema.get("properties", {})
     schema["properties"] = {name: properties[name] for name in properties if name not in unlisted}
     return {"type": "object", **{k: v for k, v in schema.items() if k != "type"}}
 
 
-def _slim(node: Any, definitions: Mapping[str, Any]) -> Any:
+def _slim_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     """Drops what costs tokens and tells a model nothing: titles, null alternatives, defaults that
     are as good as nothing (None, false, 0, ""), `additionalProperties: false`. References are
     resolved in place, because some servers do not follow `$ref`."""
     if isinstance(node, list):
-        return [_slim(item, definitions) for item in node]
+        return [_slim_schema(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
         rest = {key: value for key, value in node.items() if key != "$ref"}
         node = {**definitions[node["$ref"].removeprefix("#/$defs/")], **rest}
     slim = {
-        key: {name: _slim(item, definitions) for name, item in value.items()}
+        key: {name: _slim_schema(item, definitions) for name, item in value.items()}
         if key == "properties"
-        else _slim(value, definitions)
+        else _slim_schema(value, definitions)
         for key, value in node.items()
         if key not in ("title", "additionalProperties") and not (key == "default" and not value)
     }
@@ -507,7 +507,7 @@ def _check(model: "type[BaseModel]", arguments: Mapping[str, Any]) -> Mapping[st
     try:
         return dict(model.model_validate(dict(arguments)))
     except ValidationError as error:
-        faults = "; ".join(map(_fault, error.errors()[:5]))
+        faults = "; ".join(map(_describe_fault, error.errors()[:5]))
         fields = model.model_fields.items()
         names = ", ".join(name if field.is_required() else f"{name}?" for name, field in fields)
         raise ToolError(
@@ -515,7 +515,7 @@ def _check(model: "type[BaseModel]", arguments: Mapping[str, Any]) -> Mapping[st
         ) from None
 
 
-def _fault(fault: Any) -> str:
+def _describe_fault(fault: Any) -> str:
     place = ".".join(str(step) for step in fault["loc"]) or "arguments"
     if fault["type"] == "missing":
         return f"`{place}` is required"

@@ -143,11 +143,11 @@ def _dispatch(argv: list[str]) -> int:
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
         if first in of_plugins() and (run := installed.command(first)) is not None:
             return _print(run(argv[1:]))
-        raise ConfigError(f"kode: unknown command {first!r}.{_instead(first, argv[1:])}")
+        raise ConfigError(f"kode: unknown command {first!r}.{_suggest_command(first, argv[1:])}")
     return _run("kode.cli.commands.interactive", argv)
 
 
-def _instead(word: str, rest: list[str]) -> str:
+def _suggest_command(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
     if hint := HINTS.get(word):
         return f" {hint}"

@@ -178,7 +178,7 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
     added: Layer = {keys: (value, place)}
     _validate(added)
     layer = _flatten(json.dumps(document), Path(place)).items()
-    return _nest({other: it for other, it in layer if other[: len(keys)] != keys} | added)
+    return _nest_settings({other: it for other, it in layer if other[: len(keys)] != keys} | added)
 
 
 def locate(error: BaseException, origins: Mapping[str, str]) -> None:
@@ -305,7 +305,7 @@ def _merge(merged: Layer, layer: Layer) -> None:
         merged[keys] = (value, place)
 
 
-def _nest(layer: Layer) -> dict[str, Any]:
+def _nest_settings(layer: Layer) -> dict[str, Any]:
     """The settings as in a config file."""
     nested: dict[str, Any] = {}
     for keys, (value, _) in layer.items():
@@ -327,7 +327,7 @@ def _validate(layer: Layer) -> Config:
         if _HALF_CHARACTER.search(json.dumps(value, ensure_ascii=False)):
             fault = f"`{'.'.join(keys)}` holds half of a character. Write the full character."
             raise Faults({Setting(".".join(keys), place): fault})
-    return _parse(Config, _nest(layer), layer)
+    return _parse(Config, _nest_settings(layer), layer)
 
 
 def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: Keys = ()) -> Model:

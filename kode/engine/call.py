@@ -232,7 +232,7 @@ def _parse(agent: Agent, progress: CallProgress) -> None:
 def _check(agent: Agent, action: Action) -> Action:
     tool, path = action.tool, ""
     is_about_files = tool.effect in ("read", "edit")
-    plain = _without_label(agent, action.arguments) if is_about_files else action.arguments
+    plain = _strip_path_label(agent, action.arguments) if is_about_files else action.arguments
     arguments = tool.check(plain)
     if is_about_files and "path" in arguments:
         with contextlib.suppress(OSError, ValueError):  # impossible: left for the tool to refuse
@@ -240,7 +240,7 @@ def _check(agent: Agent, action: Action) -> Action:
     return replace(action, arguments=arguments, path=path)
 
 
-def _without_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _strip_path_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Small models copy the name of `path` into its value: `path:a.py`, where only `a.py` is."""
     path, place = arguments.get("path"), agent.place
     path = path if isinstance(path, str) else ""

@@ -267,8 +267,8 @@ def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str
     parts: list[str] = []
     for change in changes:
         name = printable(relative_path(change.path, cwd))
-        before = "" if change.change == "created" else _text(Path(change.path))
-        after = "" if change.change == "deleted" else _text(attempt.version(change.path))
+        before = "" if change.change == "created" else _read_text(Path(change.path))
+        after = "" if change.change == "deleted" else _read_text(attempt.version(change.path))
         if before is None or after is None:
             part = f"--- a/{name}\n+++ b/{name}\n@@ {change.change}; no text to show @@\n"
         else:
@@ -280,7 +280,7 @@ def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str
     return "".join(parts)
 
 
-def _text(path: Path | None) -> str | None:
+def _read_text(path: Path | None) -> str | None:
     """The text of a file, or where a link points; None for a binary file."""
     try:
         if path is None or not (path.is_symlink() or path.is_file()):
@@ -304,10 +304,10 @@ def describe_changes(
     is one for all."""
     reported = [change for change in applied if change.is_reported]
     files = [change for change in reported if change.kind != "git"]  # not its records
-    what = [", ".join(_names(cwd, files))] if files else []
+    what = [", ".join(_shorten_names(cwd, files))] if files else []
     what += ["what git records (.git)"] if len(files) < len(reported) else []
     refusals = tuple(
-        replace(refusal, not_kept=tuple(_names(cwd, group)) or ("everything",))
+        replace(refusal, not_kept=tuple(_shorten_names(cwd, group)) or ("everything",))
         for refusal, group in lost.items()
     )
     notes = [f"[It changed {' and '.join(what)}.]"] if what else []
@@ -329,7 +329,7 @@ def describe_changes(
     )
 
 
-def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
+def _shorten_names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
     names = []
     for group in group_changes(changes):
         words = (

@@ -109,11 +109,11 @@ async def _answer(agent: Agent, session: Session, request: Request) -> str:
 
 def transcript_of(messages: Sequence[Message]) -> str:
     """Messages as plain text, where they do not fit as they are."""
-    lines = (_line(message, part) for message in messages for part in message.parts)
+    lines = (_describe_part(message, part) for message in messages for part in message.parts)
     return "\n".join(filter(None, lines))
 
 
-def _line(message: Message, part: Part) -> str:
+def _describe_part(message: Message, part: Part) -> str:
     match part:
         case Image():
             return f"[{message.role} showed the image {part.name}]"

@@ -5,7 +5,7 @@ starts. Every tool call in a session has a result, or gets one on loading, so th
 always be sent to a model again.
 
     run_turn     records the text, runs the steps within the time limit, returns how it ended
-      _steps     ask → record → no calls: done; calls: run and record each, repeat
+      _run_steps ask → record → no calls: done; calls: run and record each, repeat
         _ask     one reply, after what stood in its way was changed
         call.run_calls  one recorded result for each call of a reply, whatever happens
 """
@@ -122,7 +122,7 @@ async def run_turn(
         async with asyncio.timeout_at(ends_at):
             record(await agent.memory.recall(turn))
             run.emit(TurnStarted(text=text))
-            await _steps(run)
+            await _run_steps(run)
             await note_late_changes(run)
         if error := run.evidence.explain_missing() or None:
             status = "incomplete"
@@ -188,7 +188,7 @@ def _record_text(
     run.is_recorded = True
 
 
-async def _steps(run: Run) -> None:
+async def _run_steps(run: Run) -> None:
     trouble, in_a_row, was_silent = "", 0, False
     while True:
         _check_limits(run)

@@ -88,7 +88,7 @@ def arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
     schema = tool.parameters()
     properties = schema.get("properties", {})
     if tool.name == "delegate_tasks" and "tasks" not in foreign and "prompt" in foreign:
-        return _of_task(foreign, properties)
+        return _convert_task_call(foreign, properties)
     renamed = _rename_arguments(foreign, properties)
     for name, value in renamed.items():
         kind = properties.get(name, {}).get("type")
@@ -103,7 +103,7 @@ def arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
         name: value for name, value in renamed.items() if value is not None or name in required
     }
     if tool.name == "shell":
-        return _of_shell(renamed)
+        return _convert_shell_call(renamed)
     if tool.name == "job" and "shell_id" in foreign:  # only Claude Code's KillShell has it
         renamed["stop"] = True
     return renamed
@@ -122,7 +122,7 @@ def _rename_arguments(
     return renamed
 
 
-def _of_shell(arguments: dict[str, Any]) -> dict[str, Any]:
+def _convert_shell_call(arguments: dict[str, Any]) -> dict[str, Any]:
     """A command as a list of words, and the folder it is to run in."""
     command = arguments.get("command")
     if isinstance(command, str) and command.startswith("["):
@@ -136,7 +136,9 @@ def _of_shell(arguments: dict[str, Any]) -> dict[str, Any]:
     return {**arguments, "command": command} if command is not None else arguments
 
 
-def _of_task(arguments: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_task_call(
+    arguments: Mapping[str, Any], properties: Mapping[str, Any]
+) -> dict[str, Any]:
     """One task for a subagent, as Claude Code's `Task` has it."""
     task, agent = {"goal": arguments["prompt"]}, arguments.get("subagent_type")
     if "agent" in properties["tasks"]["items"]["properties"] and agent != "general-purpose":

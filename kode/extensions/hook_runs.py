@@ -171,7 +171,7 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
             return HookAnswer(outcome="deny", reason=reason)
         return HookAnswer(message=message)
     if value is not None:
-        answer = _from_object(name, value)
+        answer = _read_answer_object(name, value)
         if answer.outcome == "allow" and hook.item.scope in FOREIGN:
             # What it says may come from any file of the repository, which the model may edit.
             remark = (
@@ -222,7 +222,7 @@ def _fault(ran: ProgramRun) -> str:
     return f"failed with exit status {ran.exit_code}{missing}{f' ({words})' if words else ''}"
 
 
-def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
+def _read_answer_object(name: str, value: dict[str, Any]) -> HookAnswer:
     specific = _object(value.get("hookSpecificOutput"))
     asked = _object(specific.get("decision"))
     decision = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")

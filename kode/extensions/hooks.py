@@ -90,7 +90,7 @@ class Hook:
 def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     """The available hooks, the project's first, and a sentence for each unusable one."""
     hooks, problems = list[Hook](), list[str]()
-    for path, place in _files(around):
+    for path, place in _list_hook_files(around):
         try:
             settings = decode(read_text(path, place), path) if path.is_file() else {}
         except ConfigError as error:
@@ -117,7 +117,7 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
     )
 
 
-def _files(around: Surroundings) -> Iterator[tuple[Path, ExtensionFolder]]:
+def _list_hook_files(around: Surroundings) -> Iterator[tuple[Path, ExtensionFolder]]:
     for folder in project_folders(around.cwd):
         if folder != Path(real_path(around.user_home)):  # its `.claude` is the person's own
             place = ExtensionFolder(folder=folder, scope="project", top=around.project)
@@ -185,7 +185,7 @@ def _read_hook(
     folders = folders if is_project_s else (place.folder,)
     covers = [path, *dict.fromkeys(_files_named(command, folders))]
     if is_project_s:
-        programs = _programs(command, folders, place.top)
+        programs = _find_programs(command, folders, place.top)
         content += "".join(f"\n{text}" for text in programs.values())
         covers += [program for program in programs if program not in covers]
     else:
@@ -219,7 +219,7 @@ def _describe_ability(event: str) -> str:
     )
 
 
-def _programs(command: str, folders: Sequence[Path], top: Path) -> dict[Path, str]:
+def _find_programs(command: str, folders: Sequence[Path], top: Path) -> dict[Path, str]:
     """The project files that a command line names, each with its text; for one in an agents' folder
     the folder, because scripts there load each other. Raises: ConfigError."""
     programs: dict[Path, str] = {}

@@ -140,7 +140,7 @@ def entries_in(
 ) -> Iterator[ServerEntry]:
     """The servers of a section; adds to `faults` a sentence for each unusable one."""
     for name, values in section.items():
-        if fault := _fault(origin, name, values):
+        if fault := _find_fault(origin, name, values):
             faults.append(fault)
         else:
             yield ServerEntry(name=name, origin=origin, scope=scope, project=project, values=values)
@@ -187,7 +187,7 @@ def add(
     document = _document(path)
     section = document.setdefault(SECTION, {})
     for name, values in servers:
-        if fault := _fault(path, name, values):
+        if fault := _find_fault(path, name, values):
             raise ConfigError(fault)
         if name in section:
             raise ConfigError(f"{path} has an MCP server {name} already: `kode mcp remove {name}`.")
@@ -222,7 +222,7 @@ def remove(path: Path, name: str) -> None:
     write_document(path, document)
 
 
-def _fault(path: Path, name: str, values: Any) -> str:
+def _find_fault(path: Path, name: str, values: Any) -> str:
     """What is wrong with an entry, a sentence; "" if nothing."""
     about = f"{path}: the MCP server {name[:40]!r}"
     if not _NAME.fullmatch(name):

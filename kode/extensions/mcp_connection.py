@@ -205,7 +205,7 @@ class Connection:
         async with self._request(self.server.timeout / 1000):
             fields = dict(arguments)
             result = await self.client.call_tool(tool, fields, progress_callback=on_progress)
-        content = replace(_content(result.content), is_error=bool(result.is_error))
+        content = replace(_read_content(result.content), is_error=bool(result.is_error))
         if not content.text and not content.pictures and result.structured_content is not None:
             text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
             return replace(content, text=text)
@@ -214,14 +214,14 @@ class Connection:
     async def read(self, uri: str) -> Content:
         async with self._request(LIST_TIMEOUT_S):
             result = await self.client.read_resource(uri)
-        return _content(
+        return _read_content(
             types.EmbeddedResource(type="resource", resource=part) for part in result.contents
         )
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
         async with self._request(LIST_TIMEOUT_S):
             result = await self.client.get_prompt(name, dict(arguments))
-        return _content(message.content for message in result.messages)
+        return _read_content(message.content for message in result.messages)
 
     async def _list(self, kind: str) -> list[dict[str, Any]]:
         items = self._items[kind] = []
@@ -318,7 +318,7 @@ class Connection:
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult:
-        form = _form(self.server.name, params)
+        form = _make_form(self.server.name, params)
         if self.elicit is None or (filled := await self.elicit(form)) is None:
             return types.ElicitResult(action="decline")
         return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
@@ -337,7 +337,7 @@ def _arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}!" if argument.get("required") is True else name
 
 
-def _content(blocks: Iterable[Any]) -> Content:
+def _read_content(blocks: Iterable[Any]) -> Content:
     """The texts of content blocks, joined, and their pictures; anything else as a line about
     it."""
     texts: list[str] = []
@@ -370,17 +370,17 @@ def _content(blocks: Iterable[Any]) -> Content:
     return Content(text="\n".join(texts), pictures=tuple(pictures))
 
 
-def _form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
+def _make_form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
     """The form that an elicitation asks for."""
     if isinstance(params, types.ElicitRequestURLParams):
         return ElicitForm(server=server, message=params.message, url=params.url)
     schema: Mapping[str, Any] = params.requested_schema
     parts, required = schema.get("properties", {}), schema.get("required", ())
-    fields = (_field(k, it, k in required) for k, it in parts.items() if isinstance(it, dict))
+    fields = (_make_field(k, it, k in required) for k, it in parts.items() if isinstance(it, dict))
     return ElicitForm(server=server, message=params.message, fields=tuple(fields))
 
 
-def _field(name: str, schema: Mapping[str, Any], required: bool) -> ElicitField:
+def _make_field(name: str, schema: Mapping[str, Any], required: bool) -> ElicitField:
     kind: Any = schema.get("type")
     listed = schema.get("items", {}) if kind == "array" else schema
     options = listed.get("enum") or [

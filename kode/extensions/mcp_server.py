@@ -381,7 +381,7 @@ class McpServer:
         """Starts it in the background, unless it runs, is starting, or needs a download."""
         if self._life is None or (self._life.done() and not self.needs_download):
             self.settled.clear()
-            self._life = asyncio.ensure_future(self._live())
+            self._life = asyncio.ensure_future(self._run_connection())
 
     async def stop(self) -> None:
         """Ends it with everything it started."""
@@ -409,7 +409,7 @@ class McpServer:
         untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
         raise ServerError(text, untrusted=untrusted).about(self.setting if is_over else None)
 
-    async def _live(self) -> None:
+    async def _run_connection(self) -> None:
         try:
             await self._run()
         except KodeError as error:

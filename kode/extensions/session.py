@@ -162,9 +162,9 @@ class Extensions:
         if names := ", ".join(server.name for server in allowed):
             text = f"Starting with the network, once, to download: {names}."
             self.emit(Notice(text=text, level="info"))
-        await asyncio.gather(*map(self._restart, allowed))
+        await asyncio.gather(*map(self._restart_once, allowed))
 
-    async def _restart(self, server: McpServer) -> None:
+    async def _restart_once(self, server: McpServer) -> None:
         try:
             await self.opener.download(server.entry)
         except KodeError as error:
@@ -246,7 +246,7 @@ def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     for server in servers:
         for definition in server.definitions.values():
             name = _tool_name(server.name, definition.name, tools.keys())
-            tools[name] = _tool(server, definition, name)
+            tools[name] = _make_tool(server, definition, name)
     return tuple(tools.values())
 
 
@@ -306,7 +306,7 @@ def _tool_name(server: str, name: str, taken: Collection[str]) -> str:
     return f"{plain[: MAX_NAME_CHARS - 7]}_{mark}"
 
 
-def _tool(server: McpServer, definition: ToolDefinition, name: str) -> Tool:
+def _make_tool(server: McpServer, definition: ToolDefinition, name: str) -> Tool:
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
         return await _call(server, definition.name, context, arguments)
 

@@ -105,7 +105,7 @@ def describe_work(messages: Sequence[Message]) -> str:
             continue
         failure = f" (exit status {result.exit_status})" if result.exit_status else ""
         failure = failure or " (failed)" * (result.is_error and result.exit_status is None)
-        for subject in _subjects(call):
+        for subject in _name_subjects(call):
             kinds[_VERBS.get(call.name, call.name)][_shorten(subject, MAX_SUBJECT_CHARS)] = failure
     # What changed something says more than what was looked at.
     order = sorted(kinds.items(), key=lambda item: item[0] not in ("edited", "wrote", "ran"))
@@ -120,7 +120,7 @@ def _texts(messages: Iterable[Message], role: str) -> list[str]:
     return [*filter(None, texts)]
 
 
-def _subjects(call: ToolCall) -> list[str]:
+def _name_subjects(call: ToolCall) -> list[str]:
     """What a call is about: the files of a patch, else its most telling argument."""
     arguments = object_of(call.arguments) or {}
     if paths := _PATCHED.findall(str(arguments.get("input", ""))):

@@ -242,7 +242,7 @@ class FileStore:
                 checked |= places
                 result = make(self.view())
                 changes = [result] if isinstance(result, MemoryChange) else list(result or ())
-                after, touched = self._foresee(changes)
+                after, touched = self._preview_changes(changes)
                 if not (places := touched - checked):
                     return self._write(changes, after, touched, drafts) if changes else []
 
@@ -255,7 +255,7 @@ class FileStore:
         async with contextlib.nullcontext() if self.read_only else hold_folder(self.root):
             return self._reconcile(places)
 
-    def _foresee(self, changes: Sequence[MemoryChange]) -> tuple[MemoryView, set[str]]:
+    def _preview_changes(self, changes: Sequence[MemoryChange]) -> tuple[MemoryView, set[str]]:
         """What the places have that changes touch, after them; and which these are."""
         view = self.view()
         if any(change.undoes for change in changes):

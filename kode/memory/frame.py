@@ -180,11 +180,11 @@ def show_record(store: MemoryStore, record: Statement, text: str, today: date) -
                 spaced = r"\s+".join(map(re.escape, words.split()))
                 text = re.sub(rf"(?<!\w){spaced}(?!\w)", "(forgotten)", text)
             elif not is_taken_back and (is_quoted or end.session != record.session):
-                lines[f"- {_quoted(fact)} {_fate(entry, view, doubts)}"] = None
+                lines[f"- {_quoted(fact)} {_describe_fate(entry, view, doubts)}"] = None
     return "\n".join((text, "Since then:", *lines)) if lines else text
 
 
-def _fate(entry: MemoryEntry, view: MemoryView, doubts: Mapping[str, str]) -> str:
+def _describe_fate(entry: MemoryEntry, view: MemoryView, doubts: Mapping[str, str]) -> str:
     heirs = view.successors(entry.statement.id)
     while heirs and not heirs[-1].is_alive:
         heirs = view.successors(heirs[-1].statement.id)

@@ -50,7 +50,7 @@ async def history_search(
     before and is not in your memory."""
     by_id = {note.id: note for note in memory.notes()}
     lines = [(id, line) for id, note in by_id.items() for line in note.text.split("\n")]
-    ids = dict.fromkeys(lines[n][0] for n in await _grep(query, [line for _, line in lines]))
+    ids = dict.fromkeys(lines[n][0] for n in await _grep_lines(query, [line for _, line in lines]))
     matches = [by_id[id] for id in reversed(ids)]
     about = f"{len(matches)} entries of the history match, the newest first"
     if not matches:
@@ -72,7 +72,7 @@ async def history_search(
     )
 
 
-async def _grep(pattern: str, lines: Iterable[str]) -> list[int]:
+async def _grep_lines(pattern: str, lines: Iterable[str]) -> list[int]:
     """The numbers of the matching lines, from 0, by grep itself, which no pattern can hang. Raises:
     MemoryRefused for one that it rejects, or that takes too long."""
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:

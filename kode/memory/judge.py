@@ -100,7 +100,7 @@ async def near(
     `add_threshold` a text is new."""
     if not settings.merge_on_write or not facts:
         return []
-    nearness = (embedder and await _by_vectors(text, facts, embedder)) or by_words(text, facts)
+    nearness = (embedder and await _rate_by_vectors(text, facts, embedder)) or by_words(text, facts)
     nearest = sorted(range(len(facts)), key=lambda at: -nearness[at])[:MAX_CANDIDATES]
     return [at for at in nearest if nearness[at] >= settings.add_threshold]
 
@@ -119,7 +119,9 @@ def by_words(text: str, facts: Sequence[str]) -> list[float]:
     ]
 
 
-async def _by_vectors(text: str, facts: Sequence[str], embedder: Embedder) -> list[float] | None:
+async def _rate_by_vectors(
+    text: str, facts: Sequence[str], embedder: Embedder
+) -> list[float] | None:
     """The same by an embedder, scaled so that its thresholds are those of the settings; None while
     its server fails."""
     pairs = [await embedder.cosines(first, {"": second}) for first, second in (*SAME, *UNRELATED)]

@@ -133,7 +133,7 @@ def read(answer: str, known: int) -> ModelAnswer:
         return ModelAnswer()
     # The last value of an answer that was cut off may be half of one.
     rows = _list(value.get("facts"))[: None if is_complete else -1]
-    facts = tuple(_fact(row) for row in rows[:MAX_FACTS])  # without content, it keeps its number
+    facts = tuple(map(_read_fact, rows[:MAX_FACTS]))  # without content, it keeps its number
     note = ModelAnswer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
     if not is_complete:
         return note
@@ -164,7 +164,7 @@ def read(answer: str, known: int) -> ModelAnswer:
     )
 
 
-def _fact(row: Any) -> LearnedFact:
+def _read_fact(row: Any) -> LearnedFact:
     """A fact of an answer: an object, or the bare text of a weak model."""
     values = row if isinstance(row, dict) else {"fact": row}
     text = " ".join(_text(values.get("fact"), MAX_FACT_CHARS).split())
@@ -275,7 +275,7 @@ class _Lesson:
         alive = {statement.id for statement in view.alive(self.shown)}
         ids = {number: id for number, id in enumerate(self.shown, 1) if id in alive}
         for number, fact in enumerate(answer.facts, len(self.shown) + 1):
-            statement = self._statement(fact, number) if fact.text else None
+            statement = self._make_statement(fact, number) if fact.text else None
             if statement is None:
                 continue
             # What holds everywhere is not said again of a project.
@@ -303,14 +303,14 @@ class _Lesson:
                 new.append(statement)
                 ended += replaced
                 repeats.append((statement.id, *replaced))
-        relations = _relations(view, answer, ids)
+        relations = _find_relations(view, answer, ids)
         if self.record.tainted_by:
             # Outside text may have worded the answer: nothing ends because of it alone.
             added = {statement.id for statement in new if statement.state == "current"}
             pairs = (*relations.outdated, *relations.conflict)
             relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
         relations = replace(relations, same=(*relations.same, *repeats))
-        ended += (id for id in self._withdrawn(view) if id in alive)
+        ended += (id for id in self._find_withdrawn(view) if id in alive)
         change = self.store.settle(view, new, relations, draft)
         # What was said and changed again in the session was never current, but the log knows it.
         outdated, stays = {old for old, _ in relations.outdated}, {add.id for add in change.add}
@@ -319,7 +319,7 @@ class _Lesson:
         change = replace(change, add=(*change.add, *brief), end=tuple(end))
         return change if change.add or change.end or change.conflicts else None
 
-    def _statement(self, fact: LearnedFact, number: int) -> Statement | None:
+    def _make_statement(self, fact: LearnedFact, number: int) -> Statement | None:
         """A new fact as it would stand; None if it is kept in the note only."""
         record, quote = self.record, verify_quote(fact.quote, self.record.typed)
         if (not quote and not self.policy.keeps_unquoted_facts) or scan.scan(fact.text):
@@ -335,7 +335,7 @@ class _Lesson:
                 return replace(statement, source=source, source_hash=source_hash)
         return statement
 
-    def _withdrawn(self, view: MemoryView) -> Iterator[str]:
+    def _find_withdrawn(self, view: MemoryView) -> Iterator[str]:
         """The ids of the known facts that the person withdrew in what they typed. Where outside
         text may have chosen the fact, a telling word of it stands in these words."""
         for line, quote in self.answer.withdrawn:
@@ -351,7 +351,7 @@ class _Lesson:
         return replace(draft, id=hashlib.sha256(source.encode()).hexdigest()[: len(draft.id)])
 
 
-def _relations(view: MemoryView, answer: ModelAnswer, ids: Mapping[int, str]) -> Relations:
+def _find_relations(view: MemoryView, answer: ModelAnswer, ids: Mapping[int, str]) -> Relations:
     """The relations of an answer, by id, without what the person has decided or has to decide."""
     closed = view.distinct | {frozenset(old.id for old in pair) for pair in view.conflicts()}
 
@@ -425,7 +425,7 @@ async def consolidate(
     answer, store = read(reply.text, len(known)), memory.store
 
     def make(view: MemoryView) -> MemoryChange | None:
-        relations = _relations(view, answer, {n: fact.id for n, fact in enumerate(known, 1)})
+        relations = _find_relations(view, answer, {n: fact.id for n, fact in enumerate(known, 1)})
         change = store.settle(view, [], relations, store.draft("consolidate", Author("model")))
         return change if change.end or change.conflicts else None
 

@@ -168,17 +168,19 @@ def show(memory: Memory) -> str:
         if facts := view.in_place(place):
             fill = memory.fill(place) or memory.layout.label(place)
             path = f" · {memory.store.root / place}" if memory.layout.format_of(place) else ""
-            lines = [line for fact in facts for line in _entry(fact, doubts.get(fact.id, ""))]
+            lines = [
+                line for fact in facts for line in _describe_entry(fact, doubts.get(fact.id, ""))
+            ]
             sections.append([f"{fill}{path}", *lines])
     places = memory.store.record_places(is_for_all=False)
     if notes := memory.notes(places[-MAX_READ:]):
         latest, count = notes[: -LATEST - 1 : -1], max(len(notes), len(places))
-        lines = [line for note in latest for line in _entry(note, "", NOTE_CHARS)]
+        lines = [line for note in latest for line in _describe_entry(note, "", NOTE_CHARS)]
         sections.append([f"session notes, the latest of {count}", *lines])
     return "\n\n".join(map("\n".join, sections)) or "Nothing is remembered yet."
 
 
-def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str]:
+def _describe_entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str]:
     text = redact(display(statement.text))
     text = shorten(text, max_chars) if max_chars else text.replace("\n", "\n    ")
     yield f"  - {text}"

@@ -116,15 +116,15 @@ def _read_phrases() -> Mapping[str, re.Pattern[str]]:
         elif line and not line.startswith("#"):
             phrases.setdefault(category, []).append(line)
     markers = "|".join(map(re.escape, phrases.pop(MARKUP)))
-    lead = "|".join(map(_pattern, phrases.pop("before an order")))
+    lead = "|".join(map(_compile_phrase, phrases.pop("before an order")))
     patterns = {MARKUP: re.compile(markers, re.IGNORECASE)}
     for name, lines in phrases.items():
-        orders = "|".join(map(_pattern, lines))
+        orders = "|".join(map(_compile_phrase, lines))
         patterns[name] = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?:{orders})")
     return patterns
 
 
-def _pattern(phrase: str) -> str:
+def _compile_phrase(phrase: str) -> str:
     """The pattern of one line: words in order, `a/b` means either, `[a/b]` either or none."""
     phrase = _fold(phrase)
     start, gap, space = ("", "", r"\s*") if _UNSPACED.search(phrase) else (r"\b", rf"\b{_GAP}", "")

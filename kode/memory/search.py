@@ -277,7 +277,7 @@ class TextIndex:
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
         """Indexes new texts, the last first, and removes others; returns how many are left."""
         self.texts, deadline = texts, monotonic() + limit_s
-        return self._with_index(lambda: self._update(deadline))
+        return self._use_index(lambda: self._update(deadline))
 
     def search(
         self,
@@ -295,7 +295,7 @@ class TextIndex:
         words = split_words(rest)
         words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
         telling = list(dict.fromkeys(word for word in words if word not in STOP_WORDS))
-        matches = self._with_index(lambda: self._find(words, telling, period))
+        matches = self._use_index(lambda: self._find(words, telling, period))
         expected = {*(telling or words), *filter(None, [period])}
         if period:
             times = {at: text.at for at, text in enumerate(self.texts) if text.at}
@@ -306,7 +306,7 @@ class TextIndex:
         for match in sorted(matches, key=lambda match: -match.weight):
             for at in match.scores:
                 of_text[at].append(match)
-        scores = self._scores(of_text)
+        scores = self._add_scores(of_text)
         best = max(scores.values(), default=0.0) or 1.0
         for at, text in enumerate(self.texts if cosines else ()):
             cosine = (cosines or {}).get(text.id, 0.0)
@@ -361,7 +361,7 @@ class TextIndex:
         others = max(0.5, len(self.texts) - len(scores) + 0.5)
         return [Match(words, scores, math.log(1 + others / (len(scores) + 0.5)))] if scores else []
 
-    def _scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
+    def _add_scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
         """By position: how much of the query a text has, squared, and a part of its neighbours'."""
         alone = dict[int, float]()
         for at, of_text in matches.items():
@@ -374,7 +374,7 @@ class TextIndex:
                     scores[at + step] += share * score
         return scores
 
-    def _with_index(self, work: Callable[[], T]) -> T:
+    def _use_index(self, work: Callable[[], T]) -> T:
         """Does some work with the index; in memory, if the file is damaged or the disk is full."""
         import apsw
 

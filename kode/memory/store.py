@@ -207,7 +207,7 @@ class MemoryStore(FileStore):
         first = meant[-1].id
 
         def make(view: MemoryView) -> Sequence[MemoryChange]:
-            rest = self._followers(view, meant)
+            rest = self._find_dependent_changes(view, meant)
             if rest and not with_derived:
                 raise MemoryRefused(
                     f"Later changes rest on {first}: {', '.join(old.id for old in rest)}. Nothing "
@@ -271,7 +271,9 @@ class MemoryStore(FileStore):
         entries = filter(None, map(self.view().entry, ids))
         return any(self.is_here(entry.statement.place) for entry in entries)
 
-    def _followers(self, view: MemoryView, meant: Sequence[MemoryChange]) -> list[MemoryChange]:
+    def _find_dependent_changes(
+        self, view: MemoryView, meant: Sequence[MemoryChange]
+    ) -> list[MemoryChange]:
         """The other changes in effect that replace, withdraw or amend what these added or brought
         back, directly or not, oldest first."""
         touched, rest = set[str](), list[MemoryChange]()

@@ -123,7 +123,7 @@ class Memory(OpenMemory, MemorySystem):
     async def maintain(self) -> None:
         """Takes over edits of records, sums up what other processes left, indexes, tidies up."""
         if not self.context.read_only:
-            await asyncio.shield(self.start_work(self._maintain()))
+            await asyncio.shield(self.start_work(self._run_upkeep()))
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         """The facts that a subagent may read, a section for each place."""
@@ -189,7 +189,7 @@ class Memory(OpenMemory, MemorySystem):
         await self.policy.after_learning(self)
         return is_done
 
-    async def _maintain(self) -> None:
+    async def _run_upkeep(self) -> None:
         for notice in await self.store.reconcile(self.store.record_places()):
             self.context.emit(notice)
         for id in self.pending.sessions():

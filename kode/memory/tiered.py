@@ -71,7 +71,7 @@ def make_layout(limits: Mapping[str, int]) -> Layout:
         files_of=_files_of,
         check=check,
         fill=fill,
-        derive=_derive,
+        derive=_make_front_matter,
     )
 
 
@@ -110,7 +110,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
     return (archive,) if statement.state == "archived" else (place,)
 
 
-def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
+def _make_front_matter(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
     """The front matter of a note; lines of it that are the person's stay."""
     if not is_episode(name):
         return text

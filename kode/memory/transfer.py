@@ -78,7 +78,7 @@ async def import_file(
     with suppress(ValueError):
         header = ExportHeader.model_validate_json(text.partition("\n")[0])
     if header:
-        changes, faults = _changes(memory, text, header, projects, batch)
+        changes, faults = _select_changes(memory, text, header, projects, batch)
         lines = [f"  left out: {fault}" for fault in first_of(faults, 10)]
         new = [
             replace(
@@ -108,7 +108,7 @@ async def import_file(
     return "\n".join(lines)
 
 
-def _changes(
+def _select_changes(
     memory: Memory, text: str, header: ExportHeader, pairs: Sequence[str], batch: str
 ) -> tuple[list[MemoryChange], list[str]]:
     """The changes of an export that memory may have, with the projects of this machine, and why the
@@ -259,7 +259,7 @@ def _statements_of_agents(
         )
     new, lines = list[Statement](), list[str]()
     for reader, source in sources:
-        read = [_statement(memory, source, e) for e in reader.read(source, _read(source.path))]
+        read = [_read_entry(memory, source, e) for e in reader.read(source, _read(source.path))]
         statements = [part for part in read if isinstance(part, Statement)]
         fresh = [old for old in statements if not _is_known(memory.store.view(), old)]
         new += fresh
@@ -270,7 +270,7 @@ def _statements_of_agents(
     return new, lines
 
 
-def _statement(
+def _read_entry(
     memory: Memory, source: ForeignReader.Source, entry: ForeignReader.Entry | str
 ) -> Statement | str:
     """An entry of a file as a statement that waits, or why it was left out."""

@@ -116,7 +116,7 @@ def decide_call(call: Call) -> Decision:
             return _decide_sending(call, effect)
         case "memory" | "memory-read" as effect:
             return _decide_memory(call, writes=effect == "memory")
-    return _by_rule(call) or allow("It touches nothing outside the session.")
+    return _decide_by_rules(call) or allow("It touches nothing outside the session.")
 
 
 def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
@@ -179,7 +179,7 @@ def _deny_in_plan(what: str) -> Decision:
     return deny(f"{text} Describe what you would do instead.", by="mode")
 
 
-def _by_rule(call: Call, path: str = "") -> Decision | None:
+def _decide_by_rules(call: Call, path: str = "") -> Decision | None:
     """The decision by the first matching rule of the settings."""
     if denied := call.find_rule(call.rules.deny, path, loosely=True):
         return _deny_by(denied)
@@ -192,7 +192,7 @@ def _by_rule(call: Call, path: str = "") -> Decision | None:
 def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> Decision:
     """What works elsewhere. What a server says about its own tools (read-only, harmless) changes
     nothing here."""
-    decision = _by_rule(call)
+    decision = _decide_by_rules(call)
     if effect == "mcp" and call.mode == "plan" and not (decision and decision.outcome == "deny"):
         return _deny_in_plan("A tool of an MCP server, which may change anything,")
     if decision is not None:
@@ -217,7 +217,7 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
 
 
 def _decide_memory(call: Call, *, writes: bool) -> Decision:
-    decision = _by_rule(call)
+    decision = _decide_by_rules(call)
     if decision is not None and not decision.is_allowed:
         return decision
     if writes and call.mode == "plan":
@@ -232,7 +232,7 @@ def _decide_read(call: Call) -> Decision:
     value = call.arguments.get("glob")
     if call.tool.name != "list_files" and isinstance(value, str) and value:  # a search looks there
         paths.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
-    by_rule = [_by_rule(call, it) for it in paths]
+    by_rule = [_decide_by_rules(call, it) for it in paths]
     refusals = [it for it in by_rule if it is not None and not it.is_allowed]
     if decision := (*refusals, by_rule[0])[0]:
         return decision
@@ -263,7 +263,7 @@ def _decide_edit(call: Call) -> Decision:
     place = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if place == "protected":
         return deny(f"{name} belongs to kode; tools never write there.")
-    by_rule = _by_rule(call, path)
+    by_rule = _decide_by_rules(call, path)
     if call.mode == "plan" and not (by_rule and by_rule.outcome == "deny"):
         return _deny_in_plan("Editing a file")
     if by_rule is not None:

@@ -80,7 +80,7 @@ def verbs_of(name: str) -> tuple[str, str]:
 def rules_of(text: str) -> list[str]:
     """Splits a list of permission rules at commas or spaces, and translates other agents' tool
     names: `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Does not validate them."""
-    return [_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
+    return [_translate_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
 
 
 def own_rule(text: str) -> str:
@@ -102,7 +102,7 @@ def tools_of(text: str) -> frozenset[str]:
     return frozenset(TOOLS.get(name, name) for name in names if name)
 
 
-def _rule(word: str) -> str:
+def _translate_rule(word: str) -> str:
     name, parenthesis, rest = word.partition("(")
     if name == "WebFetch":
         rest = rest.removeprefix("domain:")

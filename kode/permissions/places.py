@@ -192,7 +192,7 @@ def runs_later(
             return True
         if as_link and any(is_below(program, folded) for program in programs):
             return True
-    folders = _pattern(("runs_later", "steers_agents"), part="folders")
+    folders = _compile_patterns(("runs_later", "steers_agents"), part="folders")
     return as_link and folders.search(fold_path(path)) is not None
 
 
@@ -229,11 +229,11 @@ def _spellings(folders: Iterable[Path]) -> tuple[str, ...]:
 
 def _is_any(path: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
     """Whether a path is an entry of a list, in any case of letters."""
-    return _pattern(keys, begin, end).search(fold_path(path)) is not None
+    return _compile_patterns(keys, begin, end).search(fold_path(path)) is not None
 
 
 @functools.cache
-def _pattern(
+def _compile_patterns(
     keys: Sequence[str],
     begin: str = _ANYWHERE,
     end: str = _WHOLE,
@@ -253,7 +253,7 @@ def _pattern(
 
 def _is_key_file(path: str) -> bool:
     # By its name first: a search of the full path takes three times as long.
-    name = _pattern(("key_files",), "^", part="name").match(os.path.basename(path))
+    name = _compile_patterns(("key_files",), "^", part="name").match(os.path.basename(path))
     return name is not None and _is_any(path, "key_files")
 
 

@@ -46,7 +46,7 @@ def opening_sections(
     characters as the window has tokens, about a quarter of it."""
     if len(project_instructions) > window:
         project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
-    place = _environment(cwd, repository, today)
+    place = _describe_workplace(cwd, repository, today)
     sections = {"instructions": project_instructions} if project_instructions else {}
     return {**sections, "place": place}
 
@@ -58,7 +58,7 @@ def compaction_prompt(max_words: int, wish: str = "") -> str:
     return f"{prompt.rstrip()}\n\nThe person asks of this note: {wish}\n" if wish else prompt
 
 
-def _environment(cwd: Path, repository: Path | None, today: date) -> str:
+def _describe_workplace(cwd: Path, repository: Path | None, today: date) -> str:
     if repository is None:
         place = "not in a git repository"
     elif repository == cwd:

@@ -141,7 +141,7 @@ class _Reading:
     ) -> None:
         """Adds a file, followed by its imports. Of what a waiting file imports, only what waits too
         is noted, so that a person is asked about all of it at once."""
-        text, sha256 = self._text(path)
+        text, sha256 = self._read_text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
         real = Path(real_path(path))
@@ -153,7 +153,7 @@ class _Reading:
         elif by_waiting or not self._add(source, real):
             return
         if (path.name == WITH_IMPORTS or imported_by) and depth < MAX_IMPORT_DEPTH:
-            for imported in self._imports(text, path):
+            for imported in self._find_imports(text, path):
                 self.take(imported, str(path), depth + 1, by_waiting=is_waiting)
 
     def _add(self, source: InstructionsFile, real: Path) -> bool:
@@ -173,11 +173,11 @@ class _Reading:
         self.sources.append(replace(source, text=text))
         return True
 
-    def _text(self, path: Path) -> tuple[str, str]:
+    def _read_text(self, path: Path) -> tuple[str, str]:
         """As much of a file as any prompt may hold, and its `InstructionsFile.sha256`; "" for a
         skipped file, with a warning that says why."""
         try:
-            if why := self._unfit(path):
+            if why := self._find_obstacle(path):
                 self.warnings.append(f"{path} was left out: {why}.")
                 return "", ""
             with path.open("rb") as file:
@@ -192,7 +192,7 @@ class _Reading:
         sha256 = hashlib.sha256(data).hexdigest() if whole else ""
         return data.decode(errors="replace").strip(), sha256
 
-    def _unfit(self, path: Path) -> str:
+    def _find_obstacle(self, path: Path) -> str:
         if not path.is_file():
             return "it is not a file"
         real = Path(real_path(path))
@@ -204,7 +204,7 @@ class _Reading:
             return ""
         return "it is a link to a place outside the project"
 
-    def _imports(self, text: str, importer: Path) -> Iterator[Path]:
+    def _find_imports(self, text: str, importer: Path) -> Iterator[Path]:
         """The files that a text names after `@`, outside code; anything else is just a word."""
         for match in _IMPORT.finditer(_CODE.sub("", text)):
             name = match[1]

@@ -93,12 +93,12 @@ def encode_request(
             content = [{"type": "text", "text": request.system, "cache_control": MARK}]
         pieces.insert(0, encode_json({"role": "system", "content": content}))
     has_tools = tools != b"[]"
-    head = encode_json(_head(request, target, has_tools=has_tools))
+    head = encode_json(_make_head(request, target, has_tools=has_tools))
     listed = b',"tools":' + tools if has_tools else b""
     return head[:-1] + listed + b',"messages":[' + b",".join(pieces) + b"]}"
 
 
-def _head(request: Request, target: Target, *, has_tools: bool) -> Object:
+def _make_head(request: Request, target: Target, *, has_tools: bool) -> Object:
     dialect = target.row.dialect
     head: Object = {"model": target.model, "stream": True}
     if dialect.counts_usage and not target.omits("usage"):
@@ -200,7 +200,7 @@ def message_bytes(message: Message, form: ChatForm) -> bytes:
     if message.role == "user":
         values = [_user(message, _text_of(message) or "(no text)", form)]
     else:
-        values = (_results if message.role == "tool" else _assistant)(message, form)
+        values = (_encode_results if message.role == "tool" else _encode_reply)(message, form)
     return b",".join(map(encode_json, values))
 
 
@@ -210,13 +210,13 @@ def _text_of(message: Message) -> str:
 
 def _user(message: Message, text: str, form: ChatForm) -> Object:
     """A user message with the images and the text of a message."""
-    images = [_image(image, form) for image in images_of(message)]
+    images = [_encode_image(image, form) for image in images_of(message)]
     if not images and not form.marks:
         return {"role": "user", "content": text}
     return {"role": "user", "content": [*images, *([_part(text)] if text else [])]}
 
 
-def _results(message: Message, form: ChatForm) -> list[Object]:
+def _encode_results(message: Message, form: ChatForm) -> list[Object]:
     results: list[Object] = []
     for part in results_of(message):
         name = {} if form.dialect.takes_plain_results else {"name": part.name or "unnamed"}
@@ -235,7 +235,7 @@ def _results(message: Message, form: ChatForm) -> list[Object]:
     return [*results, *bridge, _user(message, text, form)]
 
 
-def _image(image: Image, form: ChatForm) -> Object:
+def _encode_image(image: Image, form: ChatForm) -> Object:
     data, note = form.target.image_data(image, takes_pdf=form.dialect.takes_pdf)
     if data is None:
         return _part(note)
@@ -249,13 +249,13 @@ def _part(text: str) -> Object:
     return {"type": "text", "text": text}
 
 
-def _assistant(message: Message, form: ChatForm) -> list[Object]:
+def _encode_reply(message: Message, form: ChatForm) -> list[Object]:
     is_own = message.origin == form.origin != ""
-    content = _content(message, is_own=is_own)
-    calls = list(_calls(message, form, is_own=is_own))
+    content = _reply_content(message, is_own=is_own)
+    calls = list(_encode_calls(message, form, is_own=is_own))
     if not content and not calls:
         return []  # an empty answer says nothing, and many servers refuse it
-    fields = _fields(message, form) if is_own else {}
+    fields = _extra_fields(message, form) if is_own else {}
     stand_in, names = form.dialect.empty_thinking, form.dialect.thinks_in
     if stand_in is not None and not any(fields.get(name) for name in names):
         fields[names[0]] = stand_in
@@ -263,7 +263,7 @@ def _assistant(message: Message, form: ChatForm) -> list[Object]:
     return [{"role": "assistant", "content": content or None, **fields}]
 
 
-def _content(message: Message, *, is_own: bool) -> str | list[Any]:
+def _reply_content(message: Message, *, is_own: bool) -> str | list[Any]:
     """The text; the parts of a reply whose thinking came as one of them."""
     parts = message.parts
     if is_own and any(isinstance(p, Thinking) and is_content_part(p.own) for p in parts):
@@ -285,7 +285,7 @@ def is_content_part(own: Own) -> bool:
     return own is not None and own.get("type") in ("thinking", "text")
 
 
-def _fields(message: Message, form: ChatForm) -> Object:
+def _extra_fields(message: Message, form: ChatForm) -> Object:
     """What came beside the text of a reply, as it came."""
     fields: Object = {}
     for part in message.parts:
@@ -301,7 +301,7 @@ def _fields(message: Message, form: ChatForm) -> Object:
     return fields
 
 
-def _calls(message: Message, form: ChatForm, *, is_own: bool) -> Iterator[Object]:
+def _encode_calls(message: Message, form: ChatForm, *, is_own: bool) -> Iterator[Object]:
     for number, call in enumerate(calls_of(message)):
         own = dict(call.own or {}) if is_own else {}
         if number == 0 and form.signs and not own:

@@ -218,7 +218,7 @@ class Draft:
             self._append("thinking" if splitter.end else "text", key, splitter.held)
         calls = [part for part in self.parts.values() if part.kind == "call"]
         stop = self._stop_reason(bool(calls))
-        parts = self._parts(stop, set(used_ids))
+        parts = self._make_parts(stop, set(used_ids))
         if stop == "tool_calls" and not calls:
             if not any(isinstance(part, Text) for part in parts):
                 raise TransientError("The server announced tool calls and sent none. Try again.")
@@ -229,7 +229,7 @@ class Draft:
             role="assistant",
             parts=parts,
             stop=stop,
-            usage=self._usage(),
+            usage=self._count_usage(),
             model=model,
             origin=self.origin,
         )
@@ -251,7 +251,7 @@ class Draft:
             )
         return "end"
 
-    def _parts(self, stop: StopReason, used_ids: set[str]) -> tuple[Part, ...]:
+    def _make_parts(self, stop: StopReason, used_ids: set[str]) -> tuple[Part, ...]:
         parts: list[Part] = []
         for place, draft in self.parts.items():
             own, text = draft.own, draft.text + ("\ufffd" if place in self._half_pairs else "")
@@ -274,7 +274,7 @@ class Draft:
                     parts.append(call)
         return tuple(parts)
 
-    def _usage(self) -> Usage | None:
+    def _count_usage(self) -> Usage | None:
         if not self.usage:
             return None
         count = {name: self.usage.get(name, 0) for name in Usage.__annotations__}

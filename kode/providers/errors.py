@@ -169,13 +169,13 @@ def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
     status = getattr(error, "status_code", None)
     if isinstance(status, int):  # of a server that gives out credentials
         return from_status(status, getattr(error, "body", None) or str(error), {}, endpoint)
-    return _from_transport(error, endpoint)
+    return _transport_error(error, endpoint)
 
 
-def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
+def _transport_error(error: Exception, endpoint: Endpoint) -> ProviderError:
     """An exchange that failed without an answer. Kinds are recognized by class name along the chain
     of causes, because two HTTP clients and two SDKs have their own classes for the same thing."""
-    chain, url = list(_causes(error)), endpoint.shown_url
+    chain, url = list(_list_causes(error)), endpoint.shown_url
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     # The last cause is the most precise; the SDKs' own text is only "Connection error."
     detail = plain_reason(_clean(next((str(link) for link in reversed(chain) if str(link)), "")))
@@ -254,7 +254,7 @@ def from_status(
     """The error for a server's refusal: an HTTP status with a body of any shape, or an error object
     inside a stream (`status` None or 200: the object decides)."""
     body = body[0] if isinstance(body, list) and body else body
-    message, kinds = _words(body)
+    message, kinds = _read_error_body(body)
     if status is None or status < 300:
         inside = _status_inside(body)
         status = inside if inside is not None else status
@@ -367,7 +367,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-def _words(body: Any) -> tuple[str, str]:
+def _read_error_body(body: Any) -> tuple[str, str]:
     """The message of an error body in any of the shapes servers use; and its types, codes and
     parameters, joined by spaces."""
     if isinstance(body, str):
@@ -438,7 +438,7 @@ def plain_reason(text: str) -> str:
     return re.sub(r" \(_ssl\.c:\d+\)", "", text)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
     for _ in range(8):
         # What the caller was handling before is the context of the first link, not its cause.

@@ -116,7 +116,7 @@ def encode_request(
     turns = turns_of(messages)
     is_long = target.cache == "long" and not target.omits("long_cache")
     marks = marks_of(turns, is_long=is_long) if caches else {}
-    pieces = [encode_json(_head(request, target, may_think(turns)))[:-1]]
+    pieces = [encode_json(_make_head(request, target, may_think(turns)))[:-1]]
     if target.searches(request):
         comma = b"," if request.tools else b""
         tools = tools[:-1] + comma + encode_json(WEB_SEARCH) + b"]"
@@ -131,7 +131,7 @@ def encode_request(
     return b"".join(pieces)
 
 
-def _head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
+def _make_head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
     """The parameters before tools, system prompt and messages."""
     thinking, effort = _thinking_parameters(request, target, may_think)
     limit = request.max_output_tokens or 1
@@ -215,15 +215,15 @@ class Blocks:
 def blocks_of(message: Message, target: Target) -> Blocks:
     """The blocks of a message."""
     if message.role != "assistant":
-        return _of_user(message, target)
+        return _user_blocks(message, target)
     if message.origin != target.origin:
-        return _of_another(message)
+        return _foreign_reply_blocks(message)
     # A model that thinks by budget binds its thinking to nothing, and wants it back amid its calls.
     is_bound = "enabled" not in target.info.thinking or target.omits("bound_thinking")
-    return _of_reply(message, drops_thinking=message.moved and is_bound)
+    return _own_reply_blocks(message, drops_thinking=message.moved and is_bound)
 
 
-def _of_user(message: Message, target: Target) -> Blocks:
+def _user_blocks(message: Message, target: Target) -> Blocks:
     images: dict[str, list[Image]] = {result.call_id: [] for result in results_of(message)}
     blocks: list[MessageBlock] = []
     for part in message.parts:
@@ -231,15 +231,15 @@ def _of_user(message: Message, target: Target) -> Blocks:
             case Image() if part.call_id in images:
                 images[part.call_id].append(part)
             case Image():
-                blocks.append(_block(_image(part, target)))
+                blocks.append(_block(_encode_image(part, target)))
             case Text() if part.text.strip():
                 blocks.append(_block({"type": "text", "text": part.text}))
-    results = [_result(each, images[each.call_id], target) for each in results_of(message)]
+    results = [_encode_result(each, images[each.call_id], target) for each in results_of(message)]
     empty = () if results or blocks else (_block({"type": "text", "text": "(no text)"}),)
     return Blocks("user", (*results, *blocks, *empty))
 
 
-def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
+def _own_reply_blocks(message: Message, *, drops_thinking: bool) -> Blocks:
     """A reply of this model. Paused, it goes back whole; see `Blocks.paused`."""
     unfit: tuple[type[Part], ...] = (Thinking,) if drops_thinking else ()
     if any(isinstance(part, ServerItem) and not part.own for part in message.parts):
@@ -249,7 +249,7 @@ def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
         for part in message.parts
         if not isinstance(part, unfit) and _wire_form(part) is not None
     ]
-    blocks = _blocks_of_reply(_without_loose_ends(parts, message.stop))
+    blocks = _blocks_of_reply(_drop_loose_ends(parts, message.stop))
     if message.stop != "paused":
         return blocks
     return replace(blocks, paused=_blocks_of_reply(parts))
@@ -262,7 +262,7 @@ def _blocks_of_reply(parts: Sequence[Part]) -> Blocks:
     return Blocks("assistant", tuple(blocks), is_own=True)
 
 
-def _without_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
+def _drop_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
     """The parts of a reply that something else follows: no thinking at its end, which the API
     refuses, and no search without its result. One beside calls is still to come."""
     if stop != "tool_calls":
@@ -274,7 +274,7 @@ def _without_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
     return parts[: last + 1]
 
 
-def _of_another(message: Message) -> Blocks:
+def _foreign_reply_blocks(message: Message) -> Blocks:
     """A reply of another model: text and calls, or else what a server's tools said."""
     forms = [_plain_form(p) for p in message.parts if isinstance(p, Text | ToolCall)]
     if not any(forms):
@@ -317,7 +317,7 @@ def _plain_form(part: Part) -> dict[str, Any] | None:
     return None
 
 
-def _image(image: Image, target: Target) -> dict[str, Any]:
+def _encode_image(image: Image, target: Target) -> dict[str, Any]:
     data, note = target.image_data(image)
     if data is None:
         return {"type": "text", "text": note}
@@ -327,8 +327,8 @@ def _image(image: Image, target: Target) -> dict[str, Any]:
     return {"type": "image", "source": source}
 
 
-def _result(result: ToolResult, images: Iterable[Image], target: Target) -> MessageBlock:
-    pictures = [_image(image, target) for image in images]
+def _encode_result(result: ToolResult, images: Iterable[Image], target: Target) -> MessageBlock:
+    pictures = [_encode_image(image, target) for image in images]
     texts = [{"type": "text", "text": result.text}] if result.text.strip() else []
     block: dict[str, Any] = {
         "type": "tool_result",

@@ -60,7 +60,7 @@ def info_of(
     `provider` is the name of the row in `kode.registry`: vendors of open weights have prices and
     dates of their own. "" is any. Not `sold` has only the prices in `overrides`.
     """
-    names = _names(model)
+    names = _possible_names(model)
     info = _find_info(names, provider) or _guess(names) or UNKNOWN
     if not sold:
         free: dict[str, Any] = dict.fromkeys(_PRICES)
@@ -78,7 +78,7 @@ def overrides_of(model: str, overrides: Mapping[str, Fields] | None) -> dict[str
     """The user's figures for a model."""
     fixed: dict[str, Any] = {}
     lower = {prefix.lower(): values for prefix, values in (overrides or {}).items()}
-    for _, values in _matching_rows(_names(model), lower):
+    for _, values in _matching_rows(_possible_names(model), lower):
         fixed.update(values)
     return fixed
 
@@ -103,7 +103,7 @@ def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
     """What the vendor recommends for coding, if the model has that level: Anthropic `xhigh`, which
     its own agent uses, else `high`; OpenAI `high` for hard coding, and `medium`, its default, for
     the small models. None for others, whose servers choose."""
-    for name in _names(model):
+    for name in _possible_names(model):
         if name.startswith("claude"):
             return "xhigh" if "xhigh" in efforts else "high" if "high" in efforts else None
         if re.match(r"gpt-\d|o\d", name):
@@ -116,7 +116,7 @@ def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
 def names_of(provider: str) -> list[str]:
     """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
     names = _table().get(provider, {}).keys() - _read("more_models.json")["retired"].keys()
-    return sorted(names, key=lambda name: (-_parts(name)[1], name))
+    return sorted(names, key=lambda name: (-_split_name(name)[1], name))
 
 
 def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
@@ -163,7 +163,7 @@ def _table() -> Mapping[str, Mapping[str, Fields]]:
 
 
 @functools.cache
-def _rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
+def _read_rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
     """Name → fields of the models of some vendors; of those with open weights without what holds
     for their makers' servers."""
     left_out = {*_PRICES, "apis", "searches"} if vendors == _MAKERS else ()
@@ -187,7 +187,7 @@ _CLAUDE = re.compile(r"(?:^|\.)(claude[\w.:@-]*)$")
 """As Bedrock names it: `us.anthropic.claude-opus-5-5`."""
 
 
-def _names(model: str) -> tuple[str, ...]:
+def _possible_names(model: str) -> tuple[str, ...]:
     """The name as given, and without prefixes: `openrouter/qwen/qwen3-coder`,
     `models/gemini-2.5-pro`, a path to a file of weights. Claude's also with dashes in the version,
     which others write with a dot."""
@@ -198,7 +198,7 @@ def _names(model: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, last, *dashed)))
 
 
-def _editions(name: str) -> Iterator[str]:
+def _shorten(name: str) -> Iterator[str]:
     """The name, then without one ending after the other."""
     yield name
     for _ in range(_MAX_EDITIONS):
@@ -211,34 +211,34 @@ def _editions(name: str) -> Iterator[str]:
 
 def _find_key(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
     """The key of the row for a model of this name."""
-    return next((edition for name in names for edition in _editions(name) if edition in rows), None)
+    return next((edition for name in names for edition in _shorten(name) if edition in rows), None)
 
 
 def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
     rows = _table().get(provider, {})
     if (name := _find_key(names, rows)) is not None:
         return _info(rows[name])
-    if (name := _find_key(names, _rows(_CLOSED))) is not None:
-        return _info(_rows(_CLOSED)[name])
+    if (name := _find_key(names, _read_rows(_CLOSED))) is not None:
+        return _info(_read_rows(_CLOSED)[name])
     fitting = _matching_rows(names, open_weights())
-    maker_key = _find_key(names, _rows(_MAKERS))
+    maker_key = _find_key(names, _read_rows(_MAKERS))
     # The longer name says more; of the same, the weights' own window holds wherever they are.
     if fitting and (maker_key is None or len(fitting[-1][0]) >= len(maker_key)):
         return fitting[-1][1]
-    return None if maker_key is None else _info(_rows(_MAKERS)[maker_key])
+    return None if maker_key is None else _info(_read_rows(_MAKERS)[maker_key])
 
 
 def _guess(names: tuple[str, ...]) -> ModelInfo | None:
     """The row of the closest relative in a family that nobody else hosts, without its price: with
     the same ending, then the same beginning, then the newest. Of open weights there is no guess:
     relatives are of all sizes."""
-    rows = _rows(_CLOSED)
+    rows = _read_rows(_CLOSED)
     for name in names:
-        stem, _, ending = _parts(name)
+        stem, _, ending = _split_name(name)
         related = [
             (other_ending == ending, len(commonprefix((name, key))), version, key)
             for key, (other_stem, version, other_ending) in zip(
-                rows, map(_parts, rows), strict=True
+                rows, map(_split_name, rows), strict=True
             )
             if stem and other_stem == stem
         ]
@@ -250,10 +250,10 @@ def _guess(names: tuple[str, ...]) -> ModelInfo | None:
 
 
 @functools.cache
-def _parts(name: str) -> tuple[str, float, str]:
+def _split_name(name: str) -> tuple[str, float, str]:
     """A name as the stem of its family, its version (`4-20` and `4.20` are 4.2) and its ending; a
     name without a version, or too short to be a family's, has no stem."""
-    *_, bare = _editions(name)
+    *_, bare = _shorten(name)
     bare = bare.removesuffix("-preview")
     match = _VERSION.search(bare)
     if match is None or not bare[:2].isalpha():

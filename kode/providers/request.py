@@ -348,7 +348,7 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
             del flat["properties"][name]
     if not flat["required"]:
         del flat["required"]
-    return {"properties": {}, **_in_openapi(flat)} if form == "google" else flat
+    return {"properties": {}, **_to_openapi(flat)} if form == "google" else flat
 
 
 class _Expansion:
@@ -394,14 +394,14 @@ class _Expansion:
         """The schema with what its reference and `allOf` demand merged in; and the references that
         were followed so far, each only once on the way."""
         self.parts += 1
-        schema = _of_today(raw if self.parts <= MAX_PARTS else {})
+        schema = _modernize_schema(raw if self.parts <= MAX_PARTS else {})
         demands = list_of(schema.pop("allOf", None))
         ref = schema.pop("$ref", None)
         if isinstance(ref, str) and ref not in refs:
             demands, refs = [*demands, self._find(ref)], (*refs, ref)
         for demand in demands:
             demanded, refs = self._resolve(demand, refs)
-            schema = _both(demanded, schema)
+            schema = _merge(demanded, schema)
         return schema, refs
 
     def _find(self, ref: str) -> Any:
@@ -439,7 +439,7 @@ def _flatten(schema: Schema) -> Schema:
     return {**flat, "required": required}
 
 
-def _in_openapi(schema: Schema) -> Schema:
+def _to_openapi(schema: Schema) -> Schema:
     """An expanded schema in OpenAPI's words."""
     kinds = _kinds(schema)
     types = [kind for kind in kinds if kind != "null"]
@@ -447,7 +447,7 @@ def _in_openapi(schema: Schema) -> Schema:
     if choices:  # they stand alone: what is beside them goes into each
         left_out = ("anyOf", "type") if len(types) > 1 else ("anyOf",)
         beside = {name: value for name, value in schema.items() if name not in left_out}
-        chosen = [_in_openapi(_both(each, beside)) for each in choices if _kinds(each) != ["null"]]
+        chosen = [_to_openapi(_merge(each, beside)) for each in choices if _kinds(each) != ["null"]]
         fitted = [each for choice in chosen for each in choice.get("anyOf", [choice])]
         if "null" in kinds or len(chosen) < len(choices):
             fitted = [{**each, "nullable": True} for each in fitted]
@@ -461,9 +461,9 @@ def _in_openapi(schema: Schema) -> Schema:
     if "description" in schema:
         typed["description"] = schema["description"]
     if kind == "array":
-        typed["items"] = _in_openapi(schema.get("items", {}))
+        typed["items"] = _to_openapi(schema.get("items", {}))
     elif kind == "object" and properties:
-        typed["properties"] = {name: _in_openapi(part) for name, part in properties.items()}
+        typed["properties"] = {name: _to_openapi(part) for name, part in properties.items()}
         required = [name for name in schema.get("required", ()) if name in properties]
         typed |= {"required": required} if required else {}
     elif kind in ("number", "integer"):
@@ -485,7 +485,7 @@ def _add_note(schema: Schema, name: str, value: Any) -> None:
         schema["description"] = about if note in about else f"{about} {note}".strip()
 
 
-def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
+def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
     """A schema that demands what two demand, as far as one keyword can say it."""
     both = {**first, **second}
     for name in first.keys() & second.keys() & {"properties", "required", "anyOf", "description"}:
@@ -499,7 +499,7 @@ def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
     return both
 
 
-def _of_today(raw: Any) -> Schema:
+def _modernize_schema(raw: Any) -> Schema:
     """A schema in few words of 2020-12, where older drafts have others and one says the same."""
     if isinstance(raw, str) and raw.lower() in _TYPES:
         return {"type": raw}

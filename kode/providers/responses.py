@@ -156,7 +156,9 @@ def result_items(message: Message, target: Target, custom: set[str]) -> list[Map
         others = [part for part in others if part not in pictures]
         kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
         text = {"type": "input_text", "text": result.text}
-        output = [text, *(_image(image, target) for image in pictures)] if pictures else result.text
+        output = (
+            [text, *(_to_image(image, target) for image in pictures)] if pictures else result.text
+        )
         call_id = sendable_id(result.call_id, strict=False)
         items.append({"type": kind, "call_id": call_id, "output": output})
     return [*items, *user_items(tuple(others), target)]
@@ -216,12 +218,12 @@ def _contents(parts: list[Part], target: Target) -> Iterator[dict[str, Any]]:
     """Pictures, and texts joined where one follows another."""
     for is_picture, group in groupby(parts, lambda part: isinstance(part, Image)):
         if is_picture:
-            yield from (_image(part, target) for part in group if isinstance(part, Image))
+            yield from (_to_image(part, target) for part in group if isinstance(part, Image))
         elif text := "\n\n".join(p.text for p in group if isinstance(p, Text) and p.text):
             yield _text(text)
 
 
-def _image(image: Image, target: Target) -> dict[str, Any]:
+def _to_image(image: Image, target: Target) -> dict[str, Any]:
     data, note = target.image_data(image)
     if data is None:
         return _text(note)

@@ -78,7 +78,7 @@ class Deadline:
         except TimeoutError:
             if self._soft_end < math.inf:
                 return True
-            raise self._ran_out() from None
+            raise self._raise_timeout() from None
         return False
 
     def touch(self) -> None:
@@ -96,7 +96,7 @@ class Deadline:
             self._soft_end = asyncio.get_running_loop().time() + seconds
             self.touch()
 
-    def _ran_out(self) -> ProviderError:
+    def _raise_timeout(self) -> ProviderError:
         url = self.endpoint.shown_url
         if self._is_silent:
             return RefusedError(
@@ -236,26 +236,26 @@ class Decoder:
             lines = text[:end].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
             self._pieces = [lines.pop() + text[end:]]
             for line in lines:
-                yield from self._line(line)
+                yield from self._read_line(line)
         if self._size > MAX_EVENT_BYTES:
             raise too_large(self.endpoint)
 
     def end(self) -> Iterator[StreamEvent]:
         """The event that the end of the stream completes, if any."""
         for line in (b"".join(self._pieces).rstrip(b"\r"), b""):
-            yield from self._line(line)
+            yield from self._read_line(line)
 
-    def _line(self, line: bytes) -> Iterator[StreamEvent]:
+    def _read_line(self, line: bytes) -> Iterator[StreamEvent]:
         name, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
         value = value.removeprefix(b" ")
         if not line:
-            yield from self._dispatch()
+            yield from self._take_event()
         elif name == b"data":
             self._data.append(value)
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
 
-    def _dispatch(self) -> Iterator[StreamEvent]:
+    def _take_event(self) -> Iterator[StreamEvent]:
         data, name = b"\n".join(self._data).strip(), self._name
         self._data, self._name, self._size = [], "", sum(map(len, self._pieces))
         if not data:

@@ -117,7 +117,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
             continue
         announces = _MARK.match(written) is not None and _is_paragraph(lead)
         if not lead or announces or (was_asked and len(lead) <= MAX_LEAD_CHARS):
-            return _with_calls(message, text[:place], written, calls)
+            return _add_calls(message, text[:place], written, calls)
         is_malformed = len(lead) <= MAX_LEAD_CHARS and not lead.startswith("<")
     beginning = _BROKEN_CALL.match(text)
     if beginning is not None and beginning[2] in NAME_KEYS and beginning[3] in tools:
@@ -128,9 +128,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
     return message
 
 
-def _with_calls(
-    message: Message, lead: str, written: str, calls: Sequence[_WrittenCall]
-) -> Message:
+def _add_calls(message: Message, lead: str, written: str, calls: Sequence[_WrittenCall]) -> Message:
     parts: list[Part] = [part for part in message.parts if not isinstance(part, Text)]
     parts += [Text(text=lead)] if lead.strip() else []
     for number, call in enumerate(calls):
@@ -178,7 +176,7 @@ class _Reader:
         calls: list[_WrittenCall] = []
         while not self._is_over():
             begin = self.at
-            made = self._next()
+            made = self._read_next()
             calls += (replace(call, text=self.text[begin : self.at]) for call in made)
         if not calls or len(calls) > MAX_CALLS:
             raise _NoCallError
@@ -198,19 +196,19 @@ class _Reader:
     def _find_named_call(self, match: re.Match[str] | None) -> ToolSpec | None:
         return self.tools.get(match[1]) if match else None
 
-    def _next(self) -> list[_WrittenCall]:
+    def _read_next(self) -> list[_WrittenCall]:
         if self.text[self.at] in '{["':
-            value = self._value()
+            value = self._read_value()
             is_text = isinstance(value, str)
             return _calls_in(broken_json.parse_value(value) if is_text else value, self.tools)
         tool, is_tag = self._tool_here()
-        if elements := self._elements(tool):
+        if elements := self._read_elements(tool):
             return [_fit(tool, elements)]
         between = _BEFORE_ARGUMENTS.match(self.text, self.at)
         begin = between.end() if between else self.at
         if self.text[begin : begin + 1] == "{":
             self.at = begin
-            arguments = self._value()
+            arguments = self._read_value()
             self.at += self.text[self.at : self.at + 1] == ")"
             return [_fit(tool, arguments)]
         if not (is_tag or self.is_marked) or "<" not in self.text[self.at : begin]:
@@ -236,7 +234,7 @@ class _Reader:
         self.at = name.end()
         return tool, False
 
-    def _elements(self, tool: ToolSpec) -> dict[str, Any]:
+    def _read_elements(self, tool: ToolSpec) -> dict[str, Any]:
         """Arguments as elements: `<parameter=path>a.py</parameter>`, `<path>a.py</path>`, or in
         pairs of key and value."""
         values: dict[str, Any] = {}
@@ -253,7 +251,7 @@ class _Reader:
                 raise _NoCallError  # in the second case the value itself holds such an element
         return values
 
-    def _value(self) -> Any:
+    def _read_value(self) -> Any:
         """The JSON value that begins here."""
         value = broken_json.value_at(self.text, self.at)
         value = value or broken_json.loose_value_at(self.text, self.at)

@@ -76,7 +76,9 @@ class Attempt:
             for folder in map(str, self.sandbox.folders):
                 if real_path(folder) != folder:  # what it leads to would be shown
                     raise OSError(f"{folder} has become a link")
-            launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
+            launcher = (
+                self._in_seatbelt() if self.kind == "seatbelt" else self._launcher_arguments()
+            )
         except BaseException:
             self.settle()
             raise
@@ -165,7 +167,7 @@ class Attempt:
         for layer in self.layers:
             carry(layer, changes)
 
-    def _launcher(self) -> tuple[str, ...]:
+    def _launcher_arguments(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone, cwd = self.sandbox, self.kind == "landlock", self.sandbox.place.cwd
         store = sandbox.store()
@@ -181,7 +183,7 @@ class Attempt:
             alone=alone,
             report_to=self._monitor.descriptor,
             opens=self.interest.records_opens or bool(watched),
-            environment=self._environment(),
+            environment=self._list_variables(),
             layers=[layer.mount() for layer in self.layers],
             masks=[(str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items()],
             cwd=str(cwd),
@@ -205,12 +207,12 @@ class Attempt:
         return (*sandbox.loopback().enter, *words)
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        variables = self._environment().items()
+        variables = self._list_variables().items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
         return (*reach.to_seatbelt(self.reach.hide(self.masked)), "/usr/bin/env", *unset, *changed)
 
-    def _environment(self) -> dict[str, str | None]:
+    def _list_variables(self) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
         inside = "/tmp" if self.kind in reach.BUBBLEWRAP else self.reach.temporary
         cache = str(self.sandbox.grants.cache or f"{inside}/.cache")

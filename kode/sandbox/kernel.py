@@ -337,7 +337,7 @@ class SyscallMonitor:
         call = _REPORTED[name]
         if name in ("connect", "sendto"):
             address, size = arguments[1:3] if name == "connect" else arguments[4:6]
-            return self._of_address(pid, _read(pid, address, min(size, 128)))
+            return self._report_address(pid, _read(pid, address, min(size, 128)))
         folder = _HERE if call.folder is None else arguments[call.folder]
         path = _resolve(pid, folder, _text(pid, arguments[call.path]))
         if name in (*OPENS, *RUNS, "openat2"):
@@ -355,7 +355,7 @@ class SyscallMonitor:
             self._watch(pid, moved, moves=True)
         is_read = call.flags is not None and not arguments[call.flags] & OPENS_FOR_WRITING
         is_there = name.startswith(_MAKES) and os.path.lexists(path)
-        return None if is_there or (name in OPENS and is_read) else self._of_path(path)
+        return None if is_there or (name in OPENS and is_read) else self._report_path(path)
 
     def _watch(self, pid: int, path: str, *, moves: bool = False) -> None:
         """Notes a path that is opened, or with all that is in it about to be elsewhere."""
@@ -365,7 +365,7 @@ class SyscallMonitor:
             places += [it for it in self.watched if moves and is_below(it, real)]
             self.outside_text = (self.watched[places[0]] or real) if places else ""
 
-    def _of_path(self, path: str) -> Blocked | None:
+    def _report_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):
             return None
         folder, name = os.path.split(path)
@@ -380,7 +380,7 @@ class SyscallMonitor:
         text = path if path.isprintable() else ascii(path)[1:-1]
         return Blocked("write", text if len(text) <= _MAX_SHOWN else f"…{text[-_MAX_SHOWN:]}")
 
-    def _of_address(self, pid: int, address: bytes) -> Blocked | None:
+    def _report_address(self, pid: int, address: bytes) -> Blocked | None:
         family = int.from_bytes(address[:2], "little")
         begin, end = {2: (4, 8), 10: (8, 24)}.get(family, (0, 0))  # AF_INET, AF_INET6 of Linux
         if self.reach.network == "all" or not end or len(address) < end:

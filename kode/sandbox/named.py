@@ -70,7 +70,7 @@ class _NameSearch:
             folders = [os.path.dirname(source)] if name.endswith(".path") else []
             for word in _words(value):
                 is_path = "/" in word or name == "core.hookspath" or bool(folders)
-                for path in self._inside(word, *folders):
+                for path in self._find_inside(word, *folders):
                     if is_path or _is_program(path):
                         self.paths.add(path)
                         hooks = path if name == "core.hookspath" else hooks
@@ -86,7 +86,7 @@ class _NameSearch:
 
     def take_words(self, text: str, folder: str) -> None:
         """Takes in the files that a text names, and adds those that say in turn what they run."""
-        words = {path for word in _words(text) for path in self._inside(word, folder)}
+        words = {path for word in _words(text) for path in self._find_inside(word, folder)}
         for path in filter(_is_program, words - self.paths):
             self.paths.add(path)
             if path.endswith(".sh") or _SHELL.match(_read(path)):
@@ -106,7 +106,7 @@ class _NameSearch:
             for name in only or scripts:
                 self.take_words(str(scripts.get(name, "")), str(self.root))
 
-    def _inside(self, word: str, *folders: str) -> Iterator[str]:
+    def _find_inside(self, word: str, *folders: str) -> Iterator[str]:
         """The paths in the project that a word may mean, from its root or from a folder; its root
         is none. The rest of `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from there."""
         root, word = str(self.root), str(expand(word))

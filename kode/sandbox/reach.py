@@ -303,7 +303,9 @@ def to_bubblewrap(
     `lowers` are for working folders with layers in `store`: the launcher, which puts layers and
     masks over these mounts, finds each folder there."""
     # What comes later lies on top.
-    words = [word for place in reach.places for word in _mount(reach, place, masks, lowers)]
+    words = [
+        word for place in reach.places for word in _mount_arguments(reach, place, masks, lowers)
+    ]
     for path in filter(_is_plain_folder, reach.of("hidden")):
         words += ("--remount-ro", str(path))  # once everything inside them is mounted
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
@@ -320,7 +322,7 @@ def to_bubblewrap(
     return [*words, "--die-with-parent", *powers, "--chdir", "/"]
 
 
-def _mount(
+def _mount_arguments(
     reach: Reach, place: VisiblePlace, masks: Mapping[Path, str], lowers: Mapping[Path, str]
 ) -> Iterable[str]:
     """What is seen at a place."""

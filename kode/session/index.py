@@ -155,7 +155,7 @@ def note_use(path: Path) -> None:
 def repair_order(home: Path) -> str:
     """Sets the list of uses aside if it is damaged; returns a sentence about it, else ""."""
     order, aside = paths.sessions_folder(home) / ORDER, ""
-    if _uses(order) is not None:
+    if _read_use_list(order) is not None:
         return ""
     durable.forget_length(order)
     with contextlib.suppress(StorageError):
@@ -163,7 +163,7 @@ def repair_order(home: Path) -> str:
     return f"{order} was damaged{aside}: sessions are in the order of their files' times."
 
 
-def _uses(order: Path) -> list[str] | None:
+def _read_use_list(order: Path) -> list[str] | None:
     """The ids in the list; None if it is damaged, so that nothing in it is too old."""
     noted, data = durable.noted_length(order), b""
     with contextlib.suppress(OSError):
@@ -270,7 +270,7 @@ def find_newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
 def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
     """Sessions as `list_sessions` has them. Reads only as many files as are asked for."""
     folder = paths.sessions_folder(home)
-    ranks = {id: place for place, id in enumerate(_uses(folder / ORDER) or ())}
+    ranks = {id: place for place, id in enumerate(_read_use_list(folder / ORDER) or ())}
     sessions = ((ranks.get(id, -1), changed, id) for changed, id in files(home))
     for _, _, session_id in sorted(sessions, reverse=True):
         if summary := summarize(folder / f"{session_id}.jsonl", cwd):
@@ -292,7 +292,7 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
             at, name, turns, end = _read_tail(file, path)
     except OSError:
         return None
-    asked = settle_all(filter(None, map(_prompt, lines[:-1])))
+    asked = settle_all(filter(None, map(_read_prompt, lines[:-1])))
     task = text_of(asked[0]) if asked and isinstance(asked[0], MessageEntry) else ""
     usage, changed = end.get("total_usage"), min(max(status.st_mtime, 0.0), LAST_SECOND)
     # A total of turns without a price is no cost of zero.
@@ -337,12 +337,12 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, str, int, dict[str, An
         if is_end and value:
             end = value
             break
-        prompts += filter(None, [_prompt(line)])
+        prompts += filter(None, [_read_prompt(line)])
     name = [*names, _field(end, "session_name", "")][0]
     return at, name, _field(end, "number", 0) + len(settle_all(reversed(prompts))), end
 
 
-def _prompt(line: bytes) -> MessageEntry | None:
+def _read_prompt(line: bytes) -> MessageEntry | None:
     """A message of the person, as far as a list needs it: to read all takes pydantic's time."""
     value = object_of(line) if _USER in line else None
     words = [
@@ -399,12 +399,12 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[T
         # Nothing in this file, or in those after it, is newer than its last change.
         if len(places) == limit and places[-1].at >= timestamp(changed + CLOCK_LAG_S):
             break
-        places += reversed(list(_places(paths.session_file(home, session_id), wanted)))
+        places += reversed(list(_find_places(paths.session_file(home, session_id), wanted)))
         places = sorted(places, key=lambda place: place.at, reverse=True)[:limit]
     return places
 
 
-def _places(path: Path, words: Sequence[str]) -> Iterator[TextHit]:
+def _find_places(path: Path, words: Sequence[str]) -> Iterator[TextHit]:
     # Case changes the bytes of non-ASCII letters.
     needles = [json.dumps(word)[1:-1].encode() for word in words if word.isascii()]
     try:

@@ -58,11 +58,11 @@ def messages_after(messages: list[Message], answers: list[Message], entry: Entry
         case MessageEntry():
             add_message(messages, answers, entry)
         case CompactionEntry():
-            rest = _from(messages, entry.kept_from, [])
+            rest = _cut(messages, entry.kept_from, [])
             lasting = _lasting_texts(messages[: len(messages) - len(rest)])
             messages = [compaction_message(entry, lasting), *rest]
         case TrimEntry():
-            messages = _from(messages, entry.kept_from, messages)
+            messages = _cut(messages, entry.kept_from, messages)
             if messages and messages[0].role != "user":
                 parts = (TRIMMED_BEGINNING,)
                 first = MessageEntry(role="user", parts=parts, id=entry.id, at=entry.at)
@@ -81,7 +81,7 @@ def visible_messages(entries: Iterable[Entry]) -> list[Message]:
         if isinstance(entry, MessageEntry):
             add_message(messages, answers, entry)
         elif isinstance(entry, TrimEntry):
-            messages = _from(messages, entry.kept_from, messages)
+            messages = _cut(messages, entry.kept_from, messages)
     return messages
 
 
@@ -200,7 +200,7 @@ def text_by_id(entries: Iterable[Entry], entry_id: str) -> str | None:
     )
 
 
-def _from(messages: list[Message], first: str | None, missing: list[Message]) -> list[Message]:
+def _cut(messages: list[Message], first: str | None, missing: list[Message]) -> list[Message]:
     """From this id on, without results whose call is gone; `missing` if it is not there."""
     if first is None:
         return []

@@ -165,7 +165,7 @@ class Transcript:
             elif isinstance(entry, RestoreEntry):
                 count = rewinds.get(entry.of, count)
             message = as_message(entry)
-            parts = tuple(_parts(message, waiting)) if message else ()
+            parts = tuple(_attach_results(message, waiting)) if message else ()
             if message is None or message.role != "tool":
                 is_change = isinstance(entry, RewindEntry | RestoreEntry)
                 is_rewound = entry.id not in ids and not is_change
@@ -187,7 +187,7 @@ class Transcript:
                 yield message, item
 
 
-def _parts(message: MessageEntry, waiting: dict[str, PastCall]) -> Iterator[Part]:
+def _attach_results(message: MessageEntry, waiting: dict[str, PastCall]) -> Iterator[Part]:
     """The parts that are no results. A result goes to the last call with its id, which servers use
     again, that has none: it is `waiting`."""
     pictures = images_of(message)

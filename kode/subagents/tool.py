@@ -40,7 +40,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         subject="description",
         target=_name_call,
         description="\n".join(lines),
-        preview=partial(_preview, names),
+        preview=partial(_preview_tasks, names),
     )
     async def delegate_tasks(
         context: ToolContext,
@@ -56,7 +56,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
                 moved.set()
             have_ended = await run_children(children, moved)
         if have_ended or jobs is None:
-            return _output(children)
+            return _make_output(children)
         lines = ["In the background:"]
         for child in children:
             child.emit = silent
@@ -86,7 +86,9 @@ def _name_call(arguments: Mapping[str, Any]) -> str:
     return "; ".join(goals)
 
 
-def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]) -> str:
+def _preview_tasks(
+    agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]
+) -> str:
     """For the permission question: every task, in full."""
     _check(arguments["tasks"], agents)
     lines = []
@@ -116,7 +118,7 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
         raise ToolError("Two tasks resume the same subagent: put them into one.")
 
 
-def _output(children: Sequence[ChildProcess]) -> ToolOutput:
+def _make_output(children: Sequence[ChildProcess]) -> ToolOutput:
     limit = records.divide_chars(len(children))
     results = [child.result for child in children if child.result is not None]
     counts = Counter(result.status.replace("success", "done") for result in results)

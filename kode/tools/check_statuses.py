@@ -110,7 +110,7 @@ def find_statuses(
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
     the whole line. Of several runs, a failed one counts."""
     return tuple(
-        (check.command, line if check.alone else _status_of(check, events)) for check in checks
+        (check.command, line if check.alone else _find_status(check, events)) for check in checks
     )
 
 
@@ -123,7 +123,7 @@ def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list
     ]
 
 
-def _status_of(check: "CheckPart", events: Sequence[StatusEvent]) -> int | None:
+def _find_status(check: "CheckPart", events: Sequence[StatusEvent]) -> int | None:
     # bash speaks of a command without blanks, and adds redirections.
     text = re.escape(re.sub(_BLANKS, "", check.command)[:500])
     runs = [

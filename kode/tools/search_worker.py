@@ -36,12 +36,12 @@ def walk(root: str) -> Iterator[str]:
     while stack:
         path, is_folder, rules = stack.pop()
         if is_folder:
-            stack += reversed(list(_entries(path, rules)))
+            stack += reversed(list(_scan_folder(path, rules)))
         else:
             yield path
 
 
-def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
+def _scan_folder(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
     if os.path.lexists(os.path.join(folder, ".git")):
         # A nested repository: the rules around it do not apply inside.
         rules = []
@@ -114,7 +114,7 @@ def _find_hits(
     """Matches with surrounding lines. Raises: ValueError for a binary file."""
     before: collections.deque[tuple[int, str]] = collections.deque(maxlen=context)
     after = 0
-    for number, line in enumerate(_lines(file), start=1):
+    for number, line in enumerate(_read_lines(file), start=1):
         match = pattern.search(line.removesuffix("\n").removesuffix("\r"))
         if match is None and after > 0:
             after -= 1
@@ -130,7 +130,7 @@ def _find_hits(
             yield "match", {**_describe(number, line), "submatches": [{"start": start}]}
 
 
-def _lines(file: IO[bytes]) -> Iterator[str]:
+def _read_lines(file: IO[bytes]) -> Iterator[str]:
     """Lines as text. Invalid UTF-8 matches no letter, as in ripgrep, which also reads UTF-16 with a
     byte order mark. Raises: ValueError for a binary file."""
     mark = encoding_by_mark(file.read(4))

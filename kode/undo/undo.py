@@ -292,7 +292,7 @@ def undo_text(undone: UndoResult, cwd: Path, prompt: str) -> str:
     """Names the turn, which began with `prompt`, each file, and what can be done next."""
     past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.changed_files.items()]
-    lines = [_head(undone, prompt)]
+    lines = [_make_head(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
         [f"removed {name}" for name, state in names if state is None],
@@ -310,7 +310,7 @@ def undo_text(undone: UndoResult, cwd: Path, prompt: str) -> str:
     return "\n".join(lines)
 
 
-def _head(undone: UndoResult, prompt: str) -> str:
+def _make_head(undone: UndoResult, prompt: str) -> str:
     if undone.turn is None:
         if undone.step.kind == "redo":
             return "Nothing to redo."
@@ -349,14 +349,14 @@ def file_diffs(undo: Undo, cwd: Path) -> list[FileDiff]:
         if before == now or {before, now} <= {None, FOLDER}:
             continue
         name = relative_path(path, cwd)
-        old, new = _text(before, undo.contents.data(before)), _text(now, data)
+        old, new = _decode_text(before, undo.contents.data(before)), _decode_text(now, data)
         text = "" if old is None or new is None else unified_diff(name, old, new)
         text = text or f"{name}: changed; too large, or no text, to compare\n"
         diffs.append(FileDiff(path=name, text=text))
     return diffs
 
 
-def _text(state: State, data: bytes | None) -> str | None:
+def _decode_text(state: State, data: bytes | None) -> str | None:
     """The text of a state with this content; None if it is not text or too long."""
     if state is None or state.startswith(LINK):
         return f"{state}\n" if state else ""

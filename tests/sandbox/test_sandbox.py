@@ -218,7 +218,7 @@ def test_a_sandbox_passes_every_check_of_its_kind(
 def test_a_sandbox_that_limits_nothing_fails_with_each_fault(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Attempt, "_launcher", lambda attempt: ())
+    monkeypatch.setattr(Attempt, "_launcher_arguments", lambda attempt: ())
     code, found = proved(capsys)
     assert (code, list(found)) == (1, ["sandbox"])
     for fault in ("/kode/config.json", "writes git's", "sees other", "unix sockets", "a network"):

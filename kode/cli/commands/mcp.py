@@ -275,7 +275,7 @@ def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, 
     """The servers of all agents, each with a word for the agent and the file, those of the project
     first, without secrets; adds to `faults` a sentence for all that cannot be read."""
     project = paths.project_root(cwd)
-    for agent, path in _places(project):
+    for agent, path in _list_foreign_configs(project):
         try:
             if not path.is_file():
                 continue
@@ -292,12 +292,12 @@ def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, 
                     plain = {key: values[key] for key in values if key not in _GRANTS}
                     if agent == "gemini" and "url" in plain:  # `httpUrl` is of the newer transport
                         plain = {"type": "sse", **plain}
-                    yield agent, path, _without_secrets(_parse(name, plain, {}))
+                    yield agent, path, _replace_secrets(_parse(name, plain, {}))
         except (OSError, ValueError, AttributeError, ConfigError) as error:
             faults.append(f"{path} could not be read: {error}")
 
 
-def _places(project: Path) -> Iterator[tuple[str, Path]]:
+def _list_foreign_configs(project: Path) -> Iterator[tuple[str, Path]]:
     """Agent and file, as their documentation says on 2026-11-27; some may be missing."""
     home, environ = paths.user_home() or paths.NO_HOME, os.environ
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
@@ -314,7 +314,7 @@ def _places(project: Path) -> Iterator[tuple[str, Path]]:
     yield "zed", config / "zed/settings.json"
 
 
-def _without_secrets(server: ParsedServer) -> ParsedServer:
+def _replace_secrets(server: ParsedServer) -> ParsedServer:
     """Replaces what is secret by references to variables of the environment, so that no copy is
     made of it."""
     names = {value: name for name, value in os.environ.items()}

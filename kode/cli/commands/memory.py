@@ -68,13 +68,13 @@ def _load(flags: argparse.Namespace) -> "Loaded":
 def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
     complain(paths.home_fault(paths.home()), *loaded.warnings)
-    if text := asyncio.run(_result(loaded, arguments)):
+    if text := asyncio.run(_run_command(loaded, arguments)):
         # Files of memory are edited by hand and synced; an export stays unchanged.
         (print_document if arguments.command == "export" else say)(text)
     return EXIT_OK
 
 
-async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.commands import open_outside, run_command, with_undo
 
     config, name = loaded.config, arguments.command

@@ -74,7 +74,10 @@ NUMBERS = ("turns", "cost")
 def draw_table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
     """A header line, then one line per session. On a narrow screen the last columns are left out,
     and the task is cut, but never the id."""
-    rows = [HEAD, *(_cells(summary, max(WIDEST_TASK, width // 3), today) for summary in summaries)]
+    rows = [
+        HEAD,
+        *(_make_cells(summary, max(WIDEST_TASK, width // 3), today) for summary in summaries),
+    ]
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     while len(widths) > 2 and sum(widths) + 2 * (len(widths) - 1) > width:
         widths.pop()
@@ -97,7 +100,7 @@ def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
     return lines + more
 
 
-def _cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str, ...]:
+def _make_cells(summary: Summary, widest_task: int, today: date | None) -> tuple[str, ...]:
     task = one_line(summary.title)
     if summary.damaged:
         task = f"damaged: `kode session check {summary.id}` shows the damage"

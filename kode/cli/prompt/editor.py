@@ -281,7 +281,7 @@ class Editor:
             drawn()
 
         self.app.after_render += first_time
-        ticker = asyncio.ensure_future(self._spin())
+        ticker = asyncio.ensure_future(self._animate_spinner())
         try:
             await self.app.run_async(handle_sigint=False, set_exception_handler=False)
         except (EOFError, OSError):
@@ -301,7 +301,7 @@ class Editor:
         """Writes whole lines in the prompt's place, and the prompt below them."""
         painted = self.app.is_running and not self.app.is_done
         # A closed terminal must not fail the turn that writes to it.
-        with contextlib.suppress(OSError), self._in_one_piece():
+        with contextlib.suppress(OSError), self._buffer_output():
             if painted:
                 self.app.renderer.erase(leave_alternate_screen=False)
             self.control(text)
@@ -309,7 +309,7 @@ class Editor:
                 self.app._redraw()
 
     @contextlib.contextmanager
-    def _in_one_piece(self) -> Iterator[None]:
+    def _buffer_output(self) -> Iterator[None]:
         """Collects all output in the block into one write: otherwise the prompt would flicker."""
         output = self.app.output
         flush = output.flush
@@ -434,7 +434,7 @@ class Editor:
             pass  # "y, Enter" must not send the draft
         elif is_pasted:
             self.buffer.insert_text("\n")
-        elif self._completes_file():
+        elif self._complete_file():
             pass
         elif self.buffer.document.text_before_cursor.endswith("\\"):
             self.buffer.delete_before_cursor()
@@ -516,7 +516,7 @@ class Editor:
         is_other = is_command and not menu.completions[0].text.startswith(typed)
         return None if is_whole or is_other else menu.completions[0]
 
-    def _completes_file(self) -> bool:
+    def _complete_file(self) -> bool:
         """Completes an unfinished word; True if the line must not be sent: it was a file name."""
         completion, menu = self._find_completion(), self.buffer.complete_state
         if completion is None or menu is None:
@@ -554,7 +554,7 @@ class Editor:
         self._key_at = time.monotonic()
         self._answered_at = self._escaped_at = float("-inf")
 
-    async def _spin(self) -> None:
+    async def _animate_spinner(self) -> None:
         for frame in itertools.count():
             await asyncio.sleep(SPIN_S)
             # Also output queued while another program had the terminal.

@@ -73,7 +73,7 @@ def bindings(editor: Editor) -> KeyBindings:
         *((key, asking, lambda e: None) for key in ("c-r", "c-s")),
         (Keys.Any, has_keys, lambda e: editor.press_choice(e.data)),
         ("backspace", has_keys, lambda e: _close_list(editor)),
-        (Keys.BracketedPaste, ~is_searching, lambda e: _paste(editor, e.data)),
+        (Keys.BracketedPaste, ~is_searching, lambda e: _insert_paste(editor, e.data)),
         ("c-v", ~asking & ~vi_mode, lambda e: _paste_picture(editor)),
         ("c-x c-e", ~asking, lambda e: _compose(editor)),
         ("c-o", ~is_searching, lambda e: show_details(state)),
@@ -117,7 +117,7 @@ def _move(editor: Editor, event: KeyPressEvent) -> None:
         menu.move(editor.buffer.text, -1 if key in (Keys.Up, Keys.BackTab) else 1)
 
 
-def _paste(editor: Editor, data: str) -> None:
+def _insert_paste(editor: Editor, data: str) -> None:
     text = _CODED_BREAK.sub("\n", data).replace("\r\n", "\n").replace("\r", "\n")
     if editor.menu is not None and editor.menu.has_keys:
         editor.put_back(editor.state.pastes.fold(text))  # a message, that no key of it answers

@@ -49,7 +49,7 @@ async def run_repl(
     uses `renderer.emit`. Raises: as `opening`."""
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
-    with _signals(state) as ended_by:
+    with _handle_signals(state) as ended_by:
         screen.print(clip(f"kode in {paths.short_path(folder)} · ? for help", screen.width), "dim")
         if _can_draw(screen):
             async with prompt_below(state) as drawing:
@@ -82,7 +82,7 @@ async def run_in_prompt(
     if _can_draw(state.screen):
         below = prompt_below(state)
     async with below:
-        with _signals(state):
+        with _handle_signals(state):
             begin(state, first)
             await state.idle()
     if state.fault is not None:
@@ -174,7 +174,7 @@ async def show_closing(state: PromptState, closing: "asyncio.Task[None]") -> Non
 
 
 @contextlib.contextmanager
-def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
+def _handle_signals(state: PromptState) -> Iterator[list[signal.Signals]]:
     """Makes SIGINT act like Ctrl-C, and SIGTERM and SIGHUP exit in good order. Yields the signals
     that made kode exit."""
     ended_by: list[signal.Signals] = []
@@ -184,7 +184,7 @@ def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
         state.leave()
 
     actions = {
-        signal.SIGINT: lambda: _sigint(state),
+        signal.SIGINT: lambda: _handle_sigint(state),
         signal.SIGTERM: lambda: leave(signal.SIGTERM),
         signal.SIGHUP: lambda: leave(signal.SIGHUP),
     }
@@ -192,7 +192,7 @@ def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
         yield ended_by
 
 
-def _sigint(state: PromptState) -> None:
+def _handle_sigint(state: PromptState) -> None:
     if state.editor is not None and state.screen.editor is not None:
         if state.editor.away:  # it was meant for the editor
             return

@@ -62,7 +62,7 @@ def command_of(text: str) -> tuple[str, str] | None:
 
 def begin(state: PromptState, work: Work, *arguments: object) -> None:
     """Starts a job; the lines queued meanwhile follow it."""
-    state.start_job(work, *arguments, then=partial(_next, state))
+    state.start_job(work, *arguments, then=partial(_start_next, state))
 
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
@@ -129,7 +129,7 @@ def start(state: PromptState, text: str) -> None:
     begin(state, _do, state, text)
 
 
-def _next(state: PromptState, was_stopped: bool) -> None:
+def _start_next(state: PromptState, was_stopped: bool) -> None:
     """After a job: starts the next queued line, or after a stop puts it back."""
     # Messages left over from a failed turn go to the next one.
     state.queued[:0], state.steering = state.steering, []
@@ -148,7 +148,7 @@ def _next(state: PromptState, was_stopped: bool) -> None:
 def _start_first(state: PromptState, was_stopped: bool) -> None:
     """After the opening: starts the first line typed meanwhile. The messages behind it reach the
     model with its next step, before any that is typed later."""
-    _next(state, was_stopped)
+    _start_next(state, was_stopped)
     while state.editor is not None and state.queued and _can_steer(state, state.queued[0]):
         state.steering.append(state.queued.pop(0))
 

@@ -105,7 +105,7 @@ def painted_diff(
     for line in _trim(lines):
         style = _SIGNS.get(line.kind, "")
         band = screen.paint(style, "")
-        rows = list(_rows(line, screen.width - INSET, numbers, most))
+        rows = list(_wrap_diff_line(line, screen.width - INSET, numbers, most))
         for row in rows if band else ():
             row.stylize_before(style)
         text = screen.render_lines(Text(" " * INSET) + row for row in rows)
@@ -113,7 +113,7 @@ def painted_diff(
     return "\n".join(painted)
 
 
-def _rows(line: DiffLine, width: int, numbers: int, most: int | None) -> Iterator[Text]:
+def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) -> Iterator[Text]:
     """A line as screen rows: its number, its sign, its text."""
     gutter = f"{line.number or '':>{numbers}} " if numbers else ""
     if line.kind == "h":

@@ -83,10 +83,10 @@ class BlockSplitter:
     def feed(self, delta: str) -> list[MarkdownBlock]:
         """The blocks that this delta finishes, oldest first."""
         first, *lines = delta.split("\n")
-        finished = self._grow(first)
+        finished = self._add_piece(first)
         for line in lines:
             finished += self._take_line()
-            finished += self._grow(line)
+            finished += self._add_piece(line)
         return finished
 
     def finish(self) -> list[MarkdownBlock]:
@@ -119,7 +119,7 @@ class BlockSplitter:
             return before  # the head of a table, or a text
         return f"{before}\n{close_marks(rest)}".strip("\n")
 
-    def _grow(self, piece: str) -> list[MarkdownBlock]:
+    def _add_piece(self, piece: str) -> list[MarkdownBlock]:
         finished: list[MarkdownBlock] = []
         self._partial += piece
         while len(self._partial) > MAX_LINE_CHARS:
@@ -310,7 +310,7 @@ class TerminalMarkdown(Markdown):
         _mark_tasks(self.parsed)
         for token in self.parsed:
             if token.children:
-                token.children = list(_with_addresses(token.children))
+                token.children = list(_replace_links(token.children))
 
 
 def _mark_tasks(tokens: list[Token]) -> None:
@@ -321,7 +321,7 @@ def _mark_tasks(tokens: list[Token]) -> None:
             text.content = _BOXES.get(text.content[:4], text.content[:4]) + text.content[4:]
 
 
-def _with_addresses(tokens: list[Token]) -> Iterator[Token]:
+def _replace_links(tokens: list[Token]) -> Iterator[Token]:
     """Replaces links and images by their text and, if it differs, their address."""
     address = label = ""
     for token in tokens:

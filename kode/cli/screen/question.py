@@ -70,7 +70,7 @@ async def _ask(screen: Screen, field: ElicitField) -> Any:
         label += f" [{visible(shown)}]"
     while True:
         text = clean(await screen.read_answer(f"{label}: ") or "").strip()
-        value = _value(field, text) if text else default
+        value = _parse_field(field, text) if text else default
         if value is not None or not text:
             return value
         screen.print(f"That is not a valid {field.kind}. Leave it empty to skip it.", "warning")
@@ -85,7 +85,7 @@ async def _choose(
     return reply if reply in [choice.value for choice in choices] else None
 
 
-def _value(field: ElicitField, text: str) -> Any:
+def _parse_field(field: ElicitField, text: str) -> Any:
     """The typed text in the field's type; None if it does not fit."""
     if field.kind == "boolean":
         return {"yes": True, "y": True, "no": False, "n": False}.get(text.lower())
@@ -122,7 +122,7 @@ def make_ask(screen: Screen | None = None, say: Callable[[str], None] | None = N
         async with one_at_a_time:
             await shown.quiet()
             shown.notify()
-            menu = _menu(shown, question)
+            menu = _show_menu(shown, question)
             height = len(menu.lines(shown.paint, "", shown.width, sys.maxsize))
             stays = shown.editor is None or height + 5 > shown.rows()
             if stays:
@@ -233,7 +233,7 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
     return [f"{bar} {line}" for line in wrap_words(clean(visible(text)), width - 2)]
 
 
-def _menu(screen: Screen, question: Question) -> Menu:
+def _show_menu(screen: Screen, question: Question) -> Menu:
     # The prompt is painted ten times a second, and colouring a diff is slow.
     above = cache(partial(question_lines, screen, question))
     ways = enumerate(further_ways(question).values(), 1)

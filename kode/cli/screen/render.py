@@ -55,7 +55,7 @@ _WORDS = [word for word, _ in NOTICES.values() if word]
 Kind = Literal["start", "person", "text", "tool", "line"]
 
 
-def _entry(screen: Screen, entry: ToolFinished | str) -> str:
+def _print_entry(screen: Screen, entry: ToolFinished | str) -> str:
     width = screen.width
     if isinstance(entry, str):
         return f"{_title(screen, 'Thought')}\n{screen.paint('dim', fold(clean(entry), width))}"
@@ -152,7 +152,7 @@ class Renderer:
 
     def render_details(self) -> str:
         """The last calls and thoughts in full, painted, newest last."""
-        return "\n\n".join(_entry(self.screen, entry) for entry in self.details)
+        return "\n\n".join(_print_entry(self.screen, entry) for entry in self.details)
 
     def show_answer(self, text: str) -> None:
         """Shows an answer of an earlier process as it looked then."""
@@ -198,12 +198,12 @@ class Renderer:
             case events.RetryScheduled():
                 self._retry(event)
             case events.Replied():
-                self._replied(event)
+                self._show_reply(event)
             case ToolFinished():
                 self.details.append(event)
-                self._finished(event)
+                self._show_finished_call(event)
             case events.TurnEnded():
-                self._ended(event)
+                self._show_turn_end(event)
             case events.MemoryChanged(of_session=False) if self.unshown_changes is not None:
                 self.unshown_changes.append(event)
             case events.MemoryChanged():
@@ -241,7 +241,7 @@ class Renderer:
         self._gap("line")
         self.screen.print(line.text + more, line.style, line.verb if line.verb in _WORDS else "")
 
-    def _blocks(self, blocks: "list[MarkdownBlock]") -> None:
+    def _print_blocks(self, blocks: "list[MarkdownBlock]") -> None:
         from kode.cli.screen.markdown import TerminalMarkdown
 
         for block in blocks:
@@ -259,11 +259,11 @@ class Renderer:
             from kode.cli.screen.markdown import BlockSplitter
 
             self._splitter = BlockSplitter()
-        self._blocks(self._splitter.feed(text))
+        self._print_blocks(self._splitter.feed(text))
 
     def _finish_text(self) -> None:
         if self._splitter is not None:
-            self._blocks(self._splitter.finish())
+            self._print_blocks(self._splitter.finish())
 
     def _drop_text(self) -> None:
         if self._splitter is not None:
@@ -299,7 +299,7 @@ class Renderer:
         self._describe(replace(event, reason="") if is_repeated else event, again)
         self._why_again = event.reason
 
-    def _replied(self, event: events.Replied) -> None:
+    def _show_reply(self, event: events.Replied) -> None:
         self._settle_thinking()
         thoughts = (part.text for part in event.message.parts if isinstance(part, Thinking))
         if thought := "\n".join(thoughts).strip():
@@ -315,7 +315,7 @@ class Renderer:
         self._finish_text()
         self._streamed = False
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _show_finished_call(self, event: ToolFinished) -> None:
         screen, memory, self._memory = self.screen, self._memory, ""
         if is_reported(event, memory):
             return
@@ -367,7 +367,7 @@ class Renderer:
         if event.summary and event.status != "success":
             self.screen.print(indent(event.summary, MAX_ERROR_LINES), "dim")
 
-    def _ended(self, event: events.TurnEnded) -> None:
+    def _show_turn_end(self, event: events.TurnEnded) -> None:
         self._settle_thinking()
         self._finish_text()
         self._settle_calls()
@@ -416,7 +416,7 @@ class ProgressRenderer(Renderer):
     def _feed(self, text: str) -> None:
         """The answer is printed elsewhere."""
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _show_finished_call(self, event: ToolFinished) -> None:
         if event.refused:
             line = describe_call(event, self.screen.width - 2)
             self.screen.print(f"{line.mark} {replace(line, outcome='').text}")
@@ -424,11 +424,11 @@ class ProgressRenderer(Renderer):
             self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
             return
         reported = is_reported(event, self._memory)
-        super()._finished(event)
+        super()._show_finished_call(event)
         if self.unfolded and event.for_model and not reported:
             self.screen.print(indent(event.for_model, 20), "dim")
 
-    def _ended(self, event: events.TurnEnded) -> None:
+    def _show_turn_end(self, event: events.TurnEnded) -> None:
         self._settle_thinking()
         if evidence := evidence_line(event):
             self.screen.print(evidence, "dim")

@@ -93,7 +93,7 @@ def files_of_reader(words: Sequence[str]) -> tuple[str, ...] | None:
         return None if key is None else ()
     row = readers()[key]
     is_exact = row.get("style") == "exact"
-    accepted = _options(row.get("options", ""), is_exact)
+    accepted = _parse_options(row.get("options", ""), is_exact)
     options, operands, files = set[str](), list[str](), list[str]()
     left = list(reversed(words[len(key) :]))
     while left:  # as every getopt does it: no abbreviations, no option after an operand
@@ -283,7 +283,7 @@ def inner_of(words: Sequence[Word]) -> list[Inner]:
         word = left.pop()
         if word == "--":
             break
-        if _take_option(word, left, _options(row.get("options", ""))) is None:
+        if _take_option(word, left, _parse_options(row.get("options", ""))) is None:
             return []
     at = len(words) - len(left)
     options, operands = words[1:at], words[at:]
@@ -379,7 +379,7 @@ def rules() -> Mapping[str, list[ProgramRule]]:
 
 
 @functools.cache
-def _options(text: str, is_exact: bool = False) -> Options:
+def _parse_options(text: str, is_exact: bool = False) -> Options:
     kinds: dict[str, str] = {}
     for word in text.split():
         kind = word[-1] if word[-1] in "=?<" else ""

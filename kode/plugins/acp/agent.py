@@ -136,7 +136,7 @@ class KodeAgent:
             raise UserError("kode did not issue this cursor. List from the beginning.")
         start = int(cursor or 0)
         end = start + SESSIONS_A_PAGE
-        where = _folder(cwd) if cwd is not None else None
+        where = _check_folder(cwd) if cwd is not None else None
         summaries = await asyncio.to_thread(list_sessions, kode_home(), cwd=where)
         listed = [s for s in summaries if s.turns and not s.parent and not s.damaged]
         infos = [
@@ -206,8 +206,10 @@ class KodeAgent:
 
         Raises: RequestError without a key; UserError, SessionError, StorageError.
         """
-        where = _folder(cwd)
-        loaded = self._load(where, [str(_folder(name)) for name in additional_directories or ()])
+        where = _check_folder(cwd)
+        loaded = self._load(
+            where, [str(_check_folder(name)) for name in additional_directories or ()]
+        )
         if session_id is not None:
             session_id = await asyncio.to_thread(find_session, kode_home(), session_id)
             if (live := self.sessions.get(session_id)) is not None:
@@ -247,7 +249,7 @@ class KodeAgent:
         return live.offer()
 
 
-def _folder(path: str) -> Path:
+def _check_folder(path: str) -> Path:
     """Raises: UserError if it is not an absolute path of a directory."""
     folder = Path(path)
     if not folder.is_absolute() or not folder.is_dir():
@@ -269,11 +271,11 @@ def servers_of(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
         # A name that can be part of a tool's: `My Server` → `My-Server`.
         plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
         numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
-        named[next(name for name in (plain, *numbered) if name not in named)] = _values(server)
+        named[next(name for name in (plain, *numbered) if name not in named)] = _read_server(server)
     return named
 
 
-def _values(server: Named) -> dict[str, Any]:
+def _read_server(server: Named) -> dict[str, Any]:
     if isinstance(server, schema.McpServerStdio):
         return {
             "command": server.command,

@@ -33,16 +33,16 @@ def config_options(conversation: Conversation, models: Iterable[str]) -> list[Co
     modes: dict[str, str | None] = {**conversation.modes}
     efforts = conversation.agent.provider.info.efforts
     options = [
-        _option(MODE, "Permission mode", "mode", conversation.gate.mode, modes),
-        _option(MODEL, "Model", "model", model, dict.fromkeys((model, *models))),
+        _make_option(MODE, "Permission mode", "mode", conversation.gate.mode, modes),
+        _make_option(MODEL, "Model", "model", model, dict.fromkeys((model, *models))),
     ]
     if efforts:
         levels = dict.fromkeys((DEFAULT, *efforts, effort))
-        options.append(_option(EFFORT, "Effort", "thought_level", effort, levels))
+        options.append(_make_option(EFFORT, "Effort", "thought_level", effort, levels))
     return options
 
 
-def _option(
+def _make_option(
     option_id: str, name: str, category: Category, current: str, values: Mapping[str, str | None]
 ) -> ConfigOption:
     return ConfigOption(

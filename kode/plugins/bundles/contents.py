@@ -226,7 +226,7 @@ class _PartReader:
 
     def skills(self) -> dict[str, str]:
         skills: dict[str, str] = {}
-        for below, path in self._files("skills"):
+        for below, path in self._list_files_of_kind("skills"):
             if f"/{below}".endswith("/SKILL.md") and below.count("/") <= 1:
                 folder = path.rpartition("/")[0]
                 self._add(skills, folder.rpartition("/")[2] or self.name, folder)
@@ -237,13 +237,13 @@ class _PartReader:
     def texts(self, kind: str) -> dict[str, str]:
         """The commands or agents; names of commands have the folders that they are in."""
         texts: dict[str, str] = {}
-        for below, path in self._files(kind):
+        for below, path in self._list_files_of_kind(kind):
             if below.endswith(".md"):
                 name = below if kind == "commands" else below.rpartition("/")[2]
                 self._add(texts, name.removesuffix(".md").replace("/", ":"), path)
         return texts
 
-    def _files(self, kind: str) -> Iterator[tuple[str, str]]:
+    def _list_files_of_kind(self, kind: str) -> Iterator[tuple[str, str]]:
         """(path below its place, path) of each file at the places of a kind. Commands and agents
         that a manifest names replace those of the usual folder."""
         is_named = any(kind in document for document in self.documents)
@@ -257,7 +257,7 @@ class _PartReader:
 
     def hooks(self) -> dict[str, list[Any]]:
         hooks: dict[str, list[Any]] = {}
-        for document in self._documents("hooks", "hooks/hooks.json"):
+        for document in self._read_documents("hooks", "hooks/hooks.json"):
             section = document.get("hooks", document)
             for event, groups in section.items() if isinstance(section, dict) else ():
                 if isinstance(groups, list):
@@ -267,7 +267,7 @@ class _PartReader:
     def servers(self) -> dict[str, Any]:
         """Entries without what only a person gives, such as the network."""
         servers: dict[str, Any] = {}
-        for document in self._documents("mcpServers", ".mcp.json"):
+        for document in self._read_documents("mcpServers", ".mcp.json"):
             section = document.get("mcpServers", document)
             for name, values in section.items() if isinstance(section, dict) else ():
                 shown = f"mcpServers.{visible(name)[:80]}"
@@ -282,7 +282,7 @@ class _PartReader:
                 servers[f"{self.name}.{name}"] = usable
         return servers
 
-    def _documents(self, key: str, usual: str) -> Iterator[Mapping[str, Any]]:
+    def _read_documents(self, key: str, usual: str) -> Iterator[Mapping[str, Any]]:
         """The objects that hold parts of a kind: in the manifest, and in files."""
         objects, places = self._find_named(key)
         yield from objects
@@ -392,7 +392,7 @@ def parse_source(word: str, cwd: Path) -> BundleSource:
 
 def fetch(source: BundleSource, entry: Mapping[str, Any] = MappingProxyType({})) -> Fetched:
     """Fetches a bundle; `entry` is that of the list which named the source. Raises: ConfigError."""
-    with _checkout(source) as (root, commit):
+    with _check_out(source) as (root, commit):
         place: object = source.path
         if source.entry:
             entries = _read_list(root, source)
@@ -466,7 +466,7 @@ def _source_of_entry(entry: Mapping[str, Any]) -> BundleSource:
 
 
 @contextlib.contextmanager
-def _checkout(source: BundleSource) -> Iterator[tuple[Path, str]]:
+def _check_out(source: BundleSource) -> Iterator[tuple[Path, str]]:
     """The folder of a source, and the commit there. Raises: ConfigError."""
     if source.where.startswith("/"):
         yield Path(source.where), ""

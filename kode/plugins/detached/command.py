@@ -78,7 +78,7 @@ def ps(argv: Sequence[str]) -> int:
     rows = [*titles, *(_row(session, now) for session in shown)]
     lines = [line for session in shown for line in _lines_below(session, is_done=is_done)]
     lines = lines if shown else ["No session in the background. `kode start TASK` starts one."]
-    values = [_value(session) for session in shown]
+    values = [_session_object(session) for session in shown]
     print_either(values, lines, rows=rows, as_json=arguments.json, faults=faults)
     return 0
 
@@ -223,7 +223,7 @@ def _wait_until(holds: Callable[[], bool], otherwise: str) -> None:
         time.sleep(0.05)
 
 
-def _value(session: Background) -> dict[str, Any]:
+def _session_object(session: Background) -> dict[str, Any]:
     """A session for programs."""
     state, tree = session.state, session.spec.tree
     is_alive = session.life == "alive"
@@ -336,7 +336,7 @@ def attach(argv: Sequence[str]) -> int:
         places.connect(session.folder) as connection,
         contextlib.suppress(ConnectionError),  # its holder was killed
     ):
-        is_detached = _relay(connection, session)
+        is_detached = _relay_keys(connection, session)
     if is_detached:
         line = f"Detached. It keeps running: kode attach {session.id}"
     else:
@@ -365,7 +365,7 @@ def end_line(session: Background) -> str:
     return f"{id} ended: {state.status}{cost}{reason}"
 
 
-def _relay(connection: socket.socket, session: Background) -> bool:
+def _relay_keys(connection: socket.socket, session: Background) -> bool:
     """Passes keys there and output here; True if it was detached, False if the session ended."""
     connection.setblocking(True)
     remote = connection.fileno()

@@ -199,7 +199,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
         flags=tuple(argv[end + 1 :]),
     )
     _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
-    return _drive(create(home, fleet), arguments)
+    return _run_queue(create(home, fleet), arguments)
 
 
 def _resume(parser: Parser, argv: Sequence[str]) -> int:
@@ -210,10 +210,10 @@ def _resume(parser: Parser, argv: Sequence[str]) -> int:
     arguments = _parse_running(parser, argv)
     queue = open_queue(kode_home(), arguments.queue)
     queue.resume(arguments.budget_usd)
-    return _drive(queue, arguments)
+    return _run_queue(queue, arguments)
 
 
-def _status(parser: Parser, argv: Sequence[str]) -> int:
+def _show_status(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per task")
     queue, arguments = _open(parser, argv)
@@ -259,7 +259,7 @@ def _collect(parser: Parser, argv: Sequence[str]) -> int:
     return 0
 
 
-def _drive(queue: Queue, arguments: argparse.Namespace) -> int:
+def _run_queue(queue: Queue, arguments: argparse.Namespace) -> int:
     """Runs the queue with its executor, prints progress and summary, and returns the exit code."""
     queue.fleet = replace(queue.fleet, jobs=arguments.jobs or queue.fleet.jobs)
     as_json = arguments.json or not sys.stdout.isatty()
@@ -275,14 +275,14 @@ def _drive(queue: Queue, arguments: argparse.Namespace) -> int:
         from kode.plugins.fleet.worker import work
 
         working = work(queue, show, jobs=queue.fleet.jobs)
-    code = asyncio.run(_until_stopped(working))
+    code = asyncio.run(_run_until_stopped(working))
     queue.refresh()
     summary = summary_of(queue)
     print_either({"type": "fleet", **summary}, [conclusion(queue)], as_json=as_json)
     return code or (0 if summary["good"] == summary["tasks"] else 1)
 
 
-async def _until_stopped(working: Coroutine[Any, Any, None]) -> int:
+async def _run_until_stopped(working: Coroutine[Any, Any, None]) -> int:
     """Waits for a coroutine, or until a signal cancels it. Returns the exit code."""
     task = asyncio.ensure_future(working)
     with cancelled_by_signals(task):
@@ -339,7 +339,7 @@ def _open(parser: Parser, argv: Sequence[str]) -> tuple[Queue, argparse.Namespac
 
 COMMANDS = {
     "run": (_run, "start a fleet: one task per line"),
-    "status": (_status, "show the status and result of each task"),
+    "status": (_show_status, "show the status and result of each task"),
     "resume": (_resume, "continue after a stop or a crash"),
     "cancel": (_cancel, "stop the running tasks and start no more"),
     "collect": (_collect, "print changes as mails: kode fleet collect | git am -3"),

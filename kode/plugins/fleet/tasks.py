@@ -52,7 +52,7 @@ def parse_rows(text: str, name: str) -> list[Row]:
             rows.append(Row.model_validate(json.loads(line)))
         except ValidationError as error:
             raise ConfigError(
-                f"{name}, line {number}: {_fault(error)}. "
+                f"{name}, line {number}: {_describe_fault(error)}. "
                 f"The keys are: {', '.join(Row.model_fields)}."
             ) from None
         except ValueError:
@@ -64,7 +64,7 @@ def parse_rows(text: str, name: str) -> list[Row]:
     return rows
 
 
-def _fault(error: ValidationError) -> str:
+def _describe_fault(error: ValidationError) -> str:
     fault = error.errors()[0]
     if not fault["loc"]:
         return "it must be an object: {...}"

@@ -219,7 +219,7 @@ async def work(queue: Queue, show: Show, *, jobs: int) -> None:
     try:
         for state in queue.state.tasks.values():
             if state.finished is not None and not state.finished.tree:
-                await _in_thread(trees.remove, state.task)  # its worker was killed before it could
+                await _run_in_thread(trees.remove, state.task)  # its worker was killed before
         while True:
             while len(running) < jobs and (lease := queue.lease()):
                 run = _TaskRun(queue, trees, lease, show)
@@ -283,7 +283,7 @@ class _TaskRun:
         if self.queue.record(record, under=self.lease):
             self.show(self.state, record)
             if isinstance(record, Finished) and not record.tree:
-                await _in_thread(self.trees.remove, self.state.task)
+                await _run_in_thread(self.trees.remove, self.state.task)
 
     async def _finish(self) -> Finished | Released:
         task, started = self.state.task, self.state.started
@@ -292,7 +292,7 @@ class _TaskRun:
         progress = await self._read_progress()
         tree = self.tree = await self._find_or_make_tree(progress)
         if progress.status == "success":  # its worker was killed before it could record that
-            return await self._result({"status": "success"}, progress, tree)
+            return await self._record_end({"status": "success"}, progress, tree)
         left_usd = None
         if task.budget_usd is not None:
             left_usd = task.budget_usd - (progress.figures.cost_usd or 0.0)
@@ -309,12 +309,12 @@ class _TaskRun:
             )
         finally:
             self.child_seconds = time.monotonic() - began
-        return await self._outcome(result, await self._read_progress(), tree)
+        return await self._make_record(result, await self._read_progress(), tree)
 
     async def _read_progress(self) -> TaskProgress:
         """The task's progress by its session, whose cost is then in the budget."""
         session = self.state.session
-        progress = await _in_thread(read_progress, kode_home(), session)
+        progress = await _run_in_thread(read_progress, kode_home(), session)
         self.queue.settle(self.state, progress.figures.cost_usd)
         return progress
 
@@ -336,7 +336,7 @@ class _TaskRun:
         self.show(self.state, started)
         return processes
 
-    async def _outcome(
+    async def _make_record(
         self, result: dict[str, Any], progress: TaskProgress, tree: Tree
     ) -> Finished | Released:
         """The record for a process that has ended with this result."""
@@ -349,7 +349,7 @@ class _TaskRun:
             if self.state.kills < MAX_KILLS:
                 return self._release(error, killed=True)
             result = {**result, "status": "error"}
-        return await self._result(result, progress, tree)
+        return await self._record_end(result, progress, tree)
 
     async def _find_or_make_tree(self, progress: TaskProgress) -> Tree:
         """The task's existing worktree, else a new one. Raises: UserError if its earlier work is on
@@ -362,12 +362,14 @@ class _TaskRun:
                 f"Its session {self.state.session} started in the worktree {before.tree}, which is "
                 f"not on {host}. Continue on a machine that has both."
             )
-        return await _in_thread(self.trees.make, task)
+        return await _run_in_thread(self.trees.make, task)
 
-    async def _result(self, result: dict[str, Any], progress: TaskProgress, tree: Tree) -> Finished:
+    async def _record_end(
+        self, result: dict[str, Any], progress: TaskProgress, tree: Tree
+    ) -> Finished:
         """The record of a process that ended by itself, with its patch and its check's result."""
         task, status = self.state.task, cast(Status, result["status"])
-        files = await _in_thread(self.trees.write_patch, task, tree)
+        files = await _run_in_thread(self.trees.write_patch, task, tree)
         end = replace(self._end_record(status, result.get("error"), progress), files=files)
         if task.verify and status in ("success", "incomplete"):
             timeout_s = VERIFY_TIMEOUT_S
@@ -396,7 +398,7 @@ class _TaskRun:
         return Released(task=task, lease=self.lease.lease, reason=reason, killed=killed)
 
 
-async def _in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
+async def _run_in_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """Runs a function in a thread, and waits for its end even if cancelled: no other worker may get
     the task while its worktree is being made."""
     future = asyncio.ensure_future(asyncio.to_thread(function, *arguments))

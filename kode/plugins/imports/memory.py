@@ -191,7 +191,7 @@ def read_blocks(text: str) -> Iterator[MarkdownEntry]:
         if lead is not None and node.type in _WHOLE:
             yield replace(lead, text=f"{lead.text}\n{raw}", bare=f"{lead.bare}\n{raw}")
         elif node.type in _LISTS:
-            yield from _items(node, lines, lead.text if lead else under, inside)
+            yield from _list_items(node, lines, lead.text if lead else under, inside)
         elif lead is not None:
             yield lead
         is_used, lead = lead is not None and node.type in _WHOLE, None
@@ -209,7 +209,7 @@ def read_blocks(text: str) -> Iterator[MarkdownEntry]:
         yield lead
 
 
-def _items(
+def _list_items(
     node: "SyntaxTreeNode", lines: Sequence[str], under: str, inside: tuple[str, ...]
 ) -> Iterator[MarkdownEntry]:
     for item in node.children:
@@ -225,7 +225,7 @@ def _items(
             # Too long for one entry: its parts, each with the line that introduces them.
             above = _block(item.children[0].children[0].content, under, 0, inside).text
             for inner in nested:
-                yield from _items(inner, lines, above, inside)
+                yield from _list_items(inner, lines, above, inside)
         elif text:
             yield _block(text, under, line, inside)
 

@@ -200,7 +200,7 @@ def read_claude_code(path: Path) -> Transcript | None:
     if not any("sessionId" in line and "message" in line for line in lines[:HEAD_LINES]):
         return None
     spoken = [line for line in lines if _is_spoken(line)]
-    ids = {"", *_path(lines)}
+    ids = {"", *_trace_thread(lines)}
     # Results of parallel calls are siblings: only one is on the path, and all count.
     branch = [line for line in spoken if line.text("uuid") in ids or _has_result(line)]
     began = first_time(lines)
@@ -232,7 +232,7 @@ def _queued_text(line: ForeignLine) -> str:
     return "" if text.lstrip().startswith(_CLAUDE_HARNESS) else text
 
 
-def _path(lines: Sequence[ForeignLine]) -> set[str]:
+def _trace_thread(lines: Sequence[ForeignLine]) -> set[str]:
     """The ids from the last message back to the first; a missing parent is replaced by the previous
     line."""
     numbers = {line.text("uuid"): number for number, line in enumerate(lines)}

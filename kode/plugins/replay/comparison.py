@@ -91,7 +91,7 @@ class Comparison:
     def messages(self, then: Sequence[Message], now: Sequence[Message]) -> list[RequestDifference]:
         """The differences between two pieces of a conversation."""
         before, after = (
-            [p for message in side for p in self._pieces(message)] for side in (then, now)
+            [p for message in side for p in self._split_message(message)] for side in (then, now)
         )
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         return [
@@ -119,7 +119,7 @@ class Comparison:
             "tools", {"order": "\n".join(before)}, {"order": "\n".join(after)}
         )
 
-    def _pieces(self, message: Message) -> Iterator[Piece]:
+    def _split_message(self, message: Message) -> Iterator[Piece]:
         for part in message.parts:
             match part:
                 case Text(text=text) if "memory" not in (part.source, part.section_name):

@@ -158,10 +158,10 @@ def export_cassette(transcript: Transcript) -> ExportFile:
     places = {"project": recording.project, "home": recording.home}
     about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
     lines = [json.dumps(about).encode(), *transcript.lines()]
-    return ExportFile(data=b"\n".join(lines) + b"\n", contains=tuple(_contents(recording)))
+    return ExportFile(data=b"\n".join(lines) + b"\n", contains=tuple(_list_contents(recording)))
 
 
-def _contents(recording: Recording) -> Iterator[str]:
+def _list_contents(recording: Recording) -> Iterator[str]:
     yield f"{plural(len(recording.turns), 'turn')}: what you and the model said, with all results"
     yield f"paths of this machine: {recording.project}, {recording.home}"
     if recording.beginning is not None and "memory" in recording.beginning.sections:

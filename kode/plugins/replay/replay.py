@@ -312,7 +312,7 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
     bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)
     session = ReplayedSession(**vars(bare.context.session))
     for entry in recording.transcript.entries:
-        session.recorded[_kind(entry)].append(entry)
+        session.recorded[_entry_key(entry)].append(entry)
     bare.context.session = session
     provider.follow(home, bare.place.project, session.id, lambda: bare.context.sections)
     calls = (call for item in recording.transcript.items for call in item.calls)
@@ -399,7 +399,7 @@ class ReplayedSession(Session):
         super().append(*map(self._as_recorded, entries))
 
     def _as_recorded(self, entry: AnyEntry) -> AnyEntry:
-        if not (queue := self.recorded[_kind(entry)]):
+        if not (queue := self.recorded[_entry_key(entry)]):
             return entry
         recorded = queue.popleft()
         parts = entry.parts if isinstance(entry, MessageEntry) else ()
@@ -427,7 +427,7 @@ class CompactingMemory(NullMemory):
         return drop if self.message_window is None else replace(drop, keep=0)
 
 
-def _kind(entry: AnyEntry) -> str:
+def _entry_key(entry: AnyEntry) -> str:
     """A key that corresponding entries share; results come in any order."""
     if not isinstance(entry, MessageEntry) or entry.type == "context":
         return entry.type
@@ -495,7 +495,9 @@ async def _replay(arguments: argparse.Namespace) -> int:
     config = load_config(kode_home(), cwd, environ=os.environ, flags={}).config
     with tempfile.TemporaryDirectory(prefix="kode-replay-") as home:
         replay = await play(recording, config, home=Path(home), cwd=cwd)
-    print_either(_as_json(recording, replay), _lines(recording, replay), as_json=arguments.json)
+    print_either(
+        _as_object(recording, replay), _describe(recording, replay), as_json=arguments.json
+    )
     return int(not replay.is_same)
 
 
@@ -512,7 +514,7 @@ def _read_recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     return recording, project / then.relative_to(recording.project) if is_inside else project
 
 
-def _lines(recording: Recording, replay: RecordedProvider) -> Iterator[str]:
+def _describe(recording: Recording, replay: RecordedProvider) -> Iterator[str]:
     """A line per step, the first difference as a diff, and notes."""
     header, steps = recording.header, replay.steps
     turns = plural(len({step.turn for step in steps}), "turn")
@@ -534,7 +536,7 @@ def _lines(recording: Recording, replay: RecordedProvider) -> Iterator[str]:
     )
 
 
-def _as_json(recording: Recording, replay: RecordedProvider) -> dict[str, Any]:
+def _as_object(recording: Recording, replay: RecordedProvider) -> dict[str, Any]:
     steps = [
         {
             "step": step.number,

@@ -276,7 +276,7 @@ def _has_forms(context: Context[Any]) -> bool:
 
 
 async def _fill_in(session: ServerSession, served: ServedSession, question: OpenQuestion) -> None:
-    form = _form(question.question)
+    form = _make_form(question.question)
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
     except Exception:
@@ -299,7 +299,7 @@ def _take(served: ServedSession, question: OpenQuestion, filled: ElicitResult) -
         served.note_form(question, "closed")
 
 
-def _form(question: Question) -> ElicitRequestFormParams:
+def _make_form(question: Question) -> ElicitRequestFormParams:
     choices = _choices(question)
     by = f" (asked by {question.asker})" if question.asker else ""
     texts = (f"{question.title}{by}", question.preview, *question.dangers, question.reason)

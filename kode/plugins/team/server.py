@@ -121,7 +121,7 @@ class TeamLog:
         import psycopg
         from psycopg.rows import dict_row
 
-        with self._as_refusals():
+        with self._convert_errors():
             connection = await psycopg.AsyncConnection.connect(
                 self.url,
                 autocommit=True,
@@ -132,7 +132,7 @@ class TeamLog:
             )
 
         async def query(sql: str, *values: Any) -> list[dict[str, Any]]:
-            with self._as_refusals():
+            with self._convert_errors():
                 # A script of several statements takes no values.
                 needed = (self.team, *values) if "%s" in sql else None
                 cursor = await connection.execute(sql.encode(), needed)
@@ -144,7 +144,7 @@ class TeamLog:
             await connection.close()
 
     @contextmanager
-    def _as_refusals(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         """psycopg's errors as those of kode; no password is in them."""
         from psycopg import Error, InterfaceError, OperationalError, errors
 

@@ -85,10 +85,10 @@ class Guard:
             await send(message)
 
         request = Request(scope)
-        answer = self._refusal(request) or self._entrance(request) or self._app
+        answer = self._refuse_request(request) or self._check_cookie(request) or self._app
         await answer(scope, receive, send_with_headers)
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _refuse_request(self, request: Request) -> Response | None:
         keys = self._keys
         if request.headers.getlist("host") != [keys.address]:
             return _text(421, f"kode view answers at {keys.origin} only.")
@@ -98,7 +98,7 @@ class Guard:
             return _text(403, "This request comes from another site.")
         return None
 
-    def _entrance(self, request: Request) -> Response | None:
+    def _check_cookie(self, request: Request) -> Response | None:
         """Answers requests without a cookie, or with a token."""
         keys = self._keys
         has_cookie = _same(request.cookies.get(keys.cookie_name, ""), keys.cookie)

@@ -109,7 +109,7 @@ class _Pages:
             places=search_sessions(home, query.split(), MATCHES) if query and not start else [],
             query=query,
             count=sum(1 for _ in session_file(home, "any").parent.glob("*.jsonl")),
-            part=_part(request, has_more=len(rows) > SESSIONS),
+            part=_show_list_page(request, has_more=len(rows) > SESSIONS),
         )
 
     def session(self, request: Request) -> Response:
@@ -133,7 +133,7 @@ class _Pages:
 
     def _session_page(self, request: Request, view: SessionView) -> Response:
         turns = view.turns[(_number(request) - 1) * TURNS :]
-        part = _part(request, has_more=len(turns) > TURNS)
+        part = _show_list_page(request, has_more=len(turns) > TURNS)
         return self._page("session.html", session=view, part=part, shown=turns[:TURNS])
 
     def costs(self, request: Request) -> Response:
@@ -164,7 +164,7 @@ class _Pages:
         return self._page("message.html", status, title=title, text=text)
 
     def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
-        text = _environment().get_template(template).render(views=VIEWS, **values)
+        text = _make_environment().get_template(template).render(views=VIEWS, **values)
         return HTMLResponse(text, status)
 
 
@@ -174,7 +174,7 @@ def _number(request: Request) -> int:
     return max(1, int(text)) if re.fullmatch(r"[0-9]{1,6}", text) else 1
 
 
-def _part(request: Request, *, has_more: bool) -> Mapping[str, object]:
+def _show_list_page(request: Request, *, has_more: bool) -> Mapping[str, object]:
     """One page of a long list, for `pager` in `parts.html`."""
 
     def address(number: int) -> str:
@@ -238,7 +238,7 @@ def show_value(value: Any) -> Any:
 
 
 @functools.cache
-def _environment() -> Environment:
+def _make_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader(OWN),
         autoescape=True,

@@ -167,7 +167,7 @@ def _view_of(call: Any, cwd: str, before: Callable[[str], str]) -> CallView:
     has_failed = result is not None and result.is_error
     diff: Sequence[DiffLine] = ()
     if name == "edit_file":
-        diff = _edits(arguments)
+        diff = _read_edits(arguments)
     elif name == "write_file" and isinstance(content := arguments.get("content"), str):
         is_done = result is not None and not has_failed
         diff = _diff(before(str(arguments.get("path"))) if is_done else "", content)
@@ -188,7 +188,7 @@ def _relative(path: str, cwd: str) -> str:
     return path.removeprefix(cwd.rstrip("/") + "/")
 
 
-def _edits(arguments: Mapping[str, Any]) -> Sequence[DiffLine]:
+def _read_edits(arguments: Mapping[str, Any]) -> Sequence[DiffLine]:
     listed = arguments.get("edits")
     lines: list[DiffLine] = []
     for edit in listed if isinstance(listed, list) else [arguments]:
