@@ -124,5 +124,5 @@ def test_a_photograph_is_upright_and_hides_its_location():
 def test_a_damaged_picture_is_told_with_the_next_step():
     picture = drawn("PNG", size=(900, 900), noise=90)
 
-    with pytest.raises(UserError, match=r"could not be made smaller: .* Re-save it or crop it"):
+    with pytest.raises(UserError, match="Re-save it"):
         fit_picture(Picture("shot.png", picture.data[:50_000]))

@@ -120,7 +120,8 @@ def test_a_plugin_with_the_name_of_another_is_off(
     [mine] = [plugin for plugin in installed.find_plugins() if plugin.name == "mine"]
 
     assert mine.plugin is None
-    assert mine.fault == "fleet has commands fleet too: turn one of them off"
+    assert "fleet" in mine.fault
+    assert "off" in mine.fault
 
 
 async def test_a_plugin_may_hear_nothing(opened: Any, events: list[Any], use: Use) -> None:

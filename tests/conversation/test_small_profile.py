@@ -47,7 +47,8 @@ async def test_a_small_window_gets_few_tools_and_short_texts(
 
     assert tools_of(talk) == set(SMALL)
     (said,) = notices(events)
-    assert said.startswith("The window of m is 8,192 tokens, so it gets 4 tools and a short prompt")
+    assert "8,192 tokens" in said
+    assert "4 tools" in said
     assert talk.agent.provider.info.context_window == 8192
     wire = [{"n": s.name, "d": s.description, "p": s.parameters} for s in talk.context.specs]
     assert (len(json.dumps(wire)) + len(talk.session.system)) / 4 < 800
@@ -69,7 +70,7 @@ async def test_the_config_decides_before_the_window_does(
     talk = await begun(profile=profile, context__window=window)
 
     assert ("todo" not in tools_of(talk)) is small
-    assert ("at once what you know" in talk.session.system) is small
+    assert ("what you know" in talk.session.system) is small
     assert talk.agent.provider.info.context_window == window
     assert not [one for one in server.questions if one.method == "POST"]
 

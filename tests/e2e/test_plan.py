@@ -44,7 +44,7 @@ def test_a_plan_is_edited_approved_and_ticked_off(tmp_path):
     expected = PLAN.replace("better", "shorter").replace("[ ] Write", "[x] Write")
     assert plan.read_text() == expected
     sent = str(server.requests[1].json["messages"][-1])
-    assert "the mode is now auto-edit" in sent
+    assert "is now auto-edit" in sent
     assert "A shorter name." in sent
 
 
@@ -58,4 +58,4 @@ def test_a_script_gets_a_plan_and_continues_with_it(tmp_path):
 
     assert done.code == 0, done.err
     assert plan.read_text() == PLAN.replace("[ ]", "[x]")
-    assert "[The mode is now auto-edit" in str(server.requests[1].json["messages"])
+    assert "is now auto-edit" in str(server.requests[1].json["messages"])

@@ -32,7 +32,7 @@ def test_a_turn_settles_above_the_prompt_and_resume_is_explained(repl):
     terminal.type("ctrl-d")
 
     text = terminal.until("left with 0, closed True")
-    assert "Resume with: kode -r 20260101-000000-abcdef" in text
+    assert "kode -r 20260101-000000-abcdef" in text
     assert terminal.ended() == 0
 
 

@@ -307,7 +307,7 @@ def test_stdin_is_the_task_or_outside_text_beside_it(place: Place, server: Scrip
     )
     outside = r'<outside-(\w+) source="standard input">\nthe log</outside>\n</outside-\1>'
     assert re.search(outside + r"\s+explain\Z", explain)
-    assert "has read outside text" in denied
+    assert "read outside text" in denied
     assert "from a pipe" in piped
     assert "Added to env" in added
     assert "from a dash" in dash
@@ -335,7 +335,7 @@ def test_flags_known_from_elsewhere_and_files_go_with_a_task(
     assert re.search(
         r'<outside-(\w+) source="[^"]+mail.txt">\n(?s:.*)\n</outside-\1>', own[-1]["content"]
     )
-    assert "has read outside text" in str(server.requests[2].json["messages"][-1])
+    assert "read outside text" in str(server.requests[2].json["messages"][-1])
     assert json.loads(place.run("session", "export", id).out)["id"] == id
 
 

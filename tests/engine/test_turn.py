@@ -104,7 +104,7 @@ async def test_an_unrecorded_result_is_not_shown_as_done(
     ended = await run.turn()
     monkeypatch.undo()
 
-    assert (ended.status, ended.error) == ("error", "The disk is full.")
+    assert (ended.status, "disk is full" in ended.error) == ("error", True)
     assert run.of(ToolFinished) == run.of(Notice) == []
     assert (await run.turn("go on")).status == "success"
     results = results_of(run.provider.requests[-1].messages[-2])

@@ -52,7 +52,7 @@ async def test_a_question_without_an_answer_in_time_is_cancelled():
 
     reply = await MemoryModel(sleep).ask("s", "p", max_output_tokens=5, timeout_s=0.01)
 
-    assert reply.failure == "no answer within 0.01 s"
+    assert "within 0.01 s" in reply.failure
     assert cancelled.is_set()
 
 

@@ -182,7 +182,7 @@ async def test_a_command_that_was_blocked_is_asked_about_outside_plan(gates):
 
     assert (decision.is_allowed, decision.run_in) == (True, "host")
     assert Blocked("lookup").words in person.questions[0].reason
-    assert person.questions[0].title == "Run it again without the sandbox"
+    assert "without the sandbox" in person.questions[0].title
     assert decision.untrusted
 
     blocked = [Blocked("write", "/etc/x")]

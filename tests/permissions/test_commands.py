@@ -126,7 +126,7 @@ def test_a_question_names_risky_parts_and_irreversible_effects():
     decision = run("git push && rm -rf src && ls && curl http://x.test")
 
     assert "`git push`" in decision.reason
-    assert "What is pushed stays pushed." in decision.reason
+    assert "stays pushed" in decision.reason
     assert "`curl http://x.test`" in decision.reason
     assert "`ls`" not in decision.reason
     assert any("rm -rf src" in danger for danger in decision.consent.dangers)

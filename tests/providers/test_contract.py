@@ -137,7 +137,7 @@ async def test_an_endless_stream_ends_at_the_total_limit(connect: Connect, name:
     error = await fault_of(line, {"wire": {"endless": True, "chunk_delay_s": 0.01}})
 
     assert type(error) is RefusedError  # not asked for again, or it would take as long again
-    assert "not complete after 0.4 s" in str(error)
+    assert "after 0.4 s" in str(error)
     line.server.wait_for("disconnects")
 
 
@@ -316,7 +316,7 @@ async def test_a_picture_goes_to_a_model_that_can_see(
     assert question["text"] == "What is it?"
     assert "shot.png, is not shown" in gone["text"]
     if sees is False:
-        assert "this model cannot see images" in shown["text"]
+        assert "cannot see images" in shown["text"]
     else:
         assert shown == PICTURES[name]
 
@@ -354,7 +354,7 @@ async def test_a_turn_goes_on_without_pictures_that_the_server_refused(
 
     _, repaired, after = map(json.dumps, line.bodies)
     assert len(line.shown(Notice)) == 1
-    assert "its server does not take it" in repaired
+    assert "not take it" in repaired
     assert repaired.count("base64") == 0
     assert after.count("base64,") + after.count('"base64"') == 1
 

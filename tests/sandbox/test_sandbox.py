@@ -65,7 +65,7 @@ def test_the_launcher_refuses_rather_than_run_unlimited(
     monkeypatch.setattr(kernel, "seccomp_filter", lambda machine, **more: b"not a program..")
     done = run("touch made; echo ran")
     assert (done.code, done.out) == (126, ""), done.err
-    assert "could not be entered" in done.err
+    assert "not be entered" in done.err
 
 
 HEADERS = {
@@ -141,7 +141,7 @@ def test_no_command_runs_in_a_folder_turned_into_a_link(run: Run, place: Path) -
     other.rename(place / "gone")
     other.symlink_to(keys)
     attempt = made.begin(kind=run.kind)
-    with contextlib.closing(attempt), pytest.raises(OSError, match="has become a link"):
+    with contextlib.closing(attempt), pytest.raises(OSError, match="become a link"):
         attempt.wrap(("/bin/bash", "-c", f"cat {other}/*; echo x > planted"))
     assert os.listdir(keys) == ["id_rsa"]
 

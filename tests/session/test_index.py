@@ -134,7 +134,7 @@ def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
 
     assert index.find_newest(tmp_path, here)[0] == mine
     unused.close()
-    with pytest.raises(SessionError, match=r"no session of .* yet\. Start one"):
+    with pytest.raises(SessionError, match="no session of"):
         index.find_newest(tmp_path, tmp_path / "other")
 
 

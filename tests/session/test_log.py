@@ -110,7 +110,7 @@ def test_calls_cut_off_by_a_crash_are_reported_once(
     loaded, repairs = reopened(tmp_path, session.id)
     again, second = reopened(tmp_path, session.id)
 
-    assert "in the middle of a call" in faults[0]
+    assert "of a call" in faults[0]
     assert [r.text for r in results_of(loaded.messages[-1])] == texts
     assert len(repairs) == 1
     assert repairs[0].count("shell") == texts.count(UNKNOWN_RESULT)
@@ -177,7 +177,7 @@ def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     data = path.read_bytes().replace(b'"version":1', b'"version":2', 1)
     path.write_bytes(data)
 
-    with pytest.raises(SessionError, match=r"newer kode \(format 2\). Update kode"):
+    with pytest.raises(SessionError, match=r"format 2\). Update kode"):
         log.load(tmp_path, path.stem)
 
     assert path.read_bytes() == data
@@ -243,7 +243,7 @@ def test_a_full_disk_is_reported_and_nothing_is_half_said(
     assert loaded.messages == session.messages
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="The disk is full"):
+    with pytest.raises(StorageError, match="disk is full"):
         log.create(tmp_path / "new", Header(cwd=str(tmp_path), model="m", provider="p"))
     assert list((tmp_path / "new").rglob("*.jsonl")) == []
 

@@ -116,7 +116,7 @@ def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> N
     os.utime(session.path, (0, 0))
 
     forked = upkeep.fork(tmp_path, str(session.id))
-    with pytest.raises(BusyError, match="open in another kode"):
+    with pytest.raises(BusyError, match="in another kode"):
         upkeep.delete(tmp_path, str(session.id))
     cleaned = upkeep.cleanup(tmp_path, 30)
     (checked,) = upkeep.check(tmp_path, str(session.id), repair=True)

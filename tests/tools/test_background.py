@@ -100,7 +100,7 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
 
     assert [known.name for known in background.list_running()] == ["bg1"]
     assert not background.move()
-    with pytest.raises(UserError, match=r"No background command is called '7'\. Known: bg1\."):
+    with pytest.raises(UserError, match=r"called '7'\. Known: bg1\."):
         background.find("7")
 
 

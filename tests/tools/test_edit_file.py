@@ -57,7 +57,7 @@ async def test_a_place_that_is_a_guess_needs_a_reading(
 ) -> None:
     text = "def one():\n    return 1\n:\ndef two():\n    return 2\n"
     source.write_text(text)
-    with pytest.raises(ToolError, match="has not been read"):
+    with pytest.raises(ToolError, match="not been read"):
         await call(edit_file, path="a.py", **given)
     await call(read_file, path="a.py")
     source.write_text(f"{text}\n")
@@ -76,7 +76,7 @@ async def test_several_edits_are_applied_in_order_or_none(call: Call, source: Pa
     await _edit(call, source, b"one\nx\ny y\n", edits=edits)
     assert source.read_bytes() == b"three\nz z\n"
 
-    with pytest.raises(ToolError, match=r"Edit 2 of 2: old_text was not found.*\n?.*Nothing was"):
+    with pytest.raises(ToolError, match=r"Edit 2 of 2: .*\n?.*Nothing was"):
         await call(edit_file, path="a.py", edits=[{**edits[1], "old_text": "z z"}, edits[0]])
     assert source.read_bytes() == b"three\nz z\n"
 
@@ -149,7 +149,7 @@ async def test_a_place_without_its_indentation_is_noted(call: Call, source: Path
 
     loose = await _edit(call, source, text, old_text="\treturn 1\n", new_text="\tx\n\ty\n")
 
-    assert "indented as the file is" in loose
+    assert "as the file is" in loose
     assert source.read_text() == "def f():\n    x\n    y\n"
 
 

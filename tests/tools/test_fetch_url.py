@@ -336,7 +336,7 @@ async def test_a_server_that_never_answers_is_given_up(
 
     monkeypatch.setattr(fetch_url, "resolve", wait_forever)
     monkeypatch.setattr(fetch_url, "TIMEOUT_S", 0.05)
-    with pytest.raises(ToolError, match=r"did not answer within 0\.05 s"):
+    with pytest.raises(ToolError, match=r"within 0\.05 s"):
         await get(server)
 
 
@@ -346,7 +346,7 @@ async def test_the_tool_marks_its_text_and_cuts_it(call: Call, server: Server) -
     output = await call(fetch_url.fetch_url, url=server.url)
 
     assert output.untrusted == server.url
-    assert output.text.endswith("[The page is longer: only its beginning is shown.]")
+    assert output.text.endswith("its beginning is shown.]")
     assert len(output.text.encode()) < 52_000
 
 
@@ -376,7 +376,7 @@ async def test_the_handshake_carries_the_host_s_name_and_checks_it(
 
     try:
         assert await read("example.test") == "hello"
-        with pytest.raises(ToolError, match="could not be fetched"):
+        with pytest.raises(ToolError, match="not be fetched"):
             await read("other.test")
     finally:
         listening.close()

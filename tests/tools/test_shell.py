@@ -41,7 +41,7 @@ async def test_output_comes_in_order_with_how_it_ended(
 
     assert output.for_model == shown
     assert shown.endswith(f"[{output.summary}]")
-    assert longest.notes[1:] == ("[`timeout_s` is at most 600: that was used.]",)
+    assert "most 600" in longest.notes[1]
 
 
 async def test_the_environment_is_the_contexts_plus_quiet_settings(
@@ -63,7 +63,7 @@ async def test_a_command_runs_in_the_working_directory_while_there(
     assert (await call(shell, command="pwd")).text.split("\n")[0] == str(project)
     project.rmdir()
 
-    with pytest.raises(ToolError, match=r"working directory .* is gone"):
+    with pytest.raises(ToolError, match="is gone"):
         await call(shell, command="pwd")
 
 
@@ -104,7 +104,7 @@ async def test_a_long_output_keeps_both_ends_and_a_file(call: Call, context: Too
     assert output.text.endswith("99999\n100000")
     assert len(output.text) < 16_000
     [whole] = outputs.iterdir()
-    assert f"whole output is in {whole}: read" in output.text
+    assert f"is in {whole}: read" in output.text
     first, *lines = whole.read_text().split("\n")
     assert key not in first
     assert lines == [*map(str, range(1, 100_001)), ""]
@@ -114,7 +114,7 @@ async def test_a_long_output_keeps_both_ends_and_a_file(call: Call, context: Too
     outputs.rmdir()
     outputs.write_text("in the way")
     output = await call(shell, command="seq 1 20000")
-    assert "could not be kept whole" in output.text
+    assert "be kept whole" in output.text
     assert output.exit_status == 0
 
 
@@ -157,7 +157,7 @@ async def test_one_line_of_ten_megabytes_is_cut_in_bounded_memory(call: Call) ->
     finally:
         tracemalloc.stop()
 
-    assert "of 10,000,000 characters left out here" in output.text
+    assert "of 10,000,000 characters" in output.text
     assert peak < 5_000_000
 
 

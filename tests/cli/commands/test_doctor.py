@@ -82,7 +82,7 @@ def test_an_address_without_a_model_server_is_reported(
 ) -> None:
     server.answers = {"/v1/models": "nothing here"}
     finding = found(tmp_path, "server")
-    assert (finding.state, "check the base URL" in finding.next_step) == ("optional", True)
+    assert (finding.state, "base URL" in finding.next_step) == ("optional", True)
 
     configured(tmp_path, base_url="http://127.0.0.1:9/v1", model="m")
     finding = found(tmp_path, "server")

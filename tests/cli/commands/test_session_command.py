@@ -93,7 +93,7 @@ def test_each_command_says_what_it_did(home: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("command", ["show", "delete", "export", "trim 3", "fork", "check"])
 def test_a_wrong_id_is_one_sentence_and_status_3(home: Path, command: str) -> None:
     name, *rest = command.split()
-    with pytest.raises(SessionError, match="There is no session 'zz'") as caught:
+    with pytest.raises(SessionError, match="session 'zz'") as caught:
         run(session, [name, "zz", *rest])
     assert caught.value.exit_code == 3
 

@@ -66,7 +66,7 @@ async def test_killing_ends_it_once(chat):
     assert "Stopped bg1: npm run dev" in await chat.type("/bg kill bg1")
     assert command.over.is_set()
     assert "Ended already: bg1" in await chat.type("/bg kill bg1")
-    assert "Error: /bg does not know 'stop 1'." in await chat.type("/bg stop 1")
+    assert "know 'stop 1'" in await chat.type("/bg stop 1")
 
 
 @pytest.mark.parametrize(("answer", "leaves"), [("", False), ("n", False), ("y", True)])
@@ -104,7 +104,7 @@ async def test_a_key_shows_the_last_calls_in_full(chat):
         await chat.settled()
         return chat.text[begin:]
 
-    assert "The model has not called a tool yet." in await pressed()
+    assert "not called a tool" in await pressed()
     await chat.type("fix it")
 
     text = await pressed()

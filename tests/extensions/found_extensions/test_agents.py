@@ -90,7 +90,8 @@ async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
     assert "- reviewer: Reviews a change." in spec.description
     assert "agent" in json.dumps(spec.parameters)
     (finished,) = world.finished
-    assert finished.text == "There is no agent 'x'. The agents are: reviewer."
+    assert "agent 'x'" in finished.text
+    assert "reviewer" in finished.text
 
 
 async def test_hooks_hold_in_a_subagent_and_see_its_end(world: World) -> None:

@@ -48,7 +48,7 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
     assert "abcdef" not in str(conversation.session.messages)
     assert conversation.prompts() == ["/fix 12"]
     assert conversation.agent.provider.model == conversation.config.model
-    assert any("asks for opus, which kode does not know" in text for text in world.notices)
+    assert any("asks for opus" in text for text in world.notices)
 
 
 async def test_its_commands_are_asked_about_like_any_other(world: World, opened: Open) -> None:
@@ -57,7 +57,7 @@ async def test_its_commands_are_asked_about_like_any_other(world: World, opened:
     conversation, _ = await play(opened, message="/send", ask=person)
     assert [question.subject for question in person.questions] == ["git push origin"]
     instructions = instructions_of(conversation)
-    assert "Sent: The person refused this." in instructions
+    assert "person refused this" in instructions
     assert "fine\n[exit status 0]" in instructions
 
 

@@ -88,7 +88,7 @@ async def test_the_model_and_the_person_load_a_body_by_name(world: World, opened
     assert loaded.lasting
     assert reference.text == "all about it\n"
     assert not reference.lasting
-    assert "outside of the skill's folder" in refused.text
+    assert "the skill's folder" in refused.text
     message = conversation.session.messages[0]
     texts = {part.source: part.text for part in message.parts if isinstance(part, Text)}
     assert texts[""] == "/pdf report.pdf"
@@ -104,7 +104,7 @@ async def test_a_skill_that_changes_during_the_session_is_off(world: World, open
     await conversation.turn("read it")
     (finished,) = world.finished
     assert finished.is_error
-    assert "has changed since this session began" in finished.text
+    assert "has changed" in finished.text
     assert "evil" not in finished.text
 
 

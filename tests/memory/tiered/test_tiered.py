@@ -91,7 +91,7 @@ async def test_the_archive_makes_room_in_a_full_file(tmp_path: Path) -> None:
     home = Sessions(tmp_path, settings={"facts_limit_user": 20})
     memory = await home.open()
     await use(memory, "add", target="user", content="Speaks German")
-    with pytest.raises(ToolError, match="over its limit of 20"):
+    with pytest.raises(ToolError, match="limit of 20"):
         await use(memory, "add", target="user", content="Likes tea")
     await use(memory, "archive", old_text="German")
     await use(memory, "add", target="user", content="Likes tea")

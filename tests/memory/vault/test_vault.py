@@ -168,7 +168,7 @@ async def test_an_allowlist_limits_what_is_written(tmp_path: Path) -> None:
     memory = await home.open()
     await write(memory, "facts/user.md", "- Name: é")
     for name in ("./facts/x.md", "facts/x.md"):
-        with pytest.raises(ToolError, match="not among the facts files"):
+        with pytest.raises(ToolError, match="the facts files"):
             await write(memory, name, "- A: b")
 
 
@@ -178,7 +178,7 @@ async def test_a_file_that_was_not_read_is_not_overwritten(home: Sessions) -> No
     other = await home.open("s2")
     patch = {"oldText": "Name: A", "newText": "Name: D"}
     await call(other, "memory_patch", path="facts/user.md", patches=[patch])
-    with pytest.raises(ToolError, match="have not been shown"):
+    with pytest.raises(ToolError, match="not been shown"):
         await write(other, "facts/user.md", "- Name: B\n")
     await call(other, "memory_read", path="facts/user.md")
     await write(other, "facts/user.md", "- Name: B\n")
@@ -316,7 +316,7 @@ async def test_a_reflector_that_loops_has_five_requests(home: Sessions) -> None:
     memory = await run_session(home, reflector, "fix the parser")
     assert len(reflector.requests) == 5
     assert memory.pending.sessions() == []
-    assert any("ended after 5 model calls" in getattr(event, "text", "") for event in home.events)
+    assert any("5 model calls" in getattr(event, "text", "") for event in home.events)
 
 
 async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None:

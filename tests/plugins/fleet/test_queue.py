@@ -89,7 +89,7 @@ def test_a_sessions_cost_is_counted_once(make):
 def test_a_cancelled_fleet_starts_no_more_tasks_ever(queue):
     queue.cancel()
     assert again(queue).lease() is None
-    with pytest.raises(UserError, match="was cancelled and cannot continue"):
+    with pytest.raises(UserError, match="cancelled"):
         queue.resume(None)
 
 
@@ -102,7 +102,7 @@ def test_only_starts_without_a_worker_are_left_to_whoever_cancels(queue):
 
 
 def test_a_missing_fleet_is_an_error_with_advice(tmp_path):
-    with pytest.raises(SessionError, match=r"no fleet yet in .*`kode fleet run"):
+    with pytest.raises(SessionError, match="`kode fleet run"):
         open_queue(tmp_path, None)
 
 

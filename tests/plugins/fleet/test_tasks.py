@@ -16,7 +16,7 @@ def tasks(rows, cwd, **flags):
 
 def test_a_worktree_is_refused_without_git(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigError, match="git is not installed"):
+    with pytest.raises(ConfigError, match="not installed"):
         tasks([{"task": "Fix it", "isolate": "worktree"}], tmp_path)
 
 

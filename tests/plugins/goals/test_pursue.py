@@ -219,7 +219,7 @@ def test_a_stop_says_what_resumes_the_goal(goal_place):
     script = [call("write_file", path="x", content=""), DONE]
     lines = cut(goal_place, script, "Checking", by=signal.SIGINT)
     texts = [line["text"] for line in lines if line["type"] == "notice"]
-    assert any("`kode continue` resumes it" in text for text in texts)
+    assert any("`kode continue`" in text for text in texts)
     assert lines[-1]["goal"]["status"] == "unfinished"
 
 
@@ -293,7 +293,7 @@ def test_time_ends_a_goal_while_its_check_runs(goal_place):
     (attempt,) = goal["attempts"]
     assert (attempt["exit_status"], attempt["passed"]) == (None, False)
     assert attempt["output"] == "waiting"
-    assert attempt["fault"].startswith("did not end within")
+    assert attempt["fault"].startswith("did not end")
 
 
 def test_limits_of_a_goal_count_what_came_before_a_kill(goal_place):

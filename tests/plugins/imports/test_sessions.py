@@ -242,11 +242,11 @@ def test_the_command_imports_folders_and_says_what_became_of_each(tmp_path, monk
     assert run(session, ["import", str(DATA)]) == 0
     printed, faults = capsys.readouterr()
     assert printed.count("  2 turns  ") == 2
-    assert "abandoned branches, left out: 2" in faults
+    assert "left out: 2" in faults
     assert run(session, ["import", str(DATA)]) == 0
     assert capsys.readouterr().out.count("there already") == 2
     assert run(session, ["import", str(tmp_path / "other.jsonl")]) == 1
-    assert "not a session of Claude Code or Codex" in capsys.readouterr().err
+    assert "not a session" in capsys.readouterr().err
     assert run(session, ["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "skipped 1 file" in capsys.readouterr().err
     assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 2

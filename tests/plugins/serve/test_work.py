@@ -108,7 +108,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken(serve):
         elsewhere.close()
         unknown = await call.fault("kode_reply", session="20200101-000000-aaaaaa", prompt="x")
 
-    assert "open in another kode" in fault
+    assert "in another kode" in fault
     assert "no session" in unknown
 
 

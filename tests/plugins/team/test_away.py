@@ -40,7 +40,7 @@ async def test_a_day_away_loses_nothing_on_either_side(team):
     both = {"the port is 6000", "the port is 7000", "the host is beta"}
     assert "the port is 5432" in recalled
     assert "cannot be reached" in status
-    assert "waiting to be sent: 22" in status
+    assert "sent: 22" in status
     assert again.texts() == bob.texts() == learnt | both
     assert len(ada.lines_with("cannot be reached")) == 1
     for member in (again, bob):

@@ -109,7 +109,7 @@ async def test_outside_content_is_approved_by_a_second_person(team):
     ada.sessions.outside = "https://example.org"
     id = await ada.keep("deploys need a token")
     await exchange(ada, bob)
-    with pytest.raises(MemoryRefused, match="a colleague approves it"):
+    with pytest.raises(MemoryRefused, match="colleague approves"):
         await ada.memory.store.decide(id, "approve")
     assert bob.texts() == set()
 
