@@ -154,7 +154,7 @@ def generate_summary(place: str, text: str) -> str:
 
 def _phrase_of(entry: str) -> str:
     """What an episode says of itself: in its summary, its title, or its first line."""
-    lines = [*_SUMMARY_OF_ENTRY.findall(entry)[:1], *entry.removeprefix("## ").split("\n")]
+    lines = [*_SUMMARY_OF_ENTRY.findall(entry), *entry.removeprefix("## ").split("\n")]
     return next((line for line in lines if any(map(str.isalpha, line))), "")
 
 
@@ -406,8 +406,8 @@ class VaultPolicy(Policy):
         return memory.new_statement(replace(addition, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
-        """The model judges that; only a session without a text of the person is left out."""
-        return self.settings.llm_extract and bool(record.typed or record.messages)
+        """The model judges that; only an empty session is left out."""
+        return self.settings.llm_extract and bool(record.messages)
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         return await reflect(memory, record, pending, self.question(memory, record))

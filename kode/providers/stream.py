@@ -63,14 +63,13 @@ class Deadline:
         """When the waiting for last words ends; infinite where the reply goes on."""
         self._soft_mark = -1
 
-    async def __aenter__(self) -> "Deadline":
+    async def __aenter__(self) -> None:
         self._end = asyncio.get_running_loop().time() + self.total_s
         await self._timeout.__aenter__()
         if self.is_patient:
             self._timeout.reschedule(self._end)
         else:
             self.touch()  # a server that does not answer at once is asked again
-        return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
         try:

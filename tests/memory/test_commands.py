@@ -109,6 +109,8 @@ async def test_an_expired_fact_is_confirmed_or_removed(tmp_path: Path) -> None:
     assert memory.visible_facts() == []
     [item] = await items(memory)
     assert item.reason == "no longer true"
+    why = await memory_command(memory, ["why", "Freeze"])
+    assert ("holds until 2026-02-01" in why, "holds since" in why) == (True, False)
     await decide(memory, item.id, "confirm")
     assert [fact.text for fact in memory.visible_facts()] == ["Freeze"]
 
@@ -122,6 +124,9 @@ async def test_a_file_of_code_that_changed_makes_a_fact_doubtful(tmp_path: Path)
     (tmp_path / "app.py").write_text("PORT = 81\n")
     assert "may be stale: app.py:1 changed" in (await memory.inject("start")).system
     assert "changed since" in await memory_command(memory, ["why", "Port 80"])
+    [item] = await items(memory)
+    await decide(memory, item.id, "confirm")
+    assert "may be stale" not in (await memory.inject("start")).system
 
 
 async def test_help_lists_the_commands_of_the_system(home: Sessions) -> None:

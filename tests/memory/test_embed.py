@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from kode.config.model import Embedding
+from kode.memory.commands import run_line
 from kode.memory.embed import BATCH, Embedder
 from kode.memory.search import IndexedText, TextIndex, search
+from tests.memory.sessions import Sessions
 from tests.memory.test_search import NOW
 from tests.scripted_server import ScriptedServer
 
@@ -36,6 +38,17 @@ async def test_a_server_is_asked_once_for_a_text(tmp_path: Path) -> None:
     assert {name: second[name] for name in first} == pytest.approx(first)
     assert await again.fill(list(TEXTS.values())) == 0
     assert notices == []
+
+
+async def test_a_system_asks_the_server_of_its_settings(tmp_path: Path) -> None:
+    with ScriptedServer([]) as server:
+        embedding = {"provider": "openai", "base_url": server.openai_url, "model": "small"}
+        for number, dims in enumerate((None, 64)):
+            settings = {"embedding": {**embedding, "api_key": "test", "dims": dims}}
+            memory = await Sessions(tmp_path / f"{number}", settings=settings).open(None)
+            await run_line(memory, ["add", "user", "Use tabs"])
+            await memory.search("indentation", 5)
+            assert server.requests[-1].json.get("dimensions") == dims
 
 
 async def test_vectors_are_made_a_batch_at_a_time(tmp_path: Path) -> None:

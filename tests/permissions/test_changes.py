@@ -132,6 +132,7 @@ async def test_one_question_shows_what_needs_one(gates, mode, made, lines, silen
     assert lines in question.preview
     assert "the diff" in question.preview
     assert not silent or silent not in question.preview
+    assert ("/undo" in question.reason) is (mode == "ask")
     assert rules is None or set(question.rules) == rules
 
 

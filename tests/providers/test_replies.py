@@ -325,6 +325,12 @@ async def test_items_become_a_message(
     await check(connect("azure"), frames, expected)
 
 
+async def test_thinking_shows_before_its_first_word(connect: Connect) -> None:
+    line = connect("azure")
+    await line.play(*response(*WHOLE))
+    assert line.shown(ThinkingDelta)[:2] == ["", "First."]
+
+
 @for_each(
     ("error", "kind"),
     [

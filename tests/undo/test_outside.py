@@ -215,3 +215,20 @@ def test_a_disk_that_takes_nothing_is_a_problem(plain: Path) -> None:
     step = before(plain)
     assert step.problem
     assert str(plain / "notes.md") in step.not_saved
+
+
+def test_a_repository_without_a_commit_is_undone(plain: Path) -> None:
+    skip_without("git")
+    git(plain, "init", "-q")
+    was = tree(plain)
+
+    run(plain, "rm notes.md; echo 1 > src/b.sh").undo()
+
+    assert tree(plain) == was
+
+
+def test_files_are_saved_up_to_half_of_the_store(plain: Path) -> None:
+    for number in range(3):
+        (plain / f"{number}.bin").write_bytes(bytes([number]) * 600)
+    step = before(plain, max_bytes=2_000)
+    assert len(step.not_saved) == 2

@@ -1,6 +1,8 @@
 """The notes system: what a note may be, what is shown of them, the tools, lifetimes and merging."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from kode.config.model import MemoryConfig
 from kode.config.model import Notes as NotesSettings
 from kode.errors import ConfigError, MemoryRefused, ToolError
 from kode.memory.commands import memory_command, run_line
-from kode.memory.contract import Turn
+from kode.memory.contract import RemoteAnswer, RemoteLine, Turn
 from kode.memory.notes.layout import detail, is_active, make_details
 from kode.memory.notes.policy import visible_notes
 from kode.memory.statement import Rank, Statement
@@ -464,3 +466,39 @@ async def test_a_note_for_everywhere_is_not_repeated_for_a_project(tmp_path: Pat
     await home.run("s2", fact)
 
     assert texts(await home.open("s3")) == [fact]
+
+
+@dataclass
+class TeamServer:
+    """The server of a team of two, in this process."""
+
+    lines: list[RemoteLine] = field(default_factory=list)
+    scopes: tuple[str, ...] = ("*",)
+    person: str = ""
+    key = label = "platform"
+
+    async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
+        for line in lines:
+            self.lines.append(replace(line, number=len(self.lines) + 1, person=self.person))
+        return RemoteAnswer(
+            person=self.person, scopes=self.scopes, lines=self.lines[after:], refused={}
+        )
+
+
+async def test_a_colleagues_notes_come_and_go_with_the_scopes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = TeamServer()
+    monkeypatch.setattr("kode.memory.notes.policy.open_remote", lambda settings: server)
+
+    async def open_as(person: str) -> Memory:
+        server.person = person
+        return await Sessions(tmp_path / person, system="notes").open()
+
+    await remember(await open_as("ada"), "Deploys are on Friday")
+    await open_as("ada")
+    shown = []
+    for server.scopes in (("*",), ("other",), ("*",)):
+        shown.append(texts(await open_as("bob")))
+
+    assert shown == [["Deploys are on Friday"], [], ["Deploys are on Friday"]]

@@ -87,6 +87,16 @@ async def test_a_fact_that_was_not_shown_is_not_replaced(home: Sessions) -> None
     assert home.texts(other) == ["Use spaces"]
 
 
+async def test_a_replaced_fact_is_looked_for_in_its_file(home: Sessions) -> None:
+    memory = await home.open()
+    for target in ("user", "env"):
+        await use(memory, "add", target=target, content=f"Use tabs in {target}")
+    with pytest.raises(ToolError, match='"tabs": '):
+        await use(memory, "replace", old_text="tabs", content="Use spaces")
+    await use(memory, "replace", target="env", old_text="tabs", content="Use spaces")
+    assert home.texts(memory) == ["Use tabs in user", "Use spaces"]
+
+
 async def test_the_archive_makes_room_in_a_full_file(tmp_path: Path) -> None:
     home = Sessions(tmp_path, settings={"facts_limit_user": 20})
     memory = await home.open()

@@ -35,6 +35,11 @@ def variants(draw) -> str:
     return line
 
 
+def test_a_line_that_runs_a_program_not_only_edits():
+    assert judged("echo x > a.py; rm b.py").only_edits
+    assert not judged("echo x > a.py; make test").only_edits
+
+
 @for_each("command", CLOSED)
 def test_plain_reading_commands_are_closed(command):
     line = judged(command)
