@@ -129,7 +129,7 @@ def test_an_exported_cassette_masks_keys_and_names_personal_data(place: Place) -
     assert done.code == 0
     assert "x = 2" in done.out
     assert KEY not in done.out
-    assert "holds 1 turn" in done.err
+    assert "holds what you and the model said" in done.err
     path.write_text(done.out)
     assert place.run("replay", str(path)).code == 0
 

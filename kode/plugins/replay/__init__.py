@@ -3,9 +3,8 @@
 A replay is the loop of kode with a provider, tools and a memory that answer from a transcript:
 nothing is run, and nothing of the person's is changed.
 
-    recording.py    a session in turns; as one file for another person: a cassette
-    comparison.py   which differences count, and how to show them
-    replay.py       the command: the turns again, with answers and results of the record
+    recording   a session in turns; as one file for another person: a cassette; differences
+    replay      the command: the turns again, with answers and results of the record
 """
 
 from kode.plugin import Command, Plugin

@@ -53,10 +53,11 @@ from kode.plugin import (
     shorten,
     working_directory,
 )
-from kode.plugins.replay.comparison import Comparison, RequestDifference
 from kode.plugins.replay.recording import (
+    Comparison,
     RecordedTurn,
     Recording,
+    RequestDifference,
     is_reply,
     is_request,
     read_cassette,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Message, Text, ToolResult, user_message
-from kode.plugins.replay.comparison import Comparison, RequestDifference
+from kode.plugins.replay.recording import Comparison, RequestDifference
 from kode.provider import ToolSpec
 from tests.tables import for_each
 
