@@ -223,10 +223,6 @@ class ForeignReader(ABC):
         """The existing files in the usual places: the person's own, and those of a project."""
 
     @abstractmethod
-    def owns(self, path: Path) -> bool:
-        """Whether a file or a folder is this agent's, by its name, place or content."""
-
-    @abstractmethod
     def list_sources(self, path: Path) -> Iterable[Source]:
         """A file that the person says is this agent's, or the files in such a folder."""
 
@@ -239,19 +235,19 @@ class ForeignReader(ABC):
 def _statements_of_agents(
     memory: Memory, path: Path | None, agent: str
 ) -> tuple[list[Statement], list[str]]:
-    """What is new in a file or folder of another agent, or in the usual places, as statements that
-    wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
+    """What is new in a file or folder, of `agent` or else any Markdown, or in the usual places, as
+    statements that wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
     readers: dict[str, ForeignReader] = {
         name: installed.load(*added)
         for name, added in installed.find_additions("memory_imports").items()
     }
+    agent = agent or ("file" if path is not None else "")
     chosen = [reader for name, reader in readers.items() if agent in ("", name)]
     if path is None:
         project = memory.store.project.root
         sources = [(r, source) for r in chosen for source in r.list_usual_sources(project)]
     else:
-        owners = [reader for reader in chosen if agent or reader.owns(path)][:1]
-        sources = [(r, source) for r in owners for source in r.list_sources(path.absolute())]
+        sources = [(r, source) for r in chosen for source in r.list_sources(path.absolute())]
     if not sources:
         raise MemoryRefused(
             "Nothing was found to import. Name a file or a folder, and say with `--from` whose "

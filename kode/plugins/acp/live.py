@@ -232,7 +232,7 @@ class Live:
     client: Client
     outbox: Outbox
     updates: to_update.Updates
-    opened: Conversation | None = None
+    conversation: Conversation = field(init=False)
     models: tuple[str, ...] = ()
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     work: "set[asyncio.Task[schema.PromptResponse]]" = field(default_factory=set)
@@ -242,11 +242,6 @@ class Live:
     commands: to_update.Update | None = None
     """As last sent."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def conversation(self) -> Conversation:
-        assert self.opened is not None
-        return self.opened
 
     @property
     def id(self) -> str:
@@ -411,16 +406,11 @@ async def open_live(
     async def send(update: to_update.Update) -> None:
         await client.session_update(live.id, update)
 
-    updates = to_update.Updates(
-        cwd,
-        lambda call: live.conversation.preview_call(call),
-        lambda: live.conversation.plan.steps,
-    )
-    live = Live(client=client, outbox=Outbox(send), updates=updates)
+    live = Live(client=client, outbox=Outbox(send), updates=to_update.Updates())
     settings = replace(settings, emit=live.emit, ask=live.ask)
-    conversation = live.opened = await open_conversation(settings, cwd=cwd, session_id=session_id)
+    conversation = await open_conversation(settings, cwd=cwd, session_id=session_id)
+    live.conversation = live.updates.conversation = conversation
     live.updates.titled = conversation.session.turns > 0
-    live.updates.cost_usd = lambda: conversation.cost_usd
     if conversation.extensions is not None:
         conversation.extensions.start_all()
     live.models = await asyncio.to_thread(conversation.list_models)

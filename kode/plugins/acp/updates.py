@@ -3,7 +3,7 @@ call has a kind, a title and a place, and its edits as old and new text."""
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from acp.helpers import (
 )
 
 from kode.plugin import (
+    Conversation,
     Event,
     Image,
     Text,
@@ -125,13 +126,7 @@ TODO_STATUS: dict[str, schema.PlanEntryStatus] = {"doing": "in_progress", "done"
 class Updates:
     """Converts the events of one session for its client."""
 
-    cwd: Path
-    preview: Callable[[ToolCall], tuple[Any, Any]]
-    """See `Conversation.preview_call`."""
-    plan_steps: Callable[[], Iterable[tuple[str, bool]]] = tuple
-    """Those of the plan on disk."""
-    cost_usd: Callable[[], float | None] = lambda: None
-    """Cost of the session's finished turns."""
+    conversation: Conversation = field(init=False)
     last_stop: str | None = None
     """The stop reason of the last reply."""
     titled: bool = False
@@ -171,7 +166,7 @@ class Updates:
             case "tool_finished":
                 return self._finish(event)
             case "plan_kept":
-                return [plan_update(self.plan_steps())]
+                return [plan_update(self.conversation.plan.steps)]
             case "agent_progress" | "agent_finished":
                 return self._show_agent(event)
             case "retry_scheduled" | "context_reduced" | "memory_changed" | "notice":
@@ -193,12 +188,13 @@ class Updates:
 
     def start(self, call: ToolCall) -> Update:
         """A call that the model has made, before any outcome."""
-        shown = self.calls[call.id] = show_call(*self.preview(call), self.cwd)
+        event, action = self.conversation.preview_call(call)
+        shown = self.calls[call.id] = show_call(event, action, self.conversation.place.cwd)
         return shown.start
 
     def usage(self, used: int, size: int) -> Update:
         """How full the model's window is, and the session's cost so far."""
-        usd = self.cost_usd()
+        usd = self.conversation.cost_usd  # of the finished turns
         cost = None if usd is None else schema.Cost(amount=usd + self._turn_usd, currency="USD")
         return schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
 
@@ -314,7 +310,7 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
                     yield _of_person(f"[image: {part.name}]\n", message.id)
     plans = (item for item in transcript.items if item.entry.type == "plan" and not item.is_rewound)
     if last_plan is None and any(plans):
-        last_plan = plan_update(updates.plan_steps())
+        last_plan = plan_update(updates.conversation.plan.steps)
     if last_plan is not None:
         yield last_plan
     if first_words:

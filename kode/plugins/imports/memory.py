@@ -19,9 +19,6 @@ from kode.plugin import ForeignReader, expand_path, project_root
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
-_INSTRUCTIONS = {"CLAUDE.md": "claude", "CLAUDE.local.md": "claude", "AGENTS.md": "agents"}
-_CODEX_FILES = ("memory_summary.md", "rollout_summaries", "raw_memories.md")
-_TEXTS = (".md", ".markdown", ".mdc", ".txt")
 _TYPE = re.compile(r"^\s*type:\s*[\"']?(\w+)", re.MULTILINE)
 _ITEM = re.compile(r"^[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]", re.MULTILINE)
 _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
@@ -53,16 +50,6 @@ class ForeignAgent(ForeignReader):
             yield from self._find_existing([folder / "AGENTS.md"], "user")
         elif self.name == "agents":
             yield from self._find_existing([root / "AGENTS.md"])
-
-    def owns(self, path: Path) -> bool:
-        """Whether a file or a folder is this agent's, by its name or place."""
-        if path.is_dir():
-            return _owner_of_folder(path) == self.name
-        if path.name in _INSTRUCTIONS:
-            return _INSTRUCTIONS[path.name] == self.name
-        is_kept = path.parent.name in ("memory", "memories")
-        owner = (_owner_of_folder(path.parent) if is_kept else "") or "file"
-        return path.suffix in _TEXTS and owner == self.name
 
     def list_sources(self, path: Path) -> Iterable[ForeignReader.Source]:
         """A file, or the files of this agent in a folder."""
@@ -113,12 +100,6 @@ def _home() -> Path:
     return home if home.is_absolute() else Path("/nonexistent")
 
 
-def _owner_of_folder(folder: Path) -> str:
-    if any((folder / name).exists() for name in _CODEX_FILES):
-        return "codex"
-    return "claude" if (folder / "MEMORY.md").is_file() else ""
-
-
 def _read_codex(body: str, about: Literal["user", "project"]) -> Iterator[ForeignReader.Entry]:
     """Its handbook or its summary, without references to other files."""
     project = ""
@@ -140,7 +121,7 @@ CLAUDE = ForeignAgent(name="claude")
 CODEX = ForeignAgent(name="codex")
 AGENTS_MD = ForeignAgent(name="agents")
 FILE = ForeignAgent(name="file")
-"""Markdown of no particular agent."""
+"""Markdown of no particular agent: a file or a folder that the person names alone."""
 
 
 _FRONT_MATTER = re.compile(

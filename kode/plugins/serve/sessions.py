@@ -147,7 +147,7 @@ class OpenQuestion:
 class ServedSession:
     """Created before its conversation opens, because that may already emit events."""
 
-    opened: Conversation | None = None
+    conversation: Conversation = field(init=False)
     lines: list[str] = field(default_factory=list)
     """Its progress."""
     activity: str = ""
@@ -163,11 +163,6 @@ class ServedSession:
     _begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the text of the last turn is on disk, or will never be."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def conversation(self) -> Conversation:
-        assert self.opened is not None
-        return self.opened
 
     @property
     def status(self) -> str:
@@ -379,7 +374,7 @@ class ServedSessions:
         loaded = self.bounds.settings(cwd, **wishes)
         served = ServedSession()
         settings = ConversationSettings(loaded, emit=served.note_event, ask=served.ask)
-        served.opened = await open_conversation(settings, cwd=cwd, session_id=session_id)
+        served.conversation = await open_conversation(settings, cwd=cwd, session_id=session_id)
         session = served.conversation.session
         assert session.id is not None
         try:

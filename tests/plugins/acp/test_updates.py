@@ -1,6 +1,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from acp.helpers import update_tool_call
@@ -27,7 +28,10 @@ from tests.plugins.acp.conftest import preview
 
 @pytest.fixture
 def updates():
-    return Updates(Path("/p"), preview)
+    updates = Updates()
+    place = SimpleNamespace(cwd=Path("/p"))
+    updates.conversation = SimpleNamespace(place=place, preview_call=preview, cost_usd=1.0)
+    return updates
 
 
 @pytest.fixture
@@ -101,9 +105,7 @@ def test_a_text_that_is_said_again_is_another_message(wire):
     assert broken["messageId"] != again["messageId"]
 
 
-def test_the_cost_counts_the_turn_that_runs(updates, wire):
-    updates.cost_usd = lambda: 1.0
-
+def test_the_cost_counts_the_turn_that_runs(wire):
     costs = [wire(replied(cost_usd=0.25))[-1]["cost"] for _ in range(2)]
 
     assert costs == [{"amount": usd, "currency": "USD"} for usd in (1.25, 1.5)]
