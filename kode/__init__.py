@@ -9,8 +9,7 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kode import errors as errors
-    from kode import events as events
+    from kode import errors as errors, events as events
     from kode.api import *  # noqa: F403
 
 __all__ = [  # noqa: PLE0604

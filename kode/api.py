@@ -21,8 +21,7 @@ from collections.abc import (
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from kode import conversation as inner
-from kode import paths
+from kode import conversation as inner, paths
 from kode.config.load import load_config
 from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError

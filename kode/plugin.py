@@ -82,95 +82,107 @@ if TYPE_CHECKING:
     from kode.cli.commands.doctor import Finding as Finding
     from kode.cli.commands.interactive import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
-    from kode.cli.flags import add_setting_flags as add_setting_flags
-    from kode.cli.flags import working_directory as working_directory
+    from kode.cli.flags import (
+        add_setting_flags as add_setting_flags,
+        working_directory as working_directory,
+    )
     from kode.cli.parser import Parser as Parser
-    from kode.cli.prompt.attach import list_files as list_files
-    from kode.cli.prompt.attach import read_mentioned as read_mentioned
+    from kode.cli.prompt.attach import list_files as list_files, read_mentioned as read_mentioned
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.printer import print_either as print_either
     from kode.config.choice import resolve_provider as resolve_provider
     from kode.config.load import load_config as load_config
-    from kode.conversation import BareSession as BareSession
-    from kode.conversation import Conversation as Conversation
-    from kode.conversation import Settings as _ConversationSettings
-    from kode.conversation import open_conversation as open_conversation
-    from kode.conversation.plugins import PluginSession as PluginSession
-    from kode.conversation.plugins import Prompt as Prompt
-    from kode.credentials import keep_secret as keep_secret
-    from kode.credentials import redact_values as _redact_secrets
-    from kode.durable import RecordLog as RecordLog
-    from kode.durable import hold_lock as _lock_file
-    from kode.durable import make_folder as make_folder
-    from kode.durable import replace as _replace_file
-    from kode.durable import set_aside as set_aside
-    from kode.durable import storage_errors as storage_errors
-    from kode.errors import ConfigError as ConfigError
-    from kode.errors import ContextOverflow as ContextOverflow
-    from kode.errors import GitError as GitError
-    from kode.errors import KodeError as KodeError
-    from kode.errors import MemoryRefused as MemoryRefused
-    from kode.errors import ProviderError as ProviderError
-    from kode.errors import SessionError as SessionError
-    from kode.errors import StorageError as StorageError
-    from kode.errors import ToolError as ToolError
-    from kode.errors import UserError as UserError
-    from kode.events import Event as Event
-    from kode.events import TextDelta as TextDelta
-    from kode.events import TurnEnded as TurnEnded
+    from kode.conversation import (
+        BareSession as BareSession,
+        Conversation as Conversation,
+        Settings as _ConversationSettings,
+        open_conversation as open_conversation,
+    )
+    from kode.conversation.plugins import PluginSession as PluginSession, Prompt as Prompt
+    from kode.credentials import keep_secret as keep_secret, redact_values as _redact_secrets
+    from kode.durable import (
+        RecordLog as RecordLog,
+        hold_lock as _lock_file,
+        make_folder as make_folder,
+        replace as _replace_file,
+        set_aside as set_aside,
+        storage_errors as storage_errors,
+    )
+    from kode.errors import (
+        ConfigError as ConfigError,
+        ContextOverflow as ContextOverflow,
+        GitError as GitError,
+        KodeError as KodeError,
+        MemoryRefused as MemoryRefused,
+        ProviderError as ProviderError,
+        SessionError as SessionError,
+        StorageError as StorageError,
+        ToolError as ToolError,
+        UserError as UserError,
+    )
+    from kode.events import Event as Event, TextDelta as TextDelta, TurnEnded as TurnEnded
     from kode.extensions.places import Bundle as Bundle
     from kode.extensions.review import BundleItems as BundleItems
     from kode.git import run_git as run_git
-    from kode.installed import Command as Command
-    from kode.installed import ExportFile as ExportFile
-    from kode.installed import Plugin as Plugin
-    from kode.installed import require_extra as require_extra
+    from kode.installed import (
+        Command as Command,
+        ExportFile as ExportFile,
+        Plugin as Plugin,
+        require_extra as require_extra,
+    )
     from kode.memory.commands import open_outside as _open_memory
-    from kode.memory.contract import Injection as Injection
-    from kode.memory.contract import NullMemory as NullMemory
-    from kode.memory.contract import RemoteAnswer as RemoteAnswer
-    from kode.memory.contract import RemoteLine as RemoteLine
+    from kode.memory.contract import (
+        Injection as Injection,
+        NullMemory as NullMemory,
+        RemoteAnswer as RemoteAnswer,
+        RemoteLine as RemoteLine,
+    )
     from kode.memory.transfer import ForeignReader as ForeignReader
-    from kode.messages import Image as Image
-    from kode.messages import Message as Message
-    from kode.messages import Text as Text
-    from kode.messages import Thinking as Thinking
-    from kode.messages import ToolCall as ToolCall
-    from kode.messages import ToolResult as ToolResult
-    from kode.messages import plural as plural
-    from kode.messages import shorten as shorten
-    from kode.paths import expand as _expand_path
-    from kode.paths import home as _kode_home
-    from kode.paths import path_hash as path_hash
-    from kode.paths import project_root as project_root
-    from kode.paths import real_path as real_path
-    from kode.paths import session_file as session_file
+    from kode.messages import (
+        Image as Image,
+        Message as Message,
+        Text as Text,
+        Thinking as Thinking,
+        ToolCall as ToolCall,
+        ToolResult as ToolResult,
+        plural as plural,
+        shorten as shorten,
+    )
+    from kode.paths import (
+        expand as _expand_path,
+        home as _kode_home,
+        path_hash as path_hash,
+        project_root as project_root,
+        real_path as real_path,
+        session_file as session_file,
+    )
     from kode.permissions.names import PermissionMode as PermissionMode
-    from kode.permissions.question import Answer as Answer
-    from kode.permissions.question import Question as Question
-    from kode.permissions.question import visible as visible
-    from kode.process import cancelled_by_signals as cancelled_by_signals
-    from kode.process import describe_fault as describe_fault
-    from kode.provider import Request as Request
-    from kode.provider import ToolSpec as ToolSpec
+    from kode.permissions.question import Answer as Answer, Question as Question, visible as visible
+    from kode.process import (
+        cancelled_by_signals as cancelled_by_signals,
+        describe_fault as describe_fault,
+    )
+    from kode.provider import Request as Request, ToolSpec as ToolSpec
     from kode.providers.models import info_of as _model_info_of
-    from kode.registry import Dialect as Dialect
-    from kode.registry import ProviderRow as ProviderRow
-    from kode.session.entries import CompactionEntry as CompactionEntry
-    from kode.session.entries import Entry as _Entry
-    from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.index import find as _find_session
-    from kode.session.index import list_sessions as list_sessions
-    from kode.session.index import search as _search_sessions
-    from kode.session.index import summarize as _summarize_session
+    from kode.registry import Dialect as Dialect, ProviderRow as ProviderRow
+    from kode.session.entries import (
+        CompactionEntry as CompactionEntry,
+        Entry as _Entry,
+        MessageEntry as MessageEntry,
+    )
+    from kode.session.index import (
+        find as _find_session,
+        list_sessions as list_sessions,
+        search as _search_sessions,
+        summarize as _summarize_session,
+    )
     from kode.session.log import Session as Session
     from kode.session.spending import Spending as Spending
     from kode.session.transcript import Transcript as Transcript
     from kode.shared_budget import SharedBudget as SharedBudget
     from kode.subagents.records import subagent_records as subagent_records
-    from kode.tool import Tool as Tool
-    from kode.tool import ToolOutput as ToolOutput
+    from kode.tool import Tool as Tool, ToolOutput as ToolOutput
     from kode.tools.builtin import BUILTIN as _builtin_tools
     from kode.tools.processes import ProcessTree as ProcessTree
     from kode.undo.store import Contents as Contents

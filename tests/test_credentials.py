@@ -4,8 +4,7 @@ import base64
 import time
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from kode.credentials import find, is_key, keep_secret, redact, spellings
 from tests.tables import for_each

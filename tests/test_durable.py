@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode import durable
 from kode.durable import is_intact, seal, seal_object, unseal_object
 from kode.errors import BusyError, StorageError
-from kode.memory import log as memory_log
-from kode.memory import statement
+from kode.memory import log as memory_log, statement
 from kode.messages import Text
 from kode.session import entries
 

@@ -1,8 +1,7 @@
 import sys
 import unicodedata
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode import plain_text
 from kode.plain_text import clean, printable

@@ -31,10 +31,8 @@ from kode.engine.context import room_for_results
 from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle, size_of
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
-from kode.events import Denial, Event, Notice, ToolFinished, ToolStarted
-from kode.events import ToolOutput as OutputEvent
-from kode.extensions.familiar_calls import arguments as translate
-from kode.extensions.familiar_calls import find_called_tool
+from kode.events import Denial, Event, Notice, ToolFinished, ToolOutput as OutputEvent, ToolStarted
+from kode.extensions.familiar_calls import arguments as translate, find_called_tool
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry

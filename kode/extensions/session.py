@@ -16,8 +16,7 @@ from typing import Annotated, Any, Literal
 
 from kode import images, paths
 from kode.errors import KodeError, ServerError, StorageError, ToolError, UserError
-from kode.events import Emit, Notice
-from kode.events import ToolOutput as OutputEvent
+from kode.events import Emit, Notice, ToolOutput as OutputEvent
 from kode.extensions import trust
 from kode.extensions.definitions import (
     CHARS_PER_TOKEN,

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode.git import git_folder_above
 from kode.messages import RefusedBy, shorten
-from kode.permissions import places
-from kode.permissions import rules as grammar
+from kode.permissions import places, rules as grammar
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool

@@ -19,8 +19,7 @@ from kode.errors import ToolError
 from kode.installed import require_extra
 from kode.plain_text import printable
 from kode.tool import ToolContext, ToolOutput, tool
-from kode.tools import files
-from kode.tools import page as page_worker
+from kode.tools import files, page as page_worker
 from kode.tools.processes import ask_worker
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.cli.commands.interactive import is_set_up
 from kode.cli.flags import add_conversation_flags, config_flags

@@ -3,12 +3,10 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.errors import ToolError
-from kode.events import ToolOutput as OutputEvent
-from kode.events import ToolStarted, silent
+from kode.events import ToolOutput as OutputEvent, ToolStarted, silent
 from kode.messages import ToolCall
 from kode.session.provenance import Provenance
 from kode.tool import ToolContext, ToolOutput, parse_arguments, tool

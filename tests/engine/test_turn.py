@@ -25,10 +25,10 @@ from kode.events import (
     RetryScheduled,
     TextDelta,
     ToolFinished,
+    ToolOutput as OutputEvent,
     ToolStarted,
     TurnEnded,
 )
-from kode.events import ToolOutput as OutputEvent
 from kode.memory.contract import NullMemory
 from kode.messages import Message, Refusal, ToolCall, Usage, calls_of, results_of, text_of
 from kode.permissions.shell.judge import ShellLine

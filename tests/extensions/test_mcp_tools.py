@@ -6,14 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.errors import ToolError, UserError
-from kode.events import ToolOutput as OutputEvent
-from kode.events import silent
-from kode.extensions import review, trust
-from kode.extensions import session as session_module
+from kode.events import ToolOutput as OutputEvent, silent
+from kode.extensions import review, session as session_module, trust
 from kode.extensions.mcp_config import Content, Offering, ServerEntry, ToolDefinition
 from kode.extensions.mcp_server import DownloadNeededError, McpServer
 from kode.extensions.session import Extensions, tools_of

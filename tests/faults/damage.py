@@ -7,8 +7,7 @@ Bytes are flipped, cut, doubled and put in; values inside JSON get other types, 
 import json
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, settings, strategies as st
 
 from tests.effort import EVERYTHING
 

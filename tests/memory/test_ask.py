@@ -4,8 +4,7 @@ import asyncio
 import json
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from kode.errors import ProviderError
 from kode.memory.ask import MAX_CALLS, MAX_PROMPT_CHARS, MemoryModel, read_numbers, read_object

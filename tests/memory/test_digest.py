@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.memory.digest import lines_of_turn, record_of, transcript
 from kode.messages import Message, Refusal, Text, ToolCall, ToolResult, user_message

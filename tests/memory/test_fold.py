@@ -1,7 +1,6 @@
 """A view that grows by single changes is the view of all of them."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kode.memory.fold import MemoryView, fold
 from kode.memory.statement import Amendment, MemoryChange, Statement

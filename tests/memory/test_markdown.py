@@ -1,8 +1,7 @@
 """Files of a person are split without loss, and what is written is read back as the same."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kode.memory.rendering import FACTS, LINES, SECTIONS, WHOLE, FileFormat, display, key_of
 from tests.effort import share

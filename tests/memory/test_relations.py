@@ -4,8 +4,7 @@ from itertools import permutations, product
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kode.memory.statement import (
     Author,

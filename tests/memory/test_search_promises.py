@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kode.memory import policy
-from kode.memory import search as searching
+from kode.memory import policy, search as searching
 from kode.memory.commands import memory_command
 from kode.memory.contract import Turn
 from kode.memory.statement import Author, timestamp

@@ -5,8 +5,7 @@ import itertools
 import json
 from typing import Any
 
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from kode.credentials import redact
 from kode.messages import (

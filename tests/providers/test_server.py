@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from kode.providers import open_provider, server
-from kode.providers import provider as provider_module
+from kode.providers import open_provider, provider as provider_module, server
 from kode.providers.errors import Endpoint
 from kode.providers.provider import HttpProvider
 from kode.providers.server import Facts, ModelServer, ask_facts, find_entry, read_entry

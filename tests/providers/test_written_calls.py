@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
 from kode.provider import Request, ToolSpec

@@ -3,8 +3,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.messages import (
     Image,

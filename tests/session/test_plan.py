@@ -1,5 +1,4 @@
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.session.plan import Plan, plan_in, steps_of, without_ticks
 from tests.tables import for_each

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
 from kode.session.messages import Chain

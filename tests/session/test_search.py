@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode import paths
 from kode.messages import Message, Text, ToolCall, ToolResult

@@ -10,8 +10,7 @@ from kode.events import Event, Notice, ToolOutput
 from kode.session.entries import Header, JobEntry
 from kode.session.log import create, load
 from kode.session.messages import find_unreported, note_of
-from kode.tool import ToolContext
-from kode.tool import ToolOutput as Output
+from kode.tool import ToolContext, ToolOutput as Output
 from kode.tools.background import BackgroundCommands, job
 from kode.tools.shell import shell
 from tests.session.stories import new_session

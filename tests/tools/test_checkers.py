@@ -9,9 +9,7 @@ import pytest
 
 from kode.events import Event, ToolFinished
 from kode.tools.checkers import MAX_LINES, find_syntax_error
-from tests.extensions.found_extensions.conftest import Open, World
-from tests.extensions.found_extensions.conftest import opened as opened
-from tests.extensions.found_extensions.conftest import world as world
+from tests.extensions.found_extensions.conftest import Open, World, opened as opened, world as world
 from tests.needs import needs
 from tests.tables import for_each
 

@@ -10,8 +10,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.events import Event, ToolOutput
-from kode.tool import ToolContext
-from kode.tool import ToolOutput as Output
+from kode.tool import ToolContext, ToolOutput as Output
 from kode.tools import processes
 from kode.tools.output import MAX_CHARS
 from kode.tools.shell import shell

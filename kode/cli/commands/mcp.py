@@ -23,8 +23,12 @@ from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import mcp_config, mcp_server, review, trust
-from kode.extensions.mcp_config import ServerEntry as McpServerEntry
-from kode.extensions.mcp_config import find_servers, remove, target_of
+from kode.extensions.mcp_config import (
+    ServerEntry as McpServerEntry,
+    find_servers,
+    remove,
+    target_of,
+)
 from kode.permissions.question import visible
 
 if TYPE_CHECKING:

@@ -44,8 +44,7 @@ from kode.plugin import (
     read_mentioned,
     visible,
 )
-from kode.plugins.acp import choices
-from kode.plugins.acp import updates as to_update
+from kode.plugins.acp import choices, updates as to_update
 
 INVALID_PARAMS, INTERNAL_ERROR = -32602, -32603  # JSON-RPC 2.0, section 5.1
 AUTH_REQUIRED, NOT_FOUND = -32000, -32002  # the Agent Client Protocol's own codes

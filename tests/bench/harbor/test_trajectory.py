@@ -4,8 +4,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from bench.harbor.trajectory import trajectory_of as document_of
 from kode.errors import SessionError

@@ -1,8 +1,7 @@
 import stat
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.cli.prompt import attach
 from kode.cli.prompt.attach import (

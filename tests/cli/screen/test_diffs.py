@@ -1,6 +1,5 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import cell_width

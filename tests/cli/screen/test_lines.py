@@ -1,8 +1,7 @@
 """No line is wider than the terminal, and no word is broken that fits a line."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import (

@@ -3,8 +3,7 @@ import re
 import textwrap
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.markdown import (

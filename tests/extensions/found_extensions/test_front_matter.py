@@ -1,7 +1,6 @@
 import contextlib
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.extensions.places import parse_document as read
 from tests.tables import for_each

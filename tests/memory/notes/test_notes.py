@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kode import installed
-from kode.config.model import MemoryConfig
-from kode.config.model import Notes as NotesSettings
+from kode.config.model import MemoryConfig, Notes as NotesSettings
 from kode.errors import ConfigError, MemoryRefused, ToolError
 from kode.memory.commands import memory_command, run_line
 from kode.memory.contract import RemoteAnswer, RemoteLine, Turn

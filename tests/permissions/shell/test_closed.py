@@ -3,8 +3,7 @@
 import collections
 import subprocess
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from kode.permissions.shell import parse
 from kode.permissions.shell.judge import judge

@@ -3,8 +3,7 @@ twice."""
 
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.plugins.fleet.queue import (
     Finished,

@@ -8,8 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from kode import paths
 from kode.cli.commands import session
@@ -19,8 +18,7 @@ from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry
 from kode.session.index import list_sessions, read, search, session_path
 from kode.session.messages import UNKNOWN_RESULT
-from kode.session.upkeep import find_imported, session_files
-from kode.session.upkeep import import_file as take_known
+from kode.session.upkeep import find_imported, import_file as take_known, session_files
 from tests.cli.commands.answers import run
 from tests.effort import share
 

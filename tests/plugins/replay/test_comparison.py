@@ -1,7 +1,6 @@
 """What counts as a difference between a request and the recorded one."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from kode.messages import Message, Text, ToolResult, user_message
 from kode.plugins.replay.recording import Comparison, RequestDifference
