@@ -281,7 +281,7 @@ async def test_wrong_requests_are_errors_and_end_nothing(
         (lambda: agent.ext_method("kode/dance", {}), "not found"),
         (lambda: agent.set_session_mode(session_id=session, mode_id="yolo"), "ask, auto-edit"),
         (lambda: choose("model", "gpt-9"), "The models are"),
-        (lambda: choose("colour", "red"), "mode, model and effort"),
+        (lambda: choose("colour", "red"), "mode, model, effort"),
         (lambda: choose("effort", "a lot"), "default, "),
     ]
     for request, what in wrong:

@@ -70,23 +70,22 @@ def mode_state(conversation: Conversation) -> schema.SessionModeState:
 def choose(conversation: Conversation, models: Iterable[str], option: str, value: str) -> None:
     """Uses a mode, one of the models, or an effort. Raises: UserError for what is not on offer, or
     cannot be used."""
-    offered = {MODE: [*conversation.modes], MODEL: [conversation.agent.provider.model, *models]}
-    if option == EFFORT:
-        conversation.use_effort(value)
-    elif option not in offered:
-        names = f"there are {MODE}, {MODEL} and {EFFORT}"
-        raise UserError(f"There is no option {option[:40]!r}; {names}.")
-    elif value not in offered[option]:
-        named = ", ".join(offered[option][:MAX_NAMED])
-        is_limited = option == MODE and "full" not in offered[MODE]
+    offered: dict[str, tuple[list[str], Callable[[str], Any]]] = {
+        MODE: ([*conversation.modes], conversation.set_permission_mode),
+        MODEL: ([conversation.agent.provider.model, *models], conversation.use_model),
+        EFFORT: ([value], conversation.use_effort),  # which says what there is
+    }
+    if option not in offered:
+        raise UserError(f"There is no option {option[:40]!r}; there are {', '.join(offered)}.")
+    values, use = offered[option]
+    if value not in values:
+        named = ", ".join(values[:MAX_NAMED])
+        is_limited = option == MODE and "full" not in values
         more = " `kode acp --permission-mode full` offers full." if is_limited else ""
         raise UserError(
             f"There is no {option} {value[:80]!r} here. The {option}s are: {named}.{more}"
         )
-    elif option == MODE:
-        conversation.set_permission_mode(value)
-    else:
-        conversation.use_model(value)
+    use(value)
 
 
 Run = Callable[[Conversation, str], Awaitable[str]]
@@ -196,10 +195,8 @@ async def ask_about_plan(client: Client, session_id: str, plan: str) -> Permissi
         status="pending",
         content=[text_content(plan)],
     )
-    match await _choose(client, session_id, update, permission_options(PLAN_OPTIONS)):
-        case "ask" | "auto-edit" as mode:
-            return mode
-    return None
+    chosen = await _choose(client, session_id, update, permission_options(PLAN_OPTIONS))
+    return cast(PermissionMode, chosen) if chosen in PLAN_OPTIONS else None
 
 
 async def _choose(

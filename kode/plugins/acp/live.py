@@ -53,6 +53,11 @@ CODES = {SessionError: NOT_FOUND, UserError: INVALID_PARAMS, KodeError: INTERNAL
 P = ParamSpec("P")
 R = TypeVar("R")
 
+STOP_REASONS: dict[str | None, schema.StopReason] = {
+    "refusal": "refusal",
+    "length": "max_tokens",
+}
+"""Why a reply stopped → why the turn failed."""
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
 
@@ -383,10 +388,8 @@ class Live:
             return "cancelled"
         if ended.status == "timeout" or ended.steps >= self.conversation.config.max_steps:
             return "max_turn_requests"
-        if self.updates.last_stop == "refusal":
-            return "refusal"
-        if self.updates.last_stop == "length":
-            return "max_tokens"
+        if reason := STOP_REASONS.get(self.updates.last_stop):
+            return reason
         raise RequestError(INTERNAL_ERROR, ended.error or "The turn failed.")
 
 

@@ -1,7 +1,7 @@
 """A queue: its folder, `$KODE_HOME/queues/ID`, which no other module reads or writes, and the
 state of every task, which follows from it.
 
-    fleet.json      a `Fleet`: the settings and the tasks; written once
+    fleet.json      a `Fleet`: the settings and the tasks; written once, with a checksum
     log.jsonl       what happened; only grows, each line written under the file's lock
     spent.jsonl     the budget of all tasks, if there is one: a `SharedBudget`
     tasks/ID/       a lock, held while a worker has the task, and the task's patch
@@ -27,7 +27,6 @@ only one in this home, where no tool writes, is opened.
 import contextlib
 import fcntl
 import functools
-import json
 import secrets
 import socket
 import time
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 FLEET, LOG, SPENT = "fleet.json", "log.jsonl", "spent.jsonl"
-VERSION = 3  # counts the changes of both formats
 
 PATCH = "changes.patch"
 """The file name of a task's patch, in the task's folder."""
@@ -101,7 +99,8 @@ class Fleet:
     """For all tasks together; None: no limit."""
     flags: tuple[str, ...] = ()
     """Additional flags of every `kode run`."""
-    version: int = VERSION
+    version: Literal[4] = 4
+    """Counts the changes of both formats."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,35 +259,11 @@ def state_of(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> Queu
 
 
 @functools.cache
-def _codec() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
+def codecs() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
+    """What reads and writes a line of the log, and the fleet."""
     from pydantic import Field, TypeAdapter  # not for `--help`
 
     return TypeAdapter(Annotated[Record, Field(discriminator="type")]), TypeAdapter(Fleet)
-
-
-def encode_record(record: Record) -> bytes:
-    """The line, without a line feed."""
-    return _codec()[0].dump_json(record)
-
-
-def parse_record(line: bytes) -> Record:
-    """Raises: ValueError for a line that is invalid, or of a newer kode."""
-    return _codec()[0].validate_json(line)
-
-
-def encode_fleet(fleet: Fleet) -> bytes:
-    """Two lines: the fleet, and a checksum of the first."""
-    line = _codec()[1].dump_json(fleet)
-    return b"%s\n%08x\n" % (line, zlib.crc32(line))
-
-
-def parse_fleet(data: bytes) -> Fleet | None:
-    """None for one of another version. Raises: ValueError for one that is invalid or damaged."""
-    line, checksum, *_ = [*data.split(b"\n"), b""]
-    value = json.loads(line)
-    if not isinstance(value, dict) or checksum != b"%08x" % zlib.crc32(line):
-        raise ValueError("it is no object, or its checksum does not fit")
-    return _codec()[1].validate_python(value) if value.get("version") == VERSION else None
 
 
 class Queue:
@@ -313,7 +288,7 @@ class Queue:
         records: list[Record] = []
         for line in self.log.read():
             try:
-                records.append(parse_record(line))
+                records.append(codecs()[0].validate_json(line))
             except ValueError:
                 self.log.damaged += 1
             else:
@@ -445,7 +420,7 @@ class Queue:
             yield
 
     def _append(self, record: Record) -> None:
-        self._append_line(encode_record(record))
+        self._append_line(codecs()[0].dump_json(record))
         self.refresh()
 
 
@@ -456,11 +431,12 @@ def new_id() -> str:
 
 def create(home: Path, fleet: Fleet) -> Queue:
     """Creates a queue atomically. Raises: StorageError."""
-    folder = _queues_folder(home) / fleet.id
+    folder = home / "queues" / fleet.id
     make_folder(folder)
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
-    replace_file(folder / FLEET, encode_fleet(fleet))
+    line = codecs()[1].dump_json(fleet)
+    replace_file(folder / FLEET, b"%s\n%08x\n" % (line, zlib.crc32(line)))
     return Queue(Path(real_path(folder)), fleet)
 
 
@@ -473,17 +449,15 @@ def open_queue(home: Path, name: str | None) -> Queue:
     path = folder / FLEET
     try:
         with storage_errors(path, "read"):
-            fleet = parse_fleet(path.read_bytes())
+            line, checksum, _ = path.read_bytes().split(b"\n")
+        if checksum != b"%08x" % zlib.crc32(line):
+            raise ValueError("its checksum does not fit")
+        fleet = codecs()[1].validate_json(line)
     except ValueError:
         raise UserError(
-            f"{path} cannot be read: it is damaged. Its log and its patches are beside it; start "
-            "the tasks that are left as a new fleet."
+            f"{path} cannot be read: it is damaged, or of another version of kode. Its log and its "
+            "patches are beside it; start the tasks that are left as a new fleet."
         ) from None
-    if fleet is None:
-        raise UserError(
-            f"{path} is of another version of kode, so it is not opened. Start its tasks as a new "
-            "fleet."
-        )
     queue = Queue(folder, fleet)
     queue.refresh()
     return queue
@@ -491,12 +465,8 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
 def queues(home: Path) -> list[Path]:
     """The folders of the queues in `home`, the newest first."""
-    files = _queues_folder(home).glob(f"*/{FLEET}")
+    files = (home / "queues").glob(f"*/{FLEET}")
     return sorted((file.parent for file in files), reverse=True)
-
-
-def _queues_folder(home: Path) -> Path:
-    return home / "queues"
 
 
 def _find(home: Path, name: str | None) -> Path:
@@ -513,5 +483,5 @@ def _find(home: Path, name: str | None) -> Path:
         )
     which = f"no fleet {name!r}" if name is not None else "no fleet yet"
     raise SessionError(
-        f"There is {which} in {_queues_folder(home)}. `kode fleet run TASKS.jsonl` starts one."
+        f"There is {which} in {home / 'queues'}. `kode fleet run TASKS.jsonl` starts one."
     )
