@@ -262,7 +262,7 @@ def _time(seconds: float) -> str:
 
 def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     """What stands below the table of a session."""
-    id, state, tree = session.id, session.state, session.spec.tree
+    id, state = session.id, session.state
     if session.life == "alive" and (question := state.question) is not None:
         what = shorten(f"{question['title']}: {question['subject']}".removesuffix(": "), 1000)
         return [f"{id} asks: {what[:200]} · kode answer {id}"]
@@ -273,7 +273,7 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
         return [f"{id}: {shorten(state.error, 200)}"] if state.error and is_over else []
     if not session.files:
         return []
-    where = f" on {tree.branch}" if tree and not state.settled else ""
+    where = f" on {session.branch}" if session.branch else ""
     settle = f"  kode ps --done --merge {id} · kode ps --done --drop {id}"
     lines = [f"{id} changed{where}: {worktrees.name_files(session.files)}"]
     return [*lines, settle] if where else lines
@@ -305,8 +305,7 @@ def _settle(session: Background, *, merge: bool) -> str:
 def _forget(sessions: list[Background]) -> None:
     """Forgets sessions that ended long ago; each is still among the conversations."""
     for session in sessions:
-        has_tree = session.spec.tree is not None and not session.state.settled
-        is_over = session.life == "ended" and not has_tree
+        is_over = session.life == "ended" and not session.branch
         if is_over and time.time() - session.state.since > FORGOTTEN_S:
             with contextlib.suppress(OSError):
                 places.remove(session.folder)

@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -122,6 +122,11 @@ class Background:
         return self.state.session or self.spec.id
 
     @property
+    def branch(self) -> str:
+        """That of its worktree, until it is merged or dropped."""
+        return self.spec.tree.branch if self.spec.tree and not self.state.settled else ""
+
+    @property
     def name(self) -> str:
         """What the person calls it."""
         home = self.folder.parent.parent
@@ -191,14 +196,14 @@ def find(home: Path, part: str) -> Background:
     Raises: SessionError if none or several are; StorageError."""
     faults: list[str] = []
     sessions = list_all(home, faults)
-    matches = [each for each in sessions if each.id == part] or [
-        each for each in sessions if part and (each.id.startswith(part) or each.id.endswith(part))
-    ]
-    matches = matches or [
-        each
-        for each in sessions
-        if part == each.name or (each.spec.tree and each.spec.tree.branch == f"kode/{part}")
-    ]
+    ways: tuple[Callable[[Background], bool], ...] = (
+        lambda each: each.id == part,
+        lambda each: bool(part) and (each.id.startswith(part) or each.id.endswith(part)),
+        lambda each: each.branch == f"kode/{part}",
+        lambda each: bool(part) and each.name == part,
+    )
+    matching = ([each for each in sessions if fits(each)] for fits in ways)
+    matches = next(filter(None, matching), [])
     if len(matches) == 1:
         return matches[0]
     problem = "".join(f" {fault}" for fault in faults)

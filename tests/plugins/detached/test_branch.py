@@ -7,7 +7,7 @@ import pytest
 from kode import paths
 from kode.cli.commands.run import RunOptions, surround
 from kode.cli.flags import working_directory
-from kode.errors import ConfigError, UserError
+from kode.errors import ConfigError, SessionError, UserError
 from kode.plugins.detached import places
 from tests.needs import needs
 from tests.plugins.detached.test_trees import commit, git, project
@@ -47,6 +47,9 @@ def test_work_is_kept_with_what_merges_it(project, capsys, is_committed):
     assert arguments.name == "login"
     kept = places.find(paths.home(), "login")
     assert (kept.life, kept.files[0]) == ("ended", "b.txt")
+    places.write_state(kept.folder, kept.state.model_copy(update={"settled": "merged"}))
+    with pytest.raises(SessionError):
+        places.find(paths.home(), "login")
     with pytest.raises(UserError, match="There is a worktree login already"):
         with surround(flags(project, "login"), None):
             pass
