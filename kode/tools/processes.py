@@ -55,9 +55,6 @@ def _ticks() -> int:
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
 
 
-_STARTED = _ticks()
-
-
 def new_mark() -> str:
     return secrets.token_hex(12)
 
@@ -74,23 +71,25 @@ def mark_environment(mark: str) -> dict[str, str]:
     return {MARK: f"{outer}:{mark}" if outer else mark}
 
 
-_older: dict[str, int] = {}
-"""Processes older than this one: pid → inode of its folder. They are most, and are read once."""
+_starts: dict[str, tuple[int, int]] = {}
+"""Processes older than a command: pid → inode of its folder, and when it started, in ticks. They
+are most, and are read once."""
 
 
 def _read_proc(since: int) -> Iterator[Process]:
     variable = f"\0{MARK}=".encode()
     for pid, inode in [(entry.name, entry.inode()) for entry in os.scandir("/proc")]:
-        if not pid.isdigit() or (since and _older.get(pid) == inode):
+        known_inode, started = _starts.get(pid, (0, since))
+        if not pid.isdigit() or (known_inode == inode and started < since):
             continue
         with contextlib.suppress(OSError, ValueError, IndexError):  # gone meanwhile
             # No buffer: this runs for every process of the machine, after each command.
             with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
                 stat, _, rest = file.read(4096).rpartition(b")")
             _, state, parent, group, *fields = rest.split(b" ", 21)
-            if int(fields[16]) < _STARTED:
-                _older[pid] = inode
-            if state in b"ZX" or int(fields[16]) < since:
+            if (started := int(fields[16])) < since:
+                _starts[pid] = inode, started
+            if state in b"ZX" or started < since:
                 continue
             variables = b""
             with contextlib.suppress(OSError):  # another user's
