@@ -5,7 +5,6 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -48,6 +47,7 @@ from kode.tools.builtin import BUILTIN, SMALL
 from kode.undo.journal import TurnId
 from kode.undo.store import MEGABYTE
 from kode.undo.undo import Undo, open_undo
+from kode.values import replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -155,13 +155,6 @@ def _write_new(name: str, data: bytes, mode: int, folder: int, lock: contextlib.
     os.fsync(descriptor)
 
 
-def is_at(descriptor: int, path: Path) -> bool:
-    """Whether an absolute path, without following links, names the open file."""
-    with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
-        return os.path.samestat(os.fstat(descriptor), os.lstat(path.name, dir_fd=folder))
-    return False
-
-
 def append_lines(path: Path, lines: Sequence[bytes]) -> None:
     """Appends lines without their line feeds under a lock with one sync, creating the file (0600)
     if it is missing; a crash may keep only the first ones. A torn last line from a crash is first

@@ -5,8 +5,9 @@ could not be asked; a `ToolError` is for the model, as the result of its call. A
 escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Self
+
+from kode.values import dataclass, field
 
 EXIT_OK = 0  # as all programs
 EXIT_FAILED = 1  # as most programs

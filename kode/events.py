@@ -11,13 +11,13 @@ comes, and a `ToolFinished`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
 from kode.messages import Message, Refusal, Usage
 from kode.paths import relative_path
+from kode.values import asdict, dataclass, field, replace
 
 Status = Literal["success", "incomplete", "error", "timeout", "interrupted"]
 """`incomplete`: the model answered, but some work was refused, or a check failed last."""
@@ -34,7 +34,7 @@ EXIT_CODES: Mapping[Status, int] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionStarted:
     session_id: str | None
     """None with `--no-session`."""
@@ -45,40 +45,40 @@ class SessionStarted:
     type: Literal["session_started"] = "session_started"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TurnStarted:
     text: str
     type: Literal["turn_started"] = "turn_started"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Steered:
     text: str
     """What the person typed while the turn ran; the model gets it with its next step."""
     type: Literal["steered"] = "steered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class StepStarted:
     step: int
     """From 1 within the turn."""
     type: Literal["step_started"] = "step_started"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TextDelta:
     text: str
     type: Literal["text_delta"] = "text_delta"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ThinkingDelta:
     text: str
     """"" when the model begins to think: what it thinks may not be shown."""
     type: Literal["thinking_delta"] = "thinking_delta"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CallAnnounced:
     """A call of a tool begins to arrive in a reply. For the engine alone, which does not pass it
     on."""
@@ -86,7 +86,7 @@ class CallAnnounced:
     type: Literal["call_announced"] = "call_announced"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class RetryScheduled:
     attempt: int
     """The failed attempt, from 1."""
@@ -98,7 +98,7 @@ class RetryScheduled:
     type: Literal["retry_scheduled"] = "retry_scheduled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Replied:
     message: Message
     usage: Usage
@@ -109,7 +109,7 @@ class Replied:
     type: Literal["replied"] = "replied"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolStarted:
     call_id: str
     name: str
@@ -118,7 +118,7 @@ class ToolStarted:
     type: Literal["tool_started"] = "tool_started"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolOutput:
     call_id: str
     text: str
@@ -128,7 +128,7 @@ class ToolOutput:
     type: Literal["tool_output"] = "tool_output"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolFinished:
     call_id: str
     name: str
@@ -163,14 +163,14 @@ class ToolFinished:
         return "\n".join((self.text, *self.notes))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ContextReduced:
     tokens_before: int
     tokens_after: int
     type: Literal["context_reduced"] = "context_reduced"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Denial:
     """Something that the model wanted and was refused."""
 
@@ -180,7 +180,7 @@ class Denial:
     """For the model: the reason, and what would allow it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Check:
     """A command that checked the project: tests, types, style, a build."""
 
@@ -194,7 +194,7 @@ Checked = Literal["passed", "failed", "not_since_last_edit", "unknown"]
 """`unknown`: nothing was edited or checked, or what ran since the last edit tells nothing."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TurnEnded:
     status: Status
     result: str = ""
@@ -273,14 +273,14 @@ def result_object(
     return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanKept:
     path: str
     steps: int
     type: Literal["plan_kept"] = "plan_kept"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Working:
     """kode itself is busy. Ends with the turn's next event, or with an empty `what`."""
 
@@ -289,7 +289,7 @@ class Working:
     type: Literal["working"] = "working"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryChanged:
     text: str
     """One line: `merged into env "uses pytest -q"`."""
@@ -300,7 +300,7 @@ class MemoryChanged:
     type: Literal["memory_changed"] = "memory_changed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentProgress:
     index: int
     goal: str
@@ -311,7 +311,7 @@ class AgentProgress:
     type: Literal["agent_progress"] = "agent_progress"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class AgentFinished:
     index: int
     goal: str
@@ -325,7 +325,7 @@ class AgentFinished:
 Level = Literal["info", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Notice:
     text: str
     level: Level = "warning"

@@ -332,30 +332,6 @@ def _disable_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
-    """Those of the names, relative to the root, that git ignores. Raises: GitError."""
-    if not (root / ".git").exists():
-        return frozenset()
-    names = list(names)
-    paths = {name: os.path.normpath(root / os.path.dirname(name)) for name in names}
-    plain = {path for path in set(paths.values()) if real_path(path) == path}
-    # Git refuses to answer about what lies behind a link.
-    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names if paths[name] in plain)
-    if not stdin:
-        return frozenset()
-    # With its index it also refuses for what is in a submodule.
-    for option in ((), ("--no-index",)):
-        try:
-            words = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z", *option]
-            return frozenset(it[2:] for it in split_names(run_git(root, words, stdin=stdin)))
-        except GitError as error:
-            if error.exit_status == 1:
-                return frozenset()  # none of them
-            if option:
-                raise
-    return frozenset()
-
-
 def split_names(out: bytes) -> list[str]:
     """What git prints with `-z`: names that end with a zero byte each."""
     return out.decode("utf-8", "surrogateescape").split("\0")[:-1]

@@ -6,13 +6,13 @@ import hashlib
 import io
 import os
 import struct
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable
 from kode.errors import UserError
 from kode.messages import Image
+from kode.values import asdict, dataclass, replace
 
 if TYPE_CHECKING:
     import PIL.Image

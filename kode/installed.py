@@ -16,13 +16,13 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from kode import paths
 from kode.errors import ConfigError, KodeError, PluginError
+from kode.values import dataclass, field, fields, replace
 
 SECTION = "plugins"
 """The section of the config with `enabled` and the settings of each plug-in, by its name."""
@@ -274,16 +274,6 @@ def try_plugin(plugin: Plugin, make: Callable[[], Any], instead: Any) -> Any:
             raise
         faults.setdefault(plugin.name, fault_of(plugin, error))
         return instead
-
-
-def imported_by(plugin: Plugin) -> Iterator[str]:
-    """Each "module:name" of a plug-in, with what stands in its mappings."""
-    for part in fields(plugin)[2:]:
-        value = getattr(plugin, part.name)
-        for code in value.values() if isinstance(value, Mapping) else (value,):
-            where = code.run if isinstance(code, Command) else code
-            if where and isinstance(where, str):
-                yield where
 
 
 def use_file(name: str) -> None:

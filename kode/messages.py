@@ -5,11 +5,11 @@ Nothing here knows a provider's wire format (`providers/`) or the session file (
 """
 
 import re
-import secrets
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeVar
+
+from kode.values import dataclass, field
 
 Kind = TypeVar("Kind")
 Role = Literal["user", "assistant", "tool"]
@@ -27,7 +27,7 @@ Own = Mapping[str, Any] | None
 other fields. It goes back unchanged to the `origin` of its message; others get the plain form."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Text:
     text: str
     source: str = ""
@@ -44,7 +44,7 @@ class Text:
     type: Literal["text"] = "text"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Thinking:
     """Reasoning of the model, sent back only to the origin that can verify it."""
 
@@ -58,7 +58,7 @@ class Thinking:
     type: Literal["thinking"] = "thinking"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolCall:
     id: str
     """Unique within the session: the provider boundary repairs empty and duplicate ids."""
@@ -79,7 +79,7 @@ class ToolCall:
             object.__setattr__(self, "own", None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ServerItem:
     """Something in a reply that kode has no word for: a search that the vendor's server made, and
     what it found. Only its origin gets it back."""
@@ -100,7 +100,7 @@ RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "plugin", "sandb
 `fault`: it was not possible: a full disk, a file that somebody else changed meanwhile."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Refusal:
     """That a call, or a part of it, was refused."""
 
@@ -144,7 +144,7 @@ class Refusal:
         return self.decisive or self.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ToolResult:
     call_id: str
     name: str
@@ -160,7 +160,7 @@ class ToolResult:
     type: Literal["tool_result"] = "tool_result"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Image:
     """An image, or a PDF, attached to a message. Its bytes are in a file; see `kode.images`."""
 
@@ -188,7 +188,7 @@ class Image:
 Part = Text | Thinking | ToolCall | ToolResult | Image | ServerItem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Usage:
     """Token counts of one request. `input_tokens` includes the cached ones."""
 
@@ -249,11 +249,6 @@ def text_of(message: Message) -> str:
     return "\n".join([text.text for text in texts])
 
 
-def new_call_id() -> str:
-    """An id for a call that came without a usable one."""
-    return f"call_{secrets.token_hex(8)}"
-
-
 def _parts_of(kind: type[Kind], message: Message) -> tuple[Kind, ...]:
     """The parts of one kind in a message, in order."""
     parts = list[Kind]()
@@ -265,16 +260,6 @@ def _parts_of(kind: type[Kind], message: Message) -> tuple[Kind, ...]:
 
 calls_of, results_of = partial(_parts_of, ToolCall), partial(_parts_of, ToolResult)
 images_of = partial(_parts_of, Image)
-
-
-def keep_ends(text: str, max_chars: int) -> str:
-    """Cuts `text` to `max_chars` in the middle, with a line saying how much is missing."""
-    if len(text) <= max_chars:
-        return text
-    marker = f"\n[... {len(text) - max_chars} characters left out ...]\n"
-    room = max(0, max_chars - len(marker))
-    head = room * 2 // 5
-    return text[:head] + marker + text[len(text) - (room - head) :]
 
 
 def shorten(text: str, max_chars: int) -> str:

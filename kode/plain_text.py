@@ -5,11 +5,12 @@ import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from kode.values import dataclass
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Encoding:
     """How to convert between a file's bytes and its text."""
 
@@ -136,14 +137,6 @@ def _mark(text: str) -> list[str]:
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n\\ No newline at end of file\n"
     return lines
-
-
-def count_changes(diff: str) -> str:
-    """`+3 -1`: lines added and removed."""
-    lines = diff.split("\n")[2:]
-    added = sum(line.startswith("+") for line in lines)
-    removed = sum(line.startswith("-") for line in lines)
-    return f"+{added} -{removed}"
 
 
 def changed_lines(diff: str, *, whole: bool = False) -> str:

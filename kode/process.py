@@ -87,13 +87,6 @@ async def start_program(*argv: str | Path, **options: Any) -> "asyncio.subproces
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def interrupt_by_signals() -> None:
-    """Makes SIGTERM and SIGHUP end kode as Ctrl-C does before a turn."""
-    for number in SIGNALS[1:]:
-        if not _is_ignored(number):
-            signal.signal(number, signal.default_int_handler)
-
-
 def cancelled_by_signals(task: "asyncio.Future[Any]") -> contextlib.AbstractContextManager[None]:
     """Makes SIGINT, SIGTERM and SIGHUP, also a second one, end the turn with its progress saved."""
     return handle_signals(dict.fromkeys(SIGNALS, task.cancel))

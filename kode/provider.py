@@ -1,11 +1,11 @@
 """A model behind a wire format: what is asked of it, and what kode knows about it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, get_args
 
 from kode.events import Emit
 from kode.messages import Message
+from kode.values import dataclass
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, least first."""

@@ -6,7 +6,6 @@ say how one works.
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
 from itertools import chain
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from kode import installed
 from kode.errors import Setting
 from kode.provider import Api
+from kode.values import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,13 @@ import inspect
 import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from kode.errors import KodeError, ToolError, UserError
 from kode.events import Emit
 from kode.messages import Image, Refusal, RefusedBy, ToolCall, shorten
 from kode.provider import ToolSpec
+from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ Checks = tuple[tuple[str, int | None], ...]
 """The checks of a command line, each with its own exit status; None: not known, or not run."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class WorkStep:
     """What a call did that tells whether the project was checked since it was last edited."""
 
@@ -151,7 +151,7 @@ def group_changes(changes: Sequence[FileChange]) -> list[FileChange]:
     return groups
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blocked:
     """Something that the sandbox blocked."""
 

@@ -6,10 +6,10 @@
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import beneath, paths
+from kode.values import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 
 from kode import plain_text
 from kode.plain_text import clean, printable
+from kode.tools.edit import count_changes
 from tests.tables import for_each
 
 HIDDEN = [
@@ -107,7 +108,7 @@ def test_a_small_change_among_equal_lines_stays_small() -> None:
 
     text = plain_text.unified_diff("f", "\n".join(lines), "\n".join(changed))
 
-    assert plain_text.count_changes(text) == "+1 -1"
+    assert count_changes(text) == "+1 -1"
     assert "@@ -6998,7 +6998,7 @@" in text
     assert "7001\tx" in plain_text.changed_lines(text).split("\n")
 

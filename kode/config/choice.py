@@ -1,7 +1,6 @@
 """Chooses the provider to ask, with its address, key and model."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from kode.config.model import Config
@@ -19,6 +18,7 @@ from kode.registry import (
     rows_of_plugins,
     unset,
 )
+from kode.values import dataclass, field, replace
 
 LOCAL_KEY = "none"
 """Sent to servers without keys; the SDK requires one."""

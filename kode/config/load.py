@@ -11,7 +11,6 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +32,7 @@ from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.messages import shorten
 from kode.permissions.names import MODE_CALLED
 from kode.registry import COMPATIBLE
+from kode.values import dataclass, replace
 
 Keys = tuple[str, ...]
 Layer = dict[Keys, tuple[Any, str]]

@@ -8,7 +8,6 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date, datetime
 from itertools import dropwhile
 from pathlib import Path
@@ -57,6 +56,7 @@ from kode.session.plan import Plan
 from kode.tool import ALLOWED, Action, Around, Decision, Tool, ToolContext
 from kode.tools.background import BackgroundCommands
 from kode.tools.builtin import BUILTIN, SMALL
+from kode.values import KW_ONLY, dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

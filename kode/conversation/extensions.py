@@ -3,7 +3,6 @@
 
 import asyncio
 import time
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from kode.sandbox.reach import Interest
 from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program
 from kode.tools.shell import shell
+from kode.values import replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.tool import Action, CallDecision, Decision, Interceptor, Tool, plain_tool
+from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import math
 import os
 import time
 from collections import Counter
-from dataclasses import fields, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -55,6 +54,7 @@ from kode.session.record import session_record, typed_texts
 from kode.session.upkeep import is_open
 from kode.tool import CALLS_ANY, Tool
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
+from kode.values import fields, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ not fit is requested again with its error, and the server must then enforce the 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kode.engine.context import Context
 from kode.errors import ConfigError
 from kode.events import TurnEnded
 from kode.messages import Text, shorten, text_of
+from kode.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Steering

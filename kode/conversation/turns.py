@@ -13,7 +13,6 @@ import re
 import secrets
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,7 @@ from kode.session.messages import effective
 from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.session.provenance import Provenance
 from kode.tool import Interceptor
+from kode.values import replace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation, RunTurn, Steering

@@ -16,9 +16,10 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
+
+from kode.values import dataclass
 
 Judge = Callable[[re.Match[str]], bool]
 _TABLES = resources.files("kode.credentials")
@@ -140,7 +141,6 @@ _VALUE = re.compile(
     r"""[ \t:]{0,4}(?P<quote>[\\"'`]{0,3})(?P<value>[^\s"'`<>]{6,256})"""
 )
 
-_LIST_SEPARATOR = re.compile(r"[,;|&]")
 _ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "："])
 
 
@@ -164,7 +164,7 @@ def find_assigned(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         start, end = match.span("value")
         value = text[start:end]
         if not match["quote"]:
-            value = _LIST_SEPARATOR.split(value, maxsplit=1)[0]
+            value = re.split(r"[,;|&]", value, maxsplit=1)[0]
         value = value.rstrip(".,;:!?)]}\\|")
         kind = "password" if password else "secret"
         is_option = "--" in before.rsplit(" ", 1)[-1]

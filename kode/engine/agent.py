@@ -6,7 +6,6 @@
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kode.errors import Unavailable
@@ -18,6 +17,7 @@ from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
 from kode.tool import Around, Interceptor, Tool, ToolOutput
 from kode.undo.undo import Undo
+from kode.values import dataclass, field
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

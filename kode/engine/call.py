@@ -18,7 +18,6 @@ import re
 import secrets
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -38,6 +37,7 @@ from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
 from kode.session.messages import find_unreported, notes, text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
+from kode.values import dataclass, field, fields, replace
 from kode.workplace import locate, real_path
 
 MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits

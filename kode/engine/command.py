@@ -11,7 +11,6 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +23,7 @@ from kode.plain_text import MAX_DIFF_CHARS, printable, unified_diff
 from kode.sandbox.reach import Interest
 from kode.tool import Action, Decision, FileChange, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.undo.undo import Undo
+from kode.values import dataclass, replace
 from kode.workplace import as_seen
 
 if TYPE_CHECKING:

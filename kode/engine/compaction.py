@@ -5,7 +5,6 @@ The lists are made from the whole session, so that nothing fades over several co
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from kode.engine.agent import Agent
 from kode.engine.reply import ask, note_search
@@ -32,6 +31,7 @@ from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, visible_messages
 from kode.tool import parse_arguments
+from kode.values import replace
 
 NOTE_TOKENS = 2_000
 QUESTION_TOKENS = 300  # what the question for the note takes, about

@@ -9,7 +9,6 @@ dropped that no request has carried: of what the newest reply asked for, every r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from kode.credentials import redact
@@ -33,6 +32,7 @@ from kode.session.log import Session
 from kode.session.plan import Plan
 from kode.tool import CALLS_ANY
 from kode.tools.builtin import format_tools
+from kode.values import dataclass, field
 
 # Shares of the window:
 KEPT_TAIL_SHARE = 0.1  # for the latest messages after a compaction

@@ -5,7 +5,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context
@@ -14,6 +13,7 @@ from kode.events import Check, Checked, Denial, Emit
 from kode.messages import Text, ToolCall, Usage, first_of, shorten
 from kode.session.entries import Entry, TaintEntry
 from kode.tool import WorkStep
+from kode.values import dataclass, field
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
 END_AT = 5  # the reminders of the third and fourth did not help

@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
 from functools import partial
 
 from kode.engine.agent import Agent
@@ -58,6 +57,7 @@ from kode.provider import Request
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import find_unreported, notes, visible_messages
+from kode.values import fields, replace
 
 LEAST_PARTIAL_CHARS = 60_000  # are kept; more if the model may write more
 UNREAD_CALL = (

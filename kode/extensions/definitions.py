@@ -10,7 +10,6 @@ import contextlib
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -32,6 +31,7 @@ from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_
 from kode.permissions.rules import parse
 from kode.provider import EFFORTS, Effort
 from kode.tool import Tool, ToolContext, ToolOutput, tool
+from kode.values import dataclass, replace
 
 FILE = "SKILL.md"
 MAX_NAME_CHARS = 64

@@ -18,7 +18,6 @@ import os
 import re
 import shlex
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -35,6 +34,7 @@ from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, Tool, ToolOutput
 from kode.tools.processes import ProgramRun
+from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation

@@ -12,7 +12,6 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -23,6 +22,7 @@ from kode.errors import ConfigError
 from kode.extensions.places import Bundle, ExtensionFolder, Surroundings, read_text
 from kode.extensions.trust import Candidate, folder_content
 from kode.paths import real_path
+from kode.values import dataclass, replace
 
 Event = Literal[
     "SessionStart",

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +21,7 @@ from kode.extensions import trust
 from kode.extensions.places import bundles_in
 from kode.extensions.trust import Candidate, Scope
 from kode.paths import real_path
+from kode.values import dataclass
 
 SECTION = "mcpServers"
 START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first

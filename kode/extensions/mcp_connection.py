@@ -15,7 +15,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -46,6 +45,7 @@ from kode.extensions.mcp_config import (
 from kode.extensions.mcp_login import make_authorization
 from kode.process import increment_depth
 from kode.tools.processes import READ_BYTES, ProcessTree, open_program
+from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +28,7 @@ from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
 from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields
+from kode.values import dataclass
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody

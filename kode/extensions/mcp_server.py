@@ -17,7 +17,6 @@ import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +40,7 @@ from kode.extensions.mcp_config import (
 from kode.extensions.trust import Approvals, Approved, Candidate
 from kode.installed import require_extra
 from kode.paths import real_path
+from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from kode.config.files import project_folders, resolve_inside
 from kode.errors import ConfigError
 from kode.extensions.trust import FOREIGN, Scope
 from kode.paths import real_path
+from kode.values import dataclass, field
 
 MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
 MAX_FOUND = 500

@@ -5,7 +5,6 @@ Besides extensions, this is about instruction files written by a session that ha
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -33,6 +32,7 @@ from kode.paths import real_path
 from kode.permissions.places import is_named_like_keys
 from kode.permissions.question import Ask, Question, visible
 from kode.prompts.agents_files import InstructionsFile, ProjectInstructions, read_agents_files
+from kode.values import dataclass, field, replace
 
 Kind = Literal["skills", "commands", "agents", "hooks"]
 Standing = Literal["used", "new", "changed", "shadowed"]

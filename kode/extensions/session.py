@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -31,6 +30,7 @@ from kode.extensions.trust import Approvals, Candidate
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput, tool
+from kode.values import dataclass, field
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 FIRST_START_WAITS_S = 15.0

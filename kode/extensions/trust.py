@@ -7,7 +7,6 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
@@ -21,6 +20,7 @@ from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.plain_text import unified_diff
 from kode.session.provenance import MarksFile, record_of
+from kode.values import asdict, dataclass, field, replace
 from kode.workplace import is_below
 
 Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]

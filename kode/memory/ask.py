@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,11 +15,11 @@ from kode.messages import (
     Message,
     Text,
     ToolResult,
-    keep_ends,
     text_of,
     user_message,
 )
 from kode.provider import AskReply, Request
+from kode.values import dataclass, replace
 
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""
@@ -102,6 +101,16 @@ class MemoryModel:
         except Exception as error:
             # The provider promises a KodeError; memory must survive a broken promise.
             return ModelReply(failure=str(error) or type(error).__name__)
+
+
+def keep_ends(text: str, max_chars: int) -> str:
+    """Cuts `text` to `max_chars` in the middle, with a line saying how much is missing."""
+    if len(text) <= max_chars:
+        return text
+    marker = f"\n[... {len(text) - max_chars} characters left out ...]\n"
+    room = max(0, max_chars - len(marker))
+    head = room * 2 // 5
+    return text[:head] + marker + text[len(text) - (room - head) :]
 
 
 def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:

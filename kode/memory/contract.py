@@ -1,7 +1,6 @@
 """What a memory system is: its hooks, and the values that cross them."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,6 +10,7 @@ from kode.messages import Message
 from kode.provider import AskReply
 from kode.session.record import SessionRecord
 from kode.tool import Tool
+from kode.values import dataclass
 
 InjectReason = Literal["start", "resume", "compacted", "trimmed"]
 """`trimmed`: a session is resumed of which messages were dropped since memory last injected."""

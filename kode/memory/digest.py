@@ -9,13 +9,13 @@ from pathlib import PurePath
 
 from kode import credentials
 from kode.broken_json import object_of
+from kode.memory.ask import keep_ends
 from kode.messages import (
     Message,
     Text,
     ToolCall,
     ToolResult,
     first_of,
-    keep_ends,
     shorten,
     text_of,
 )

@@ -9,12 +9,12 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import durable
 from kode.errors import StorageError
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     import apsw

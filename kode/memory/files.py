@@ -10,7 +10,6 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -38,6 +37,7 @@ from kode.memory.statement import (
 )
 from kode.messages import plural
 from kode.session.record import Project
+from kode.values import KW_ONLY, dataclass, replace
 
 Changes = MemoryChange | Sequence[MemoryChange] | None
 UNDO = "kode memory undo"

@@ -5,13 +5,13 @@ A change that is undone counts as never made.
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import MemoryRefused
 from kode.memory.statement import MemoryChange, Pair, Statement
 from kode.messages import shorten
+from kode.values import asdict, dataclass, field, fields, replace
 
 if TYPE_CHECKING:
     from kode.memory.log import Log

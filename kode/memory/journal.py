@@ -7,13 +7,13 @@ import asyncio
 import re
 import subprocess
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import frame
+from kode.memory.ask import keep_ends
 from kode.memory.contract import Drop, DropReason, Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
 from kode.memory.policy import (
@@ -28,10 +28,11 @@ from kode.memory.policy import (
 from kode.memory.question import LearnedFact, consolidate
 from kode.memory.rendering import LINES, SECTIONS, Layout
 from kode.memory.statement import Author, Relations, Statement, statement_of_session, timestamp
-from kode.messages import Message, calls_of, keep_ends, text_of
+from kode.messages import Message, calls_of, text_of
 from kode.process import find_program
 from kode.session.record import Project, SessionRecord
 from kode.tool import ToolOutput
+from kode.values import replace
 
 TIMEOUT_S = 5.0  # for a pattern over a history of years
 MAX_PATTERN_CHARS = 1_000  # more is no question

@@ -14,7 +14,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -24,6 +23,7 @@ from kode.errors import StorageError
 from kode.memory.embed import delete_disposable, open_disposable
 from kode.memory.fold import DAMAGE, MemoryView, PartView, fold
 from kode.memory.statement import MemoryChange, Statement, change_from, to_row
+from kode.values import replace
 
 if TYPE_CHECKING:
     import apsw

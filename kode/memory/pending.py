@@ -8,7 +8,6 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from pydantic import TypeAdapter
 from kode import durable
 from kode.credentials import redact_values
 from kode.messages import Message
+from kode.values import dataclass, replace
 
 _ID = re.compile(r"(?!.*\.\.)(?!.*\.json$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What may name a file: no path, nothing hidden."""

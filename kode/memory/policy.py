@@ -16,7 +16,6 @@ from collections.abc import (
     Sequence,
 )
 from copy import copy
-from dataclasses import dataclass, replace
 from datetime import date
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,7 +25,7 @@ from kode.credentials import redact
 from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 from kode.events import MemoryChanged, Notice
 from kode.memory import digest, frame, judge, scan, source
-from kode.memory.ask import MemoryModel
+from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason, MemoryContext, Turn
 from kode.memory.embed import Embedder
 from kode.memory.fold import MemoryView
@@ -37,10 +36,11 @@ from kode.memory.rendering import LINES, Layout, display
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import NO_RELATIONS, Author, Outcome, Relations, Statement, Who
 from kode.memory.store import MemoryStore, quote
-from kode.messages import Message, keep_ends, shorten, text_of
+from kode.messages import Message, shorten, text_of
 from kode.registry import SYSTEMS, SystemRow
 from kode.session.record import Project, SessionRecord
 from kode.tool import Tool, ToolContext, ToolOutput, tool
+from kode.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kode.config.model import MemoryConfig

@@ -6,7 +6,6 @@ can be read the wrong way round. All of it can be repeated after a kill at any s
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, combinations
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +22,7 @@ from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, MemoryChange, Outcome, Relations, Statement, timestamp
 from kode.memory.store import MemoryStore
 from kode.session.record import SessionRecord
+from kode.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kode.memory.policy import OpenMemory, Policy

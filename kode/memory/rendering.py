@@ -10,7 +10,6 @@ compared with credentials masked, as the log has them, so that a line with one s
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import reduce
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 from kode.credentials import redact
 from kode.memory.statement import Statement, StatementKind
 from kode.session.record import Project
+from kode.values import dataclass
 
 SEPARATOR = "§"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")

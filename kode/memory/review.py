@@ -4,7 +4,6 @@ in one change; `show`, `status`, `log`, `why`; and an overview for plug-ins.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -21,6 +20,7 @@ from kode.memory.store import Choice, quote
 from kode.memory.system import Memory, statements_of
 from kode.messages import first_of, plural, shorten
 from kode.paths import short_path
+from kode.values import dataclass, replace
 
 Confirm = Callable[[str], bool]
 """Asks the person."""

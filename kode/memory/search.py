@@ -10,7 +10,6 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import cache
 from heapq import nlargest
@@ -26,6 +25,7 @@ from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder, delete_disposable, open_disposable
 from kode.memory.statement import timestamp
 from kode.messages import shorten
+from kode.values import dataclass
 
 if TYPE_CHECKING:
     import apsw
@@ -215,7 +215,7 @@ PRAGMA user_version = {VERSION};
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IndexedText:
     id: str
     """The same id always means the same text."""
@@ -230,7 +230,7 @@ Allows = Callable[[IndexedText], bool]
 """Whether a text may be among the results."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ranked:
     """One text of a result."""
 

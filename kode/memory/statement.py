@@ -4,7 +4,6 @@
 
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import TypeAdapter
 
 from kode.session.record import SessionRecord
+from kode.values import dataclass, field, replace
 
 Who = Literal["user", "model", "session", "client", "import", "recovered", "colleague"]
 """`user`: typed, edited or approved by the person; `model`: by a tool call; `session`: by the
@@ -37,7 +37,7 @@ AUTHORS: Mapping[Who, str] = {
 """The authors in words, for a person and for a model."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Statement:
     """One text that memory holds. It never changes: a new text is a new statement."""
 
@@ -73,7 +73,7 @@ class Statement:
     """What one system adds: tags, stability, confidence, evidence, job_id of notes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Amendment:
     """What a change sets of a statement that stays; None leaves a field as it is. The text of a
     statement never changes."""
@@ -88,7 +88,7 @@ class Amendment:
     """Replaces the values of the same names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class MemoryChange:
     """One change of memory: one line of the log."""
 

@@ -5,7 +5,6 @@ Each operation is one change of the log, and says in an outcome what it did.
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from typing import Literal
 
@@ -28,6 +27,7 @@ from kode.memory.statement import (
     Who,
 )
 from kode.messages import shorten
+from kode.values import replace
 
 Choice = Literal["approve", "drop", "first", "second", "both", "confirm", "remove"]
 QUOTED_CHARS = 80  # enough to know the entry by

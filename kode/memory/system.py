@@ -10,7 +10,6 @@ import pkgutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -36,6 +35,7 @@ from kode.memory.question import learn
 from kode.messages import Message
 from kode.registry import SYSTEMS
 from kode.tool import Tool
+from kode.values import replace
 
 if TYPE_CHECKING:
     from kode.config.model import MemoryConfig

@@ -8,7 +8,6 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -26,6 +25,7 @@ from kode.memory.statement import Author, MemoryChange, Statement, change_from, 
 from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
 from kode.session.record import Project
+from kode.values import dataclass, replace
 
 MAX_BYTES = 64_000_000  # far above the log of years
 SHOWN_CHARS = 100  # a line of a terminal

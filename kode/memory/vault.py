@@ -8,7 +8,6 @@ at most five calls; its conversation is on disk after every step.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -17,6 +16,7 @@ from pydantic import AliasChoices, BaseModel, Field
 from kode.credentials import redact
 from kode.errors import BusyError, KodeError, MemoryRefused, StorageError
 from kode.memory import frame, scan
+from kode.memory.ask import keep_ends
 from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
 from kode.memory.frame import check_read, mark_read, remarks
@@ -43,10 +43,11 @@ from kode.memory.rendering import (
     plain_lines,
 )
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
-from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, shorten, user_message
+from kode.messages import Message, ToolCall, ToolResult, calls_of, shorten, user_message
 from kode.provider import Request
 from kode.session.record import Project, SessionRecord
 from kode.tool import Tool, ToolContext, ToolOutput, parse_arguments
+from kode.values import replace
 from kode.workplace import NOWHERE
 
 SHARED = ("facts/user.md", "facts/preferences.md")

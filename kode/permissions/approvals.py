@@ -4,7 +4,6 @@ when to ask; rules that the user wrote are in the config."""
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -13,6 +12,7 @@ from kode import durable, paths
 from kode.durable import seal_object, unseal_object
 from kode.errors import ConfigError, StorageError
 from kode.permissions.rules import Rule, Rules, parse
+from kode.values import dataclass, replace
 
 Item = TypeVar("Item")
 AnswerSource = Literal["session", "project"]

@@ -16,7 +16,6 @@ allowed, by an answer or by a rule for every part that does more than read, or t
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode.git import git_folder_above
@@ -25,6 +24,7 @@ from kode.permissions import places, rules as grammar
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
+from kode.values import dataclass, replace
 from kode.workplace import Workplace, as_seen, is_below, locate
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import contextlib
 import functools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from kode.permissions.names import PermissionMode
 from kode.permissions.question import Ask, Question
 from kode.permissions.rules import Rule, Rules, matches_path, names_tool, parse_all
 from kode.tool import Action, Blocked, Decision, FileChange, Tool, ToolContext, group_changes
+from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from kode import paths
 from kode.git import fold_path, git_record
+from kode.values import dataclass
 from kode.workplace import GitFolder, Workplace, is_below, is_below_any
 
 Place = Literal["protected", "root", "private", "temp", "system", "elsewhere"]
@@ -48,7 +48,7 @@ def _lists() -> dict[str, str | dict[str, str]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PathRules:
     """The folders that decide what a path means. All absolute; both spellings of links count."""
 

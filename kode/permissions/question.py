@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.permissions.names import PermissionMode
+from kode.values import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from kode import registry
 from kode.errors import ConfigError
 from kode.permissions.places import real
 from kode.tool import Tool
+from kode.values import dataclass, field
 from kode.workplace import Workplace, is_below_any
 
 FAMILIES = ("shell", "edit", "read", "fetch", "mcp", "memory", "delegate")
@@ -53,7 +53,7 @@ _GIT_OPTIONS_WITH_VALUE = ("-C", "-c", "--git-dir", "--work-tree", "--namespace"
 _WILD = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     name: str
     """A family, or a tool's name."""
@@ -70,7 +70,7 @@ class Rule:
         return KIND_OF.get(self.name, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Rules:
     """All active rules. Deny beats ask beats allow, wherever they came from."""
 

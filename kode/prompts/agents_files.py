@@ -10,12 +10,12 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import paths
 from kode.messages import plural
 from kode.paths import real_path
+from kode.values import dataclass, field, replace
 
 MAX_BYTES = 32 * 1024
 """For all files of one prompt together; the nearest file has priority."""

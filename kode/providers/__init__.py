@@ -8,7 +8,6 @@ Only the chosen format's module is imported; its SDK is imported on the first re
 
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +24,7 @@ from kode.registry import (
     no_such_provider,
     provider_row,
 )
+from kode.values import dataclass, field, replace
 
 FORMATS: Mapping[Api, str] = {
     "responses": "kode.providers.responses:open_responses",

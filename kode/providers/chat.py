@@ -8,7 +8,6 @@ says how hosts differ; `chat_stream.py` reads the replies.
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,6 +34,7 @@ from kode.providers.request import (
     sendable_id,
 )
 from kode.registry import Dialect
+from kode.values import dataclass, replace
 
 Object = dict[str, Any]
 

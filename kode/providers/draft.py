@@ -8,8 +8,8 @@ returns a message only if the server said why it stopped.
 import json
 import math
 import re
+import secrets
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kode.errors import LARGER_WINDOW, ContextOverflow, RefusedError, TransientError
@@ -23,8 +23,8 @@ from kode.messages import (
     Thinking,
     ToolCall,
     Usage,
-    new_call_id,
 )
+from kode.values import dataclass, field
 
 MAX_CALLS = 128
 """Calls in one reply. A model that asks for more runs in circles."""
@@ -284,6 +284,11 @@ class Draft:
         count["hour_write_tokens"] = min(count["hour_write_tokens"], count["cache_write_tokens"])
         count["thinking_tokens"] = min(count["thinking_tokens"], count["output_tokens"])
         return Usage(**count)
+
+
+def new_call_id() -> str:
+    """An id for a call that came without a usable one."""
+    return f"call_{secrets.token_hex(8)}"
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:

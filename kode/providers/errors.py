@@ -16,7 +16,6 @@ import re
 import time
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,6 +35,7 @@ from kode.errors import (
 from kode.provider import Api
 from kode.providers.draft import mapping_of, pick
 from kode.providers.models import names_of
+from kode.values import dataclass, field
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Literal
 
@@ -61,6 +60,7 @@ from kode.providers.request import (
     sendable_id,
 )
 from kode.providers.stream import StreamEvent
+from kode.values import dataclass, replace
 
 BUDGETS: Mapping[Effort, int] = {
     "minimal": 1_024,

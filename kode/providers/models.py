@@ -21,13 +21,13 @@ import functools
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from importlib import resources
 from posixpath import commonprefix
 from typing import Any, TypeVar
 
 from kode.messages import Usage
 from kode.provider import Effort, ModelInfo
+from kode.values import replace
 
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""

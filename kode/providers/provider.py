@@ -11,7 +11,6 @@ import importlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -38,6 +37,7 @@ from kode.providers.request import (
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, StreamEvent, read_reply, refuse
 from kode.registry import ProviderRow, host_of, unset
+from kode.values import dataclass, replace
 
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 

@@ -19,7 +19,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -30,6 +29,7 @@ from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.draft import is_number, is_whole_object, list_of, mapping_of
 from kode.providers.errors import read_table
 from kode.registry import ProviderRow
+from kode.values import dataclass, replace
 
 FEW = 8
 """Lists this short are encoded each time: questions of memory and a summary must not evict the

@@ -24,7 +24,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -37,6 +36,7 @@ from kode.providers.draft import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
 from kode.registry import COMPATIBLE, ProviderRow, host_of
+from kode.values import dataclass
 
 if TYPE_CHECKING:
     import ssl

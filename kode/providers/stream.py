@@ -10,12 +10,12 @@ import contextlib
 import json
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kode.errors import ProviderError, RefusedError, TransientError
 from kode.providers.draft import Draft
 from kode.providers.errors import Endpoint, from_status, web_page
+from kode.values import dataclass
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Limit of an event, or of an answer that is not streamed."""

@@ -17,7 +17,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -29,10 +28,10 @@ from kode.messages import (
     ToolCall,
     ToolResult,
     calls_of,
-    new_call_id,
 )
 from kode.provider import Request, ToolSpec
-from kode.providers.draft import MAX_CALLS
+from kode.providers.draft import MAX_CALLS, new_call_id
+from kode.values import dataclass, replace
 
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""

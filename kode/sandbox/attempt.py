@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from kode.sandbox import kernel, reach
 from kode.sandbox.layer import Layer, apply, carry, list_changes, make_mask, remove_tree
 from kode.sandbox.reach import STAGE, Interest, Kind, Opens, Reach, find_program
 from kode.tool import Blocked, FileChange
+from kode.values import dataclass, field
 from kode.workplace import is_below_any
 
 if TYPE_CHECKING:

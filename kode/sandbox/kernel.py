@@ -22,7 +22,6 @@ import struct
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import takewhile
@@ -35,6 +34,7 @@ from kode.permissions.shell.programs import script_of
 from kode.sandbox import launcher
 from kode.sandbox.reach import Interest, Reach, access, to_landlock
 from kode.tool import Blocked
+from kode.values import dataclass, field
 from kode.workplace import is_below, is_below_any
 
 BOOT = (

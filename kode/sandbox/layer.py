@@ -16,18 +16,18 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kode import beneath, paths
 from kode.errors import GitError, KodeError
-from kode.git import git_record, ignored_names, run_git
+from kode.git import git_record, run_git, split_names
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE, Reach, access
 from kode.tool import ChangeKind, FileChange
+from kode.values import dataclass, field
 from kode.workplace import GitFolder
 
 MAX_CHANGES = 20_000  # of a command that changes more files, none is shown or applied
@@ -174,7 +174,7 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
     names = sorted({step for path_steps in steps.values() for step in path_steps})
     ignored = frozenset[str]()
     with contextlib.suppress(GitError):
-        ignored = ignored_names(layer.root, names)
+        ignored = _ignored_names(layer.root, names)
     gone = {path for path, change in pairs if change == "deleted"}
     kinds: dict[str, ChangeKind] = dict.fromkeys(ignored, "work")
     for step in names:
@@ -201,6 +201,30 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
             is_link=not is_deleted and version.is_symlink(),
             files=sum(len(files) for _, _, files in os.walk(version)) if is_folder else 1,
         )
+
+
+def _ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores. Raises: GitError."""
+    if not (root / ".git").exists():
+        return frozenset()
+    names = list(names)
+    paths = {name: os.path.normpath(root / os.path.dirname(name)) for name in names}
+    plain = {path for path in set(paths.values()) if real_path(path) == path}
+    # Git refuses to answer about what lies behind a link.
+    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names if paths[name] in plain)
+    if not stdin:
+        return frozenset()
+    # With its index it also refuses for what is in a submodule.
+    for option in ((), ("--no-index",)):
+        try:
+            words = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z", *option]
+            return frozenset(it[2:] for it in split_names(run_git(root, words, stdin=stdin)))
+        except GitError as error:
+            if error.exit_status == 1:
+                return frozenset()  # none of them
+            if option:
+                raise
+    return frozenset()
 
 
 def _steps_to(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:

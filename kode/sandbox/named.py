@@ -11,13 +11,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode.errors import GitError
 from kode.git import run_git, settings_folders
 from kode.paths import expand
 from kode.permissions import places
+from kode.values import dataclass, field
 from kode.workplace import is_below
 
 GIT_S = 3.0  # `git config --list` takes milliseconds

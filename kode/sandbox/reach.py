@@ -12,7 +12,6 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from glob import glob
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Literal, NamedTuple
 from kode import paths
 from kode.paths import real_path
 from kode.permissions.places import TEMPORARY, names
+from kode.values import dataclass, replace
 from kode.workplace import Workplace, is_below, is_below_any
 
 SYSTEM = (

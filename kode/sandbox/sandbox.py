@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -23,6 +22,7 @@ from kode.paths import real_path
 from kode.sandbox import reach
 from kode.sandbox.layer import Layer, Masks, make_layer, remove_tree, settle_indexes
 from kode.sandbox.reach import BUBBLEWRAP, Grants, Interest, Kind, Network, Reach, is_visible
+from kode.values import dataclass, field
 from kode.workplace import Workplace, is_below
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import kernel, launcher, reach
 from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, own_homes
+from kode.values import replace
 from kode.workplace import NOWHERE
 
 if TYPE_CHECKING:

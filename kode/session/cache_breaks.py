@@ -7,13 +7,13 @@ What each request began with is in the session at that point, and what else chan
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import NamedTuple
 
 from kode.messages import Usage
 from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, plain_value
 from kode.session.log import Session
+from kode.values import dataclass, replace
 
 Price = Callable[[str, Usage], float | None]
 """(model, usage) → dollars; None if the price is unknown."""

@@ -6,7 +6,6 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
@@ -15,6 +14,7 @@ from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.provider import ToolSpec
+from kode.values import dataclass, field, fields, is_dataclass, replace
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -12,7 +12,6 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -37,6 +36,7 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.messages import effective
+from kode.values import dataclass, replace
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")  # UTC date and time, then six random hex digits
 LIKE_ID = re.compile(r"[a-f-]*\d[\da-f-]*")  # any part of one

@@ -7,7 +7,6 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,6 +40,7 @@ from kode.session.index import ID, missing_session, name_from, note_use, read, s
 from kode.session.messages import Chain, effective, messages_after, open_calls, unknown_results
 from kode.session.plan import Plan
 from kode.session.spending import Spent
+from kode.values import dataclass, field, fields, replace
 
 
 @dataclass

@@ -4,7 +4,6 @@ a session's entries. The list can always be sent: each call has its result, each
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate, dropwhile
 from pathlib import Path
 
@@ -36,6 +35,7 @@ from kode.session.entries import (
     mask,
     plain_value,
 )
+from kode.values import asdict, dataclass, field, replace
 
 MAX_NAMED = 200  # files that a compaction names; of more, how many
 

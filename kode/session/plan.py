@@ -3,10 +3,10 @@ lies beside the session, where a person may edit it; finished steps are ticked."
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 from kode import durable
+from kode.values import dataclass
 
 _HEADING = re.compile(r"(?im)^#{1,4} +\**(?:the +)?plan\b.*$")
 _STEP = re.compile(r"(?m)^(?P<before>[ \t]*[-*] \[)(?P<mark>[ xX])(?P<after>\] +)(?P<text>\S.*)$")

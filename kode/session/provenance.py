@@ -13,7 +13,6 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 from kode.paths import real_path
+from kode.values import asdict, dataclass, replace
 
 MAX_MARKS, SPARE_MARKS = 5_000, 500
 """Marks that stay once there are more than both; the oldest of changed and lost files go first."""
@@ -30,7 +30,7 @@ HASHED_BYTES = 16 * 1024 * 1024  # of a longer file only the beginning is compar
 MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Mark:
     path: str
     """The real path."""

@@ -1,7 +1,6 @@
 """A session as memory sums it up, read from its file."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +8,7 @@ from typing import NamedTuple
 from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.messages import Message, Text
+from kode.values import dataclass
 
 
 class Project(NamedTuple):

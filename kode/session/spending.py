@@ -4,7 +4,6 @@ Read from sessions' entries: a request's cost is computed when its answer is rec
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import Entry, MessageEntry, UsageEntry, parse_line
 from kode.session.index import files, summarize
+from kode.values import dataclass, field
 
 RequestEnd = MessageEntry | UsageEntry
 """An entry with the usage of one answered request; of several, perhaps, of a subagent."""

@@ -6,7 +6,6 @@ What the model gets is another view of the same entries: see `messages.py`."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -41,6 +40,7 @@ from kode.session.entries import (
 from kode.session.index import read
 from kode.session.messages import UNKNOWN_RESULT, as_message, conversation_messages, effective
 from kode.session.spending import Spending
+from kode.values import asdict, dataclass, field
 
 
 @dataclass(kw_only=True)

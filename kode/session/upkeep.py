@@ -8,7 +8,6 @@ import os
 import shutil
 import time
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from kode.session.log import Session, copy_to, load, write_session
 from kode.session.messages import effective, visible_messages
 from kode.session.transcript import Transcript
 from kode.undo.undo import open_undo
+from kode.values import dataclass, replace
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600

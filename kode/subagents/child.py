@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -34,6 +33,7 @@ from kode.subagents.task import (
     line_of,
 )
 from kode.tool import Tool, ToolContext, ToolOutput
+from kode.values import asdict, dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -16,7 +16,6 @@ import tempfile
 import time
 from asyncio.subprocess import Process
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -49,6 +48,7 @@ from kode.subagents.task import (
 )
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.tools.processes import ProcessTree, open_program
+from kode.values import asdict, dataclass, field, replace
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""

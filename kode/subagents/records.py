@@ -12,7 +12,6 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from kode.plain_text import fence_text
 from kode.session.entries import Entry, MessageEntry
 from kode.subagents.task import Result, Task, line_of
 from kode.tools import processes
+from kode.values import dataclass
 
 MAX_SHOWN_CHARS = 8_000  # 2,000 tokens
 MAX_TOGETHER_CHARS = 52_000

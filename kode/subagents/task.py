@@ -16,7 +16,6 @@ import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
@@ -29,6 +28,7 @@ from kode.permissions.names import PermissionMode
 from kode.provider import Effort
 from kode.tool import ToolOutput
 from kode.undo.journal import TurnId
+from kode.values import dataclass, field
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
 MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need

@@ -5,7 +5,6 @@ import os
 from asyncio import Event
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from kode.subagents import records
 from kode.subagents.parent import ChildProcess, Delegation, prepare, run_children
 from kode.subagents.task import MAX_TASKS, AgentTaskArgument, TaskArgument
 from kode.tool import Tool, ToolContext, ToolOutput, WorkStep, tool
+from kode.values import replace
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30  # that are listed; the model may name any

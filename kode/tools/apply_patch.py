@@ -7,12 +7,11 @@ stand in the file once, since the first of several places is a guess.
 """
 
 import contextlib
-import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from kode import values
 from kode.errors import ToolError
 from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools.edit import (
@@ -28,6 +27,7 @@ from kode.tools.edit import (
     write_file,
 )
 from kode.tools.read_file import read_file
+from kode.values import dataclass, field
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
@@ -51,7 +51,7 @@ REST: /[^\n]*/
 """The format in Lark's notation, to which OpenAI's server holds the model."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Hunk:
     old: list[str] = field(default_factory=list)
     """Kept and removed lines, without their ends."""
@@ -234,7 +234,7 @@ def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, 
                 not last or hunk.old[-last:] == hunk.new[-last:]
             )
             if is_kept and len(hunk.old) > first + last:
-                shorter = dataclasses.replace(hunk, old=old, new=new, at_end=False)
+                shorter = values.replace(hunk, old=old, new=new, at_end=False)
                 with contextlib.suppress(Misfit):
                     return shorter, *_place(lines, shorter, position, once=True)
         raise

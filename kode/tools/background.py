@@ -11,7 +11,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
@@ -22,6 +21,7 @@ from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
 from kode.session.messages import running_jobs
 from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools.output import MAX_CHARS, Capture
+from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.session.entries import Entry

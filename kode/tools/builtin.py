@@ -6,7 +6,6 @@ its parts are judged, run and undone as the tools they are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from kode.provider import ToolFormat
 from kode.tool import Tool
@@ -18,6 +17,7 @@ from kode.tools.read_file import read_file
 from kode.tools.search import list_files, search_files
 from kode.tools.shell import shell
 from kode.tools.todo import todo
+from kode.values import replace
 
 BUILTIN: tuple[Tool, ...] = (
     read_file,

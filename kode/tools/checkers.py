@@ -17,7 +17,6 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from kode.messages import first_of, shorten
 from kode.process import find_program
 from kode.tool import Action, Around, ToolOutput
 from kode.tools.processes import run_program
+from kode.values import dataclass, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

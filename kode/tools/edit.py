@@ -11,14 +11,12 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kode.errors import ToolError
 from kode.messages import plural
 from kode.plain_text import (
     changed_lines,
-    count_changes,
     count_common,
     lines_of,
     unified_diff,
@@ -26,12 +24,13 @@ from kode.plain_text import (
 )
 from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools import files
+from kode.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kode.tools.apply_patch import Hunk
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TextChange:
     """A whole new text of a file, before it is written."""
 
@@ -72,6 +71,14 @@ class TextChange:
             files_changed=(str(file.path),),
             untrusted=untrusted,
         )
+
+
+def count_changes(diff: str) -> str:
+    """`+3 -1`: lines added and removed."""
+    lines = diff.split("\n")[2:]
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    return f"+{added} -{removed}"
 
 
 def count_lines(text: str) -> str:
@@ -133,7 +140,7 @@ def write_file(context: ToolContext, path: str, content: str) -> TextChange:
     return TextChange(file=file, after=after, done=done, notes=notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Replaced:
     text: str
     count: int = 1
@@ -155,7 +162,7 @@ class Misfit(Exception):
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Edit:
     old_text: str
     new_text: str

@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +17,7 @@ from kode import beneath, durable, paths
 from kode.errors import StorageError, ToolError
 from kode.plain_text import Encoding, encoding_by_mark, printable
 from kode.tool import ToolContext
+from kode.values import dataclass
 from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
@@ -30,7 +30,7 @@ UTF8 = Encoding(codec="utf-8")
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FileText:
     """A text file as it was on disk at one moment."""
 
@@ -162,6 +162,13 @@ def _is_same_file(path: Path, other: Path) -> bool:
         return False
 
 
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an absolute path, without following links, names the open file."""
+    with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path.name, dir_fd=folder))
+    return False
+
+
 @contextlib.contextmanager
 def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
     """Opens an existing regular file for reading.
@@ -176,7 +183,7 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
         with open(path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
             status = os.fstat(file.fileno())
-            if status.st_nlink and not durable.is_at(file.fileno(), path):
+            if status.st_nlink and not _is_at(file.fileno(), path):
                 raise _link_error(str(path))
             if not stat.S_ISREG(status.st_mode):
                 raise ToolError(f"{name} is a device, pipe or socket, not a file: it is not read.")
@@ -326,7 +333,7 @@ def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
     if owner != me:
         flags = os.O_RDONLY | os.O_NOFOLLOW
         with contextlib.suppress(OSError), open(os.open(path, flags), "rb") as file:
-            if durable.is_at(file.fileno(), path):
+            if _is_at(file.fileno(), path):
                 os.fchown(file.fileno(), *owner)
                 os.fchmod(file.fileno(), mode)
     context.seen_files[str(path)] = content_hash(data)

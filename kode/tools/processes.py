@@ -16,13 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.paths import real_path
 from kode.process import start_program
 from kode.tool import Blocked
+from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt

@@ -14,7 +14,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate, chain, starmap, zip_longest
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,6 +25,7 @@ from kode.process import find_program
 from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files, search_worker
 from kode.tools.processes import PYTHON, feed, open_program
+from kode.values import dataclass, field
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -144,7 +144,7 @@ async def list_files(
     )
 
 
-@dataclass(slots=True)
+@dataclass
 class _SearchedFile:
     total: int = 0
     """Number of hits."""
@@ -158,7 +158,7 @@ _Selection = dict[str, dict[int, str]]
 """The lines to be shown: path → number → text."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class _TextSearch:
     """Collects the messages of a search, and keeps what may be shown."""
 

@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from kode.errors import ToolError
@@ -21,6 +20,7 @@ from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import check_statuses
 from kode.tools.output import MAX_CHARS, Capture
 from kode.tools.processes import READ_BYTES, ProcessTree
+from kode.values import replace
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommands

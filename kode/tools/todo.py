@@ -1,16 +1,16 @@
 """`todo`: the model's list of steps, echoed in readable form. The session stores it; there is no
 state here. Finished steps are ticked in the session's plan, if it has one."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from kode.session.plan import Plan
 from kode.tool import ToolContext, ToolOutput, tool
+from kode.values import dataclass
 
 _MARKS = {"pending": "[ ]", "doing": "[>]", "done": "[x]"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TodoItem:
     text: str
     status: Literal["pending", "doing", "done"]

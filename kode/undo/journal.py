@@ -10,7 +10,6 @@ of a turn.
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,6 +17,7 @@ from kode import durable
 from kode.durable import RecordLog
 from kode.messages import plural
 from kode.undo.store import Seen
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     from kode.undo.outside import Survey

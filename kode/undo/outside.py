@@ -13,7 +13,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import paths
@@ -21,6 +20,7 @@ from kode.errors import GitError, StorageError
 from kode.git import run_git, split_names
 from kode.undo.journal import Step
 from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Seen
+from kode.values import dataclass, field
 from kode.workplace import is_below_any
 
 MAX_FILES = 5_000  # bounds the wait before a command

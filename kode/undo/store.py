@@ -11,12 +11,12 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from kode import beneath, durable, paths
 from kode.errors import StorageError
+from kode.values import dataclass, field
 
 State = str | None
 """What is at a path; see above."""

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +24,7 @@ from kode.plain_text import unified_diff
 from kode.undo import journal, outside
 from kode.undo.journal import History, Step, TurnId, drop_parents, way_back
 from kode.undo.store import FOLDER, LINK, WHY_NOT_SAVED, Contents, Seen, State, is_digest
+from kode.values import dataclass, field
 from kode.workplace import GitFolder
 
 Paths = Sequence[str]

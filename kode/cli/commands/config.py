@@ -4,7 +4,6 @@ permissions`: the rules that apply in a project, the person's saved approvals am
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 
 from kode import paths
@@ -21,6 +20,7 @@ from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 from kode.permissions import approvals
 from kode.permissions.rules import Rules, parse, parse_all
+from kode.values import asdict
 
 FIRST_KEYS = tuple(
     "model provider effort base_url permissions.mode permissions.allow permissions.deny "

@@ -12,12 +12,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
+from kode.cli.commands.task import interrupt_by_signals
 from kode.cli.parser import Parser
 from kode.cli.prompt.repl import run_in_prompt
 from kode.cli.prompt.slash import render_diffs
@@ -27,7 +27,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, open_screen
 from kode.config.load import load_config
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK, KodeError
-from kode.process import interrupt_by_signals
+from kode.values import dataclass
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -9,8 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -32,6 +31,7 @@ from kode.providers.server import ServerAnswer, reach_server, url_of
 from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import prove
+from kode.values import dataclass, fields, replace
 
 if TYPE_CHECKING:
     from kode.provider import ModelInfo
@@ -375,10 +375,20 @@ def _find_in_plugins() -> Iterator[Finding]:
             yield missing(f"{it.name}: {it.fault}", step, "plug-ins")
         elif it.plugin is not None:
             try:
-                for where in installed.imported_by(it.plugin):
+                for where in _imported_by(it.plugin):
                     pkgutil.resolve_name(where)
                 if it.plugin.checks:
                     yield from installed.load(it.plugin, it.plugin.checks)()
             except Exception as error:
                 fault = installed.describe_error(error)
                 yield missing(f"{it.name}: {where}: {fault}", step, "plug-ins")
+
+
+def _imported_by(plugin: installed.Plugin) -> Iterator[str]:
+    """Each "module:name" of a plug-in, with what stands in its mappings."""
+    for part in fields(plugin)[2:]:
+        value = getattr(plugin, part.name)
+        for code in value.values() if isinstance(value, Mapping) else (value,):
+            where = code.run if isinstance(code, installed.Command) else code
+            if where and isinstance(where, str):
+                yield where

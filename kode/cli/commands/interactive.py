@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +30,7 @@ from kode.cli.screen.screen import Screen, open_screen
 from kode.errors import EXIT_NOT_STARTED, ConfigError, StorageError, UserError
 from kode.messages import Text
 from kode.registry import PROVIDERS
+from kode.values import replace
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

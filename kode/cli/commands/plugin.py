@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from kode.config.load import with_value
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
 from kode.process import find_program
+from kode.values import fields
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -7,13 +7,18 @@ import contextlib
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import durable, installed, paths
-from kode.cli.commands.task import answer_form, open_from_flags, read_attachments, read_task
+from kode.cli.commands.task import (
+    answer_form,
+    interrupt_by_signals,
+    open_from_flags,
+    read_attachments,
+    read_task,
+)
 from kode.cli.flags import (
     SCRIPTED,
     add_conversation_flags,
@@ -34,8 +39,8 @@ from kode.process import (
     SIGNALS,
     cancelled_by_signals,
     handle_signals,
-    interrupt_by_signals,
 )
+from kode.values import dataclass
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt

@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -35,6 +34,7 @@ from kode.session.entries import Entry, Header
 from kode.session.index import Summary, search, session_path
 from kode.session.spending import Spending, Spent, find_requests
 from kode.session.transcript import Transcript, as_json, as_markdown
+from kode.values import asdict
 
 if TYPE_CHECKING:
     from kode.session.cache_breaks import CacheBreak

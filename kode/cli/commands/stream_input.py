@@ -8,7 +8,6 @@ next turn. After the end of stdin kode ends with the last turn.
 import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Base64Bytes, BaseModel, BeforeValidator, ValidationError, model_validator
@@ -18,6 +17,7 @@ from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, UNBEGUN, Notice, TurnEnded
 from kode.messages import Text
 from kode.process import cancelled_by_signals
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

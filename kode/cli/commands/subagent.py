@@ -17,7 +17,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +52,7 @@ from kode.events import (
 from kode.messages import plural
 from kode.paths import home
 from kode.process import SIGNALS, describe_fault
+from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.config.load import Loaded

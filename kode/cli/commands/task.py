@@ -6,10 +6,10 @@ import contextlib
 import json
 import os
 import select
+import signal
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,8 @@ from kode.events import Emit, Notice
 from kode.images import Picture, read_picture
 from kode.messages import Text
 from kode.plain_text import fence_text
-from kode.process import interrupt_by_signals
+from kode.process import SIGNALS
+from kode.values import replace
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation, Settings
@@ -33,6 +34,13 @@ CTX = Setting("ctx", "--ctx")
 STDIN_WAIT_S = 3.0
 """A pipe that gives something beside a task has begun by then. Programs that start kode and leave
 an open pipe as its standard input never would, nor close it."""
+
+
+def interrupt_by_signals() -> None:
+    """Makes SIGTERM and SIGHUP end kode as Ctrl-C does before a turn."""
+    for number in SIGNALS[1:]:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":

@@ -13,7 +13,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,6 +22,7 @@ from kode.git import run_git
 from kode.images import Picture, fit_picture, looks_of, read_picture
 from kode.paths import real_path
 from kode.process import find_program
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -10,7 +10,6 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -48,6 +47,7 @@ from kode.cli.screen.progress import status_line
 from kode.cli.screen.screen import QUIET_S, fill_bands
 from kode.credentials import redact
 from kode.errors import StorageError
+from kode.values import dataclass
 
 SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints

@@ -9,7 +9,6 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from kode.cli.screen.screen import Screen
 from kode.errors import KodeError
 from kode.messages import Text, plural
 from kode.process import write_report
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     from kode.cli.prompt.editor import Editor

@@ -6,7 +6,6 @@ screen.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kode import events
 from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
@@ -15,6 +14,7 @@ from kode.messages import plural
 from kode.permissions.approvals import StandingRule
 from kode.permissions.names import verbs_of
 from kode.plain_text import clean
+from kode.values import dataclass
 
 SUBJECT_COLUMNS = 12  # enough to recognize a path or a task
 MIN_SAME_CHARS = 40  # enough of a fact to recognize it

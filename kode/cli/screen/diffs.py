@@ -8,7 +8,6 @@ stand on bands. Nothing here reads files or computes diffs. Heavy, so imported w
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import groupby, pairwise
 
@@ -24,6 +23,7 @@ from kode.cli.screen.lines import breaks
 from kode.cli.screen.screen import INSET, STYLES, Screen
 from kode.messages import plural
 from kode.plain_text import clean
+from kode.values import dataclass, field
 
 MAX_LINE_CHARS = 1_000
 """Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""

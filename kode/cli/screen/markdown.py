@@ -6,7 +6,6 @@ at its end, a list when something else begins. Heavy, so imported with the first
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
@@ -29,6 +28,7 @@ from rich.text import Text
 
 from kode.cli.screen.diffs import CODE_THEME
 from kode.cli.screen.lines import breaks, cell_width, words
+from kode.values import dataclass, field
 
 MAX_FENCE_LINES = 200
 """A longer code block is finished in parts, so that one reply cannot stall the screen."""
@@ -61,7 +61,7 @@ _PROBE = "x"
 """A line that continues what is open, and begins a paragraph where nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MarkdownBlock:
     text: str
     """Self-contained Markdown."""

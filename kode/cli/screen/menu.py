@@ -4,10 +4,10 @@ Content and looks of a menu; the prompt handles its keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from kode.cli.screen.lines import clip, wrap_words
 from kode.plain_text import clean
+from kode.values import dataclass, field
 
 MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""

@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,6 +18,7 @@ from kode.errors import EXIT_OK, KodeError
 from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
 from kode.messages import columns
 from kode.plain_text import clean
+from kode.values import asdict, dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,13 +4,13 @@ status line.
 Built from events; keeps nothing settled. `render` and `editor` show it.
 """
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kode import events
 from kode.cli.screen.describe import describe_call
 from kode.cli.screen.lines import clip, count, money, one_line
 from kode.plain_text import clean
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

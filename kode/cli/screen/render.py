@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from kode import events
@@ -30,6 +29,7 @@ from kode.cli.screen.screen import Screen
 from kode.events import ToolFinished
 from kode.messages import Text, Thinking, calls_of
 from kode.plain_text import clean
+from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from kode.cli.screen.markdown import BlockSplitter, MarkdownBlock

@@ -13,12 +13,12 @@ import sys
 import termios
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kode.cli.screen.lines import cell_width, clip, fold
 from kode.plain_text import clean
+from kode.values import dataclass, field
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -3,7 +3,6 @@ everywhere or for one project; what a note has besides its text is in its statem
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
@@ -15,6 +14,7 @@ from kode.memory.policy import Addition, OpenMemory, check_word
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, StatementKind, timestamp
 from kode.session.record import Project
+from kode.values import replace
 
 Kind = Literal["log", "summary", "rule"]
 Stability = Literal["volatile", "stable", "permanent"]

@@ -5,7 +5,6 @@ of the model, to keep, find, change and forget them.
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from itertools import accumulate
 from typing import Annotated, Literal
@@ -33,6 +32,7 @@ from kode.memory.store import MemoryStore
 from kode.messages import plural
 from kode.session.record import Project, SessionRecord
 from kode.tool import ToolOutput
+from kode.values import replace
 
 DEFAULT_K, MAX_K = 8, 20
 """Notes of one answer."""

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +31,7 @@ from kode.memory.statement import (
 )
 from kode.memory.store import MemoryStore
 from kode.messages import plural, shorten
+from kode.values import dataclass, replace
 
 if TYPE_CHECKING:
     from kode.config.model import Notes

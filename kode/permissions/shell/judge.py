@@ -7,7 +7,6 @@ so is the line. No state passes from one part to the next except `cd DIR && ...`
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import get_args
 
 from kode.permissions import places
@@ -23,6 +22,7 @@ from kode.permissions.shell.parse import (
     Words,
 )
 from kode.permissions.shell.programs import GRAVITY, Inner, Leaves, ProgramRule, Risk
+from kode.values import dataclass, replace
 from kode.workplace import is_below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
@@ -59,7 +59,7 @@ _UNCHECKED = ProgramRule(
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LinePart:
     """One program of a line, a redirection to a file, or an assignment; or what a command does to
     one of the files that it names."""
@@ -93,7 +93,7 @@ class LinePart:
         return self.risk in ("system", "destructive")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ShellLine:
     """A command line, as its words tell what it does."""
 

@@ -16,8 +16,9 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from kode.values import dataclass
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -32,7 +33,7 @@ class TooLong(Exception):
     """The text is too long to be worth judging."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Word:
     text: str
     """Without quotes if literal or a pattern, else as written."""
@@ -43,7 +44,7 @@ class Word:
 Words = tuple[Word, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class CheckPart:
     """A command, as one that checks the project, and its place in its pipeline."""
 
@@ -61,7 +62,7 @@ class CheckPart:
     """How many others there are in the pipeline: subshells, loops."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ShellCommand:
     text: str
     words: Words = ()
@@ -74,7 +75,7 @@ class ShellCommand:
     """None in a plain text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Redirect:
     text: str
     operator: str

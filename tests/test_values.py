@@ -1,0 +1,74 @@
+"""kode's dataclasses are those of the standard library in all that a caller sees."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kode import values
+from tests.tables import for_each
+
+
+def define(dataclass: Callable[..., Any], options: dict[str, bool]) -> Any:
+    @dataclass(**options)
+    class Value:
+        number: int
+        text: str = "a"
+        names: list[str] = dataclasses.field(default_factory=list)
+        secret: str = dataclasses.field(default="s", repr=False, compare=False)
+        own: str = dataclasses.field(default="", init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "own", self.text * 2)
+
+    @dataclass(**options)
+    class More(Value):
+        last: int | None = None
+
+    return Value, More
+
+
+OPTIONS = [
+    {},
+    {"frozen": True},
+    {"frozen": True, "kw_only": True},
+    {"eq": False},
+    {"eq": False, "repr": False, "kw_only": True},
+]
+
+
+def what_happens(act: Callable[[], object]) -> object:
+    try:
+        return str(act())
+    except (TypeError, AttributeError) as error:
+        return type(error)
+
+
+@for_each("options", OPTIONS)
+def test_a_value_is_that_of_a_dataclass(options: dict[str, bool]) -> None:
+    both = []
+    for dataclass in (values.dataclass, dataclasses.dataclass):
+        for kind in define(dataclass, options):
+            one, same = kind(number=1, names=("x",)), kind(number=1, names=("x",), secret="t")
+            acts: list[Callable[[], object]] = [
+                lambda kind=kind: kind(1, "b"),
+                lambda kind=kind: kind(),
+                lambda kind=kind: kind(number=1, other=2),
+                lambda one=one, same=same: (one == same, one == 1, one != same),
+                lambda one=one, same=same: hash(one) == hash(same),
+                lambda one=one: setattr(one, "number", 2),
+                lambda one=one: delattr(one, "text"),
+                lambda one=one: (values.asdict(one), one.own),
+                lambda one=one: values.replace(one, number=3).number,
+                lambda kind=kind: (kind(number=1).names, kind(number=1).secret),
+                lambda one=one: "" if options.get("repr") is False else one,
+            ]
+            both.append([what_happens(act) for act in acts])
+    assert both[:2] == both[2:]
+
+
+def test_a_frozen_value_refuses_changes() -> None:
+    value, _ = define(values.dataclass, {"frozen": True})
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        value(1).number = 2
