@@ -130,9 +130,10 @@ def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], boo
             return value, True
     text = _LAST_FENCE.sub("", answer)
     with contextlib.suppress(ValueError, RecursionError, TypeError):
-        import json_repair
+        beginning = text.index("{")
+        import json_repair  # not for an answer without an object
 
-        value = json_repair.loads(text[text.index("{") :])
+        value = json_repair.loads(text[beginning:])
         if isinstance(value, dict) and any(name in value for name in fields):
             quotes = [mark for mark in re.findall(r'(?s)\\.|"', text) if mark == '"']
             return value, text.rstrip().endswith("}") and len(quotes) % 2 == 0
