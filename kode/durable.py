@@ -27,9 +27,6 @@ from kode.errors import BusyError, StorageError
 
 _BLOCK_BYTES = 65_536  # larger reads are no faster
 
-_AT_ONCE = 12
-"""Files that `for_each` writes at the same time."""
-
 One = TypeVar("One")
 Result = TypeVar("Result")
 
@@ -347,7 +344,7 @@ def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
         return [do(item) for item in waiting]
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(max_workers=12) as pool:
         return list(pool.map(do, waiting))
 
 

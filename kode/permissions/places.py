@@ -31,7 +31,6 @@ _KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.
 _SAMPLE_BYTES = 1 << 20  # a bundle of authorities has a third, settings far less
 
 _ANYWHERE, _WHOLE, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
-_OTHERS_HOME = "/root"
 
 
 @functools.cache
@@ -133,7 +132,7 @@ def is_secret(path: str, where: PathRules) -> bool:
         if not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name):
             return True
         is_ours = is_below_any(spelling, (*where.roots, where.home, *where.readable))
-        if is_below(spelling, _OTHERS_HOME) and not is_ours and not is_in_tmp(spelling, where):
+        if is_below(spelling, "/root") and not is_ours and not is_in_tmp(spelling, where):
             return True
     return False
 
