@@ -21,14 +21,7 @@ from functools import cache
 from typing import Any
 
 from kode import broken_json
-from kode.messages import (
-    Message,
-    Part,
-    Text,
-    ToolCall,
-    ToolResult,
-    calls_of,
-)
+from kode.messages import Message, Part, Text, ToolCall, ToolResult, calls_of
 from kode.provider import Request, ToolSpec
 from kode.providers.draft import MAX_CALLS, new_call_id
 from kode.values import dataclass, replace
