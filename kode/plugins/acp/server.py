@@ -15,14 +15,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from kode.plugin import Parser, UserError, add_setting_flags, require_extra
+from kode.plugin import Parser, UserError, add_setting_flags, cancelled_by_signals, require_extra
 from kode.plugins.stdio import can_wait, take_stdin
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
 PARSE_ERROR = -32700  # JSON-RPC 2.0, section 5.1
 _REFUSAL = {"code": PARSE_ERROR, "message": "Send one JSON object of at most 64 MB in each line."}
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,20 +67,19 @@ async def serve(**settings: Any) -> int:
     pipes = await open_pipes()
     agent: Any = KodeAgent(**settings)
     connection = AgentSideConnection(agent, pipes, listening=False, use_unstable_protocol=True)
-    stopped = asyncio.Event()
-    for number in SIGNALS:
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     listening = asyncio.ensure_future(connection.listen())
-    over = [listening, *(asyncio.ensure_future(event.wait()) for event in (stopped, pipes.lost))]
-    try:
-        await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
-        for fault in await agent.close():
-            print(f"kode acp: {fault}", file=sys.stderr)
-    finally:
-        for task in over:
-            task.cancel()
-        await connection.close()
-    return 128 + signal.SIGINT if stopped.is_set() else 0
+    leaving = asyncio.ensure_future(pipes.lost.wait())
+    with cancelled_by_signals(leaving):
+        try:
+            await asyncio.wait((listening, leaving), return_when=asyncio.FIRST_COMPLETED)
+            is_stopped = leaving.cancelled()
+            for fault in await agent.close():
+                print(f"kode acp: {fault}", file=sys.stderr)
+        finally:
+            listening.cancel()
+            leaving.cancel()
+            await connection.close()
+    return 128 + signal.SIGINT if is_stopped else 0
 
 
 def _drop_traceback(record: logging.LogRecord) -> bool:

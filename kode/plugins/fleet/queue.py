@@ -104,10 +104,16 @@ class Fleet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Leased:
+class LeaseRecord:
+    """What is recorded of a task under one lease."""
+
     task: str
     lease: str
     """The unique id of the lease."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leased(LeaseRecord):
     host: str
     session: str
     """The session id; every later lease of the task repeats it."""
@@ -115,9 +121,7 @@ class Leased:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started:
-    task: str
-    lease: str
+class Started(LeaseRecord):
     host: str
     tree: str
     """The root of the worktree, or the source itself."""
@@ -131,9 +135,7 @@ class Started:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Released:
-    task: str
-    lease: str
+class Released(LeaseRecord):
     reason: str
     killed: bool = False
     """Whether a signal from outside ended its process, such as the kernel's when memory ran out."""
@@ -154,11 +156,9 @@ class Figures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class Finished(LeaseRecord):
     """The end of a task."""
 
-    task: str
-    lease: str
     status: Status
     error: str | None = None
     figures: Figures = field(default_factory=Figures)

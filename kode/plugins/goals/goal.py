@@ -157,7 +157,7 @@ ALIKE = 3
 """So many failures in a row of which the later ones brought nothing new end a goal."""
 
 RESUME = "Continue with the goal."
-"""The message of a goal that continues after kode was stopped."""
+"""The message of `/goal resume`: a goal that continues after kode was stopped."""
 UNFINISHED = "The goal is not reached yet: `/goal resume` or `kode continue` resumes it."
 FAILED = "The goal is not reached: its check failed. Continue until it passes."
 STALLED = f"the check failed {ALIKE} times in the same way, and nothing it reads changed"
@@ -185,11 +185,6 @@ LIMITS = {
 
 MAX_NAMED = 12
 MAX_LINE_CHARS = 120  # of the last line of a check's output
-
-
-def is_resume(text: str) -> bool:
-    """Whether a message is that of `/goal resume`."""
-    return text == RESUME
 
 
 def goal_text(goal: Goal) -> str:
@@ -275,14 +270,6 @@ NAME = "/goal"
 _FLAG = re.compile(r"(?:^|\s)--verify(?=\s|=|$)[=\s]*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoalRequest:
-    """A goal that a person wants."""
-
-    text: str
-    verify: str
-
-
 def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
     """The message that begins the goal of the flags, or resumes the one of the session. Raises:
     ConfigError."""
@@ -322,19 +309,19 @@ async def goal(opened: PluginSession, argument: str) -> str | Prompt:
         return "The goal is no longer pursued. What was done stays; /undo takes back a turn."
     if word == "resume":
         return Prompt(text=RESUME)
-    request = read_request(word)
+    text, verify = read_request(word)
     if is_pursued:
         _end(opened, "another goal took its place")
     opened.record(
         {
             "goal": len(goals) + 1,
-            "text": request.text,
-            "verify": request.verify,
+            "text": text,
+            "verify": verify,
             "limits": limits_of(opened),
             "before_usd": opened.session.spent.cost_usd,
         }
     )
-    return Prompt(text=goal_text(goals_of(opened.records())[-1]), typed=request.text)
+    return Prompt(text=goal_text(goals_of(opened.records())[-1]), typed=text)
 
 
 def limits_of(opened: PluginSession) -> dict[Limit, float]:
@@ -350,21 +337,21 @@ def _end(opened: PluginSession, why: str) -> None:
     opened.record({"ended": "not_reached", "error": f"The goal was not reached: {why}."})
 
 
-def read_request(line: str) -> GoalRequest:
-    """What a person typed: TEXT, and `--verify CMD` up to an empty line; quotes are needed only
-    around what has the flag in it. What follows an empty line is another message, which had not
-    been sent: it belongs to TEXT. Raises: UserError."""
+def read_request(line: str) -> tuple[str, str]:
+    """The goal and the check that a person typed: TEXT, and `--verify CMD` up to an empty line;
+    quotes are needed only around what has the flag in it. What follows an empty line is another
+    message, which had not been sent: it belongs to TEXT. Raises: UserError."""
     for quoted, _, rest in ((line, "", ""), line.partition("\n\n")):
         with contextlib.suppress(ValueError):
             text, flag, verify = shlex.split(quoted)
             if flag == "--verify":
-                return GoalRequest(text=_paragraphs(text, rest), verify=verify)
+                return _paragraphs(text, rest), verify
     text, *values = _FLAG.split(line, maxsplit=1)
     verify, _, rest = "".join(values).partition("\n\n")
-    request = GoalRequest(text=_paragraphs(text, rest), verify=_unquote(verify))
-    if not request.text or not request.verify:
+    text, verify = _paragraphs(text, rest), _unquote(verify)
+    if not text or not verify:
         raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
-    return request
+    return text, verify
 
 
 def _paragraphs(*texts: str) -> str:

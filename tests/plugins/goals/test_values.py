@@ -7,7 +7,7 @@ import pytest
 from kode.errors import UserError
 from kode.plugin import run_git
 from kode.plugins.goals.check import find_differing, make_guard
-from kode.plugins.goals.goal import GoalRequest, is_stalled, read_request
+from kode.plugins.goals.goal import is_stalled, read_request
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
 from tests.tables import for_each
@@ -108,14 +108,13 @@ def test_a_goal_stalls_by_values(trees, stalled):
 
 
 TYPED = {
-    "all of it passes --verify pytest -q 'a b'": GoalRequest(
-        text="all of it passes", verify="pytest -q 'a b'"
+    "all of it passes --verify pytest -q 'a b'": ("all of it passes", "pytest -q 'a b'"),
+    "don't break --verify 'make test'": ("don't break", "make test"),
+    "add adds --verify \"grep -q 'a b' c\"\n\nand the docs": (
+        "add adds\n\nand the docs",
+        "grep -q 'a b' c",
     ),
-    "don't break --verify 'make test'": GoalRequest(text="don't break", verify="make test"),
-    "add adds --verify \"grep -q 'a b' c\"\n\nand the docs": GoalRequest(
-        text="add adds\n\nand the docs", verify="grep -q 'a b' c"
-    ),
-    "'say --verify' --verify 'make x'": GoalRequest(text="say --verify", verify="make x"),
+    "'say --verify' --verify 'make x'": ("say --verify", "make x"),
 }
 
 
