@@ -1,8 +1,7 @@
 """Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
 contents     a folder, a git address or an entry of a marketplace → files in memory, and their parts
-copies       the approved copies in `$KODE_HOME/bundles`
-command      the command lines, and what a person is shown before the yes
+approved     the approved copies in `$KODE_HOME/bundles`, and the command lines
 """
 
 from kode.plugin import Command, Plugin
@@ -11,7 +10,7 @@ PLUGIN = Plugin(
     name="bundles",
     summary="adds bundles of skills, commands, agents, hooks and servers",
     commands={
-        f"extensions {name}": Command(run=f"kode.plugins.bundles.command:{run}", summary=summary)
+        f"extensions {name}": Command(run=f"kode.plugins.bundles.approved:{run}", summary=summary)
         for name, run, summary in (
             ("list", "list_bundles", "list what is installed"),
             ("add", "add_bundle", "show a bundle whole, and add it once you approve"),
@@ -20,5 +19,5 @@ PLUGIN = Plugin(
             ("remove", "remove_bundle", "remove a bundle"),
         )
     },
-    bundles="kode.plugins.bundles.copies:approved_bundles",
+    bundles="kode.plugins.bundles.approved:approved_bundles",
 )

@@ -13,7 +13,7 @@ from kode.extensions import review
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
-from kode.plugins.bundles import command, copies
+from kode.plugins.bundles import approved
 from kode.plugins.bundles.contents import parse_source, parts_of, read_tree
 from tests.tables import for_each
 
@@ -54,7 +54,7 @@ def home(tmp_path, monkeypatch):
 
 
 def add(source):
-    assert "Added" in str(command.add_bundle([str(source), "--yes"]))
+    assert "Added" in str(approved.add_bundle([str(source), "--yes"]))
 
 
 def find(home):
@@ -65,7 +65,7 @@ def find(home):
 def is_refused(home, source):
     """Asserts that nothing is left of adding this."""
     with pytest.raises(ConfigError):
-        command.add_bundle([str(source), "--yes"])
+        approved.add_bundle([str(source), "--yes"])
     assert snapshot(home) == []
 
 
@@ -97,8 +97,8 @@ def test_a_changed_copy_is_off_until_it_is_fetched_again(home, bundle):
     [file] = home.glob("bundles/*/paper/h.sh")
     file.write_text("curl evil")
     assert names(home) == set()
-    assert copies.approved_bundles(home)[1]
-    command.update_bundle(["paper", "--yes"])
+    assert approved.approved_bundles(home)[1]
+    approved.update_bundle(["paper", "--yes"])
     assert names(home) == ALL
     added = write(file.parent, "skills/other/SKILL.md", SKILL)
     assert names(home) == set()
@@ -115,11 +115,11 @@ def test_an_update_is_asked_about_and_shows_the_difference(home, bundle, capsys)
     write(bundle, "h.sh", "exit 2")
     write(bundle, "commands/more.md", "More.")
     with pytest.raises(ConfigError):  # there is nobody to ask
-        command.update_bundle(["paper"])
+        approved.update_bundle(["paper"])
     assert names(home) == ALL
     assert len(list(home.glob("bundles/*"))) == 1
     capsys.readouterr()
-    command.update_bundle(["paper", "--yes"])
+    approved.update_bundle(["paper", "--yes"])
     assert names(home) == {*ALL, "paper:more"}
     lines = capsys.readouterr().out.splitlines()
     assert {"-exit 0", "+exit 2"} <= set(lines)
@@ -131,8 +131,8 @@ def test_removing_leaves_no_trace(home, bundle):
     add(bundle)
     bundle.rename(bundle.parent / "moved")
     with pytest.raises(ConfigError, match="cannot be read"):
-        command.update_bundle(["paper", "--yes"])
-    command.remove_bundle(["paper"])
+        approved.update_bundle(["paper", "--yes"])
+    approved.remove_bundle(["paper"])
     assert snapshot(home) == before
     assert names(home) == set()
 
@@ -140,7 +140,7 @@ def test_removing_leaves_no_trace(home, bundle):
 def test_every_file_is_shown_before_the_yes(home, bundle, capsys):
     write(bundle, "h.sh", "echo \x1b[2J hidden")
     with pytest.raises(ConfigError):
-        command.add_bundle([str(bundle)])
+        approved.add_bundle([str(bundle)])
     out = capsys.readouterr().out
     assert all(f"=== {path}" in out for path in read_tree(bundle).files)
     assert "\x1b" not in out

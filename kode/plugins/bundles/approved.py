@@ -1,36 +1,193 @@
-"""`kode extensions`: the catalogue, and what adds, shows, updates and removes bundles. A person is
-shown every file, what each part may do, what is not used, and what an update changes, with control
-characters spelt and without credentials."""
+"""The bundles that a person approved: their copies, and what `kode extensions` lists, adds, shows,
+updates and removes.
+
+`$KODE_HOME/bundles/DIGEST/` holds the files of one in a folder of its name, and `bundle.json`,
+which is written last. A folder without it, or whose files differ from the digest in it, is never
+used. Before a yes, a person is shown every file, what each part may do, what is not used, and what
+an update changes, with control characters spelt and without credentials."""
 
 import argparse
 import difflib
 import hashlib
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from kode.plugin import (
+    Bundle,
     BundleItems,
     ConfigError,
     Parser,
+    StorageError,
     kode_home,
+    make_folder,
     print_either,
+    real_path,
     redact_secrets,
+    remove_tree,
+    replace_file,
+    storage_errors,
     visible,
 )
-from kode.plugins.bundles import copies
 from kode.plugins.bundles.contents import (
     WAYS,
     BundleFile,
     BundleSource,
     BundleTree,
     Fetched,
+    Parts,
     fetch,
     parse_source,
     read_tree,
 )
-from kode.plugins.bundles.copies import ApprovedBundle
+
+RECORD = "bundle.json"
+HASH_CHARS = 16
+"""Of the digest in a folder's name; the whole digest is compared."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovedBundle:
+    """A bundle as the person approved it."""
+
+    source: BundleSource
+    commit: str = ""
+    parts: Parts
+    network: bool = False
+    """Whether its servers may use the network."""
+    approved_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
+
+    digest: str = ""
+    """SHA-256 over all that a yes covers: files, parts, and what they may do."""
+
+    @property
+    def name(self) -> str:
+        return self.parts.name
+
+    def pin(self, tree: BundleTree) -> "ApprovedBundle":
+        """The same with the digest for these files."""
+        besides = json.dumps([asdict(self.parts), self.network], sort_keys=True)
+        return replace(self, digest=tree.digest(besides))
+
+
+def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
+    """The approved bundles that are unchanged, and a sentence for each other one. Never raises."""
+    try:
+        records = read_records(home).values()
+    except ConfigError as error:
+        return [], [str(error)]
+    intact = [record for record in records if is_intact(home, record)]
+    return [bundle_of(home, record) for record in intact], [
+        f"The bundle {record.name} is off: its copy has changed since you approved it. "
+        f"`kode extensions update {record.name}` fetches it again and asks."
+        for record in records
+        if record not in intact
+    ]
+
+
+def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
+    """An approved bundle in its folder, with the words for that folder filled in."""
+    folder, parts = folder_of(home, approved), approved.parts
+    root = json.dumps(str(folder))[1:-1]
+    servers: dict[str, dict[str, Any]] = json.loads(
+        json.dumps(parts.servers).replace("${CLAUDE_PLUGIN_ROOT}", root)
+    )
+    for entry in servers.values():
+        variables = entry.get("env", {})
+        if "command" in entry and isinstance(variables, dict):
+            entry["env"] = {**variables, "CLAUDE_PLUGIN_ROOT": str(folder)}
+        if approved.network:
+            entry["network"] = True
+    return Bundle(
+        name=approved.name,
+        folder=folder,
+        skills={name: folder / path for name, path in parts.skills.items()},
+        commands={name: folder / path for name, path in parts.commands.items()},
+        agents={name: folder / path for name, path in parts.agents.items()},
+        hooks=parts.hooks,
+        servers=servers,
+    )
+
+
+def folder_of(home: Path, approved: ApprovedBundle) -> Path:
+    """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
+    return Path(real_path(home / "bundles"), approved.digest[:HASH_CHARS], approved.name)
+
+
+def is_intact(home: Path, approved: ApprovedBundle) -> bool:
+    """Whether the copy is there, and just as the person approved it. Never raises."""
+    try:
+        return approved.pin(read_tree(folder_of(home, approved))) == approved
+    except (ConfigError, OSError):
+        return False
+
+
+def read_records(home: Path) -> dict[str, ApprovedBundle]:
+    """What was approved, by name. Raises: ConfigError if a record cannot be read; then nothing is
+    used."""
+    records = []
+    for path in sorted((home / "bundles").glob(f"*/{RECORD}")):
+        try:
+            values = json.loads(path.read_bytes())
+            values |= {
+                "source": BundleSource(**values["source"]),
+                "parts": Parts(**values["parts"]),
+            }
+            records.append(ApprovedBundle(**values))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ConfigError(
+                f"{path} cannot be read ({error}), so no bundle is used. Remove its folder, and "
+                "add the bundle again: `kode extensions add`."
+            ) from error
+    # Two versions of a bundle are left by a kode that was killed while it replaced one.
+    return {
+        record.name: record for record in sorted(records, key=lambda record: record.approved_at)
+    }
+
+
+def write_copy(home: Path, approved: ApprovedBundle, tree: BundleTree) -> Bundle:
+    """Writes the files of a bundle that is not approved yet, so that the readers of sessions can
+    look at it. Raises: StorageError, also if what is there then differs from the tree."""
+    folder = folder_of(home, approved)
+    if not is_intact(home, approved):
+        with storage_errors(folder, "write"):
+            remove_tree(folder)
+        for part in sorted({(folder / path).parent for path in tree.files} | {folder}):
+            make_folder(part)
+        for path, file in tree.files.items():
+            mode = 0o700 if file.executable else 0o600
+            replace_file(folder / path, file.data, mode=mode, follow=False)
+    if not is_intact(home, approved):
+        raise StorageError(
+            f"The copy of {approved.name} differs from what you saw, as on a disk that ignores "
+            "case or changes names. Nothing of it is used."
+        )
+    return bundle_of(home, approved)
+
+
+def approve_copy(home: Path, approved: ApprovedBundle) -> None:
+    """Notes that a bundle is approved, in place of the one of its name. Raises: StorageError; then
+    what was approved before still is."""
+    record = folder_of(home, approved).parent / RECORD
+    replace_file(record, json.dumps(asdict(approved), indent=2).encode())
+
+
+def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> None:
+    """Removes the copies of a bundle, `but` for an approved one. Raises: StorageError."""
+    top = Path(real_path(home / "bundles"))
+    with storage_errors(top, "remove a copy in"):
+        for folder in [path.parent for path in top.glob(f"*/{name}")]:
+            if but is None or folder.name != but.digest[:HASH_CHARS]:
+                remove_tree(folder / RECORD)  # without it, nothing of it is used
+                remove_tree(folder)
+        remove_tree(top, only_empty=True)
+
+
+# ── the command lines, and what a person is shown before the yes ─────────────────────────────────
 
 ABILITIES: Mapping[str, str] = {
     "skill": "The model loads it where it fits a task; its scripts run in the sandbox.",
@@ -106,8 +263,8 @@ def list_bundles(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions list`. Raises: ConfigError."""
     Parser("kode extensions list", "List what is installed.").parse(argv)
     home, lines = kode_home(), ["Installed:"]
-    for approved in copies.read_records(home).values():
-        state = "on" if copies.is_intact(home, approved) else "changed"
+    for approved in read_records(home).values():
+        state = "on" if is_intact(home, approved) else "changed"
         lines.append(f"  {approved.name} {approved.parts.version}  {state}  {approved.source}")
     lines = lines if lines[1:] else ["Nothing is installed."]
     lines += ["To add more:", *(f"  {way}" for way in WAYS)]
@@ -120,14 +277,14 @@ def show_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions show`. Raises: ConfigError."""
     parser = Parser("kode extensions show", "Show a bundle: its parts, and what each may do.")
     home, approved, _ = _named_bundle(parser, argv)
-    if not copies.is_intact(home, approved):
+    if not is_intact(home, approved):
         raise ConfigError(
             f"The copy of {approved.name} has changed since you approved it, so nothing of it is "
             f"used. `kode extensions update {approved.name}` fetches it again and asks."
         )
-    folder = copies.folder_of(home, approved)
+    folder = folder_of(home, approved)
     tree = read_tree(folder)
-    parts = BundleItems(copies.bundle_of(home, approved), home)
+    parts = BundleItems(bundle_of(home, approved), home)
     _say(summarize(approved, tree, parts.items, parts.problems))
     _say([f"Files in {folder}:", *(f"  {path}" for path in tree.files)])
     return 0
@@ -137,8 +294,8 @@ def remove_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions remove`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser("kode extensions remove", "Remove a bundle.")
     home, approved, _ = _named_bundle(parser, argv)
-    BundleItems(copies.bundle_of(home, approved), home).forget_servers()
-    copies.remove_copies(home, approved.name)
+    BundleItems(bundle_of(home, approved), home).forget_servers()
+    remove_copies(home, approved.name)
     return f"Removed {approved.name}."
 
 
@@ -161,7 +318,7 @@ def add_bundle(argv: Sequence[str]) -> str | int:
     source = parse_source(arguments.source, Path.cwd())
     fetched = fetch(source)
     name = fetched.parts.name
-    before = copies.read_records(home).get(name)
+    before = read_records(home).get(name)
     if before is not None and before.source != source:
         raise ConfigError(
             f"You have a bundle {name} from {before.source}. `kode extensions remove {name}` "
@@ -177,7 +334,7 @@ def _named_bundle(
     """Raises: ConfigError for a bundle that was not added."""
     parser.add_argument("name", metavar="NAME", help="the bundle")
     arguments, home = parser.parse(argv), kode_home()
-    approved = copies.read_records(home).get(arguments.name)
+    approved = read_records(home).get(arguments.name)
     if approved is None:
         raise ConfigError(
             f"You have no bundle {visible(arguments.name)!r}. `kode extensions list` lists all."
@@ -202,14 +359,14 @@ def _confirm(
             f"{source} calls itself {name} now, not {before.name}: `kode extensions remove "
             f"{before.name}`, then add it."
         )
-    is_intact = before is not None and copies.is_intact(home, before)
+    has_copy = before is not None and is_intact(home, before)
     if before is not None and before.digest == approved.digest:
-        copies.write_copy(home, approved, tree)
-        return f"{name} is as you approved it{'' if is_intact else ': its copy is restored'}."
+        write_copy(home, approved, tree)
+        return f"{name} is as you approved it{'' if has_copy else ': its copy is restored'}."
     try:
-        offer = BundleItems(copies.write_copy(home, approved, tree), home)
-        if before is not None and is_intact:
-            _say(list_changes(read_tree(copies.folder_of(home, before)), tree))
+        offer = BundleItems(write_copy(home, approved, tree), home)
+        if before is not None and has_copy:
+            _say(list_changes(read_tree(folder_of(home, before)), tree))
         elif not is_confirmed:
             _say(list_contents(tree))
         _say(summarize(approved, tree, offer.items, offer.problems))
@@ -219,10 +376,10 @@ def _confirm(
             _say(["Nothing was changed."])
             return 1
         if before is not None:
-            BundleItems(copies.bundle_of(home, before), home).forget_servers()
-        copies.approve_copy(home, approved)
+            BundleItems(bundle_of(home, before), home).forget_servers()
+        approve_copy(home, approved)
     finally:
-        copies.remove_copies(home, name, but=copies.read_records(home).get(name))
+        remove_copies(home, name, but=read_records(home).get(name))
     return f"{'Updated' if before else 'Added'} {name}. It is on from the next session."
 
 
