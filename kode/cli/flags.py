@@ -20,6 +20,13 @@ FORMATS = ("text", "json", "stream-json")
 
 MODES = tuple(MODE_MEANS)
 SCRIPTED = "scripted"
+FIRST_FLAGS = {
+    "Model": "--model --effort",
+    "Permissions": "--permission-mode --allow --deny --add-dir",
+    "Session": "--id --worktree --no-memory",
+    "Input and output": "--ctx --output-format --json-schema",
+    "Goal and limits": "--goal --verify --max-steps --max-budget-usd --timeout",
+}
 
 
 def add_conversation_flags(parser: Parser) -> None:
@@ -27,7 +34,7 @@ def add_conversation_flags(parser: Parser) -> None:
     parser does not have it."""
     parser.set_defaults(record=None, replay=None, session_id=None, piped=(), screen=None)
     add_setting_flags(parser)
-    parser.takes_more = True
+    parser.first_flags = FIRST_FLAGS
     add = parser.add_argument
     attached = "attach files (folders: as a listing)"
     add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)

@@ -62,6 +62,8 @@ HINTS: Mapping[str, str] = {
 }
 """Commands of the shell and of the prompt that kode lacks → what to do instead."""
 
+MAX_FLAG_COLUMNS = 22
+"""Of the first flags, with what they take."""
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
 """The commands that `kode --help` lists."""
 
@@ -133,8 +135,9 @@ class Parser(argparse.ArgumentParser):
     """An argparse parser with kode's errors: one sentence, the nearest flag, exit 3. A flag's
     `type` may be one of `KINDS` by name, `type="seconds"`, or "mode", a permission mode."""
 
-    takes_more = False
-    """Whether plug-ins add flags, which are looked up when one is unknown or help is wanted."""
+    first_flags: Mapping[str, str] = {}
+    """Of a conversation, whose flags plug-ins add to: the title of a group → the flags that help
+    lists of it without `--all`."""
 
     def __init__(self, prog: str, description: str = "", **options: Any) -> None:
         super().__init__(
@@ -147,6 +150,19 @@ class Parser(argparse.ArgumentParser):
         for name, kind in KINDS.items():
             self.register("type", name, kind)
         self.register("type", "mode", _mode)
+
+    def format_help(self) -> str:
+        """What `--help` prints: on one screen the first flags, where there are any."""
+        if not self.first_flags:
+            return super().format_help()
+        known, width = self._option_string_actions, shutil.get_terminal_size().columns
+        blocks = [self.format_usage().strip(), fold(self.description or "", width)]
+        for title, names in self.first_flags.items():
+            actions = [known[name] for name in names.split() if name in known]
+            rows = [(f"{it.option_strings[-1]} {it.metavar or ''}", str(it.help)) for it in actions]
+            columns = [(name.ljust(MAX_FLAG_COLUMNS), about) for name, about in rows]
+            blocks += [f"{title}\n{explain(columns, width)}"] if rows else []
+        return "\n".join([*blocks, f"All flags: `{self._where_listed} --help --all`\n"])
 
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError instead of exiting."""
@@ -170,13 +186,15 @@ class Parser(argparse.ArgumentParser):
         Raises: ConfigError. Where words are completed, prints those and exits."""
         flags = self._option_string_actions.keys() - {"-h", "--help"}
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in flags)
-        if self.takes_more and (is_completing() or any(strange)):
+        if self.first_flags and (is_completing() or any(strange)):
             before = {action.dest for action in self._actions}
             for plugin in filter(lambda plugin: plugin.flags, installed.plugins()):
                 installed.call(plugin, plugin.flags, self)
             self.set_defaults(of_plugins={action.dest for action in self._actions} - before)
         if is_completing():
             self._complete()
+        if "--all" in argv:
+            self.first_flags = {}
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
         self._find_task(arguments)

@@ -58,6 +58,8 @@ def is_cut_short(conversation: "Conversation") -> bool:
     """Whether kode was killed before the last message was answered."""
     kinds = (MessageEntry, entries.TurnEntry)
     past = [entry for entry in effective(conversation.session.entries) if isinstance(entry, kinds)]
+    # What kode adds to the conversation, memory for example, asks for no answer.
+    past = [entry for entry in past if is_turn(entry) or getattr(entry, "role", "") != "user"]
     return bool(past) and getattr(past[-1], "role", "assistant") != "assistant"
 
 

@@ -55,8 +55,7 @@ class Question:
 
     @property
     def ways_to_allow(self) -> dict[str, str]:
-        """The choices that allow the call, in plain words; lasting ones name the rules that they
-        add."""
+        """The choices that allow the call, in plain words; lasting ones say for what."""
         once = "yes, until it changes" if self.until_changed else "yes, once"
         further = [(it.choice, way) for it, way in further_ways(self).items() if not it.narrow]
         return {"once": once, **{choice: f"yes, {way}" for choice, way in further}}
@@ -86,7 +85,8 @@ def further_ways(question: Question) -> dict[Answer, str]:
     for answer in (Answer(choice=it, narrow=narrow) for it in lasting for narrow in (True, False)):
         rules = answer.rules_of(question)
         if rules and not (answer.narrow and rules == question.rules):
-            ways[answer] = f"always in this {answer.choice}: {', '.join(rules)}"
+            plain = [re.sub(r"^\w+\((?:\./)?(.+?)\)$", r"\1", rule) for rule in rules]
+            ways[answer] = f"always in this {answer.choice}: {', '.join(plain)}".replace(":*", " …")
     return ways
 
 

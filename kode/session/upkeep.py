@@ -32,7 +32,6 @@ from kode.session.index import files, list_sessions, parse_lines, read, seconds_
 from kode.session.log import Session, copy_to, load, write_session
 from kode.session.messages import effective, visible_messages
 from kode.session.transcript import Transcript
-from kode.undo.undo import open_undo
 from kode.values import dataclass, replace
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
@@ -132,8 +131,7 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
     """Checks a session, or all, for damage. With `repair`, calls without a result get one, and what
     is damaged is set aside: a torn line, contents kept for undo, and files with unreadable lines,
-    which are rewritten without them unless that leaves nothing: then it may be no session at all.
-    Raises: SessionError for an unknown id; StorageError."""
+    which are rewritten without them if any is left. Raises: SessionError; StorageError."""
     ids = [session_id] if session_id else sorted(id for _, id in files(home))
     return [_check(home, session_path(home, id), repair=repair) for id in ids]
 
@@ -141,6 +139,8 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
 def _check(home: Path, path: Path, *, repair: bool) -> Checked:
     if is_open(path):
         return Checked(id=path.stem, in_use=True)
+    from kode.undo.undo import open_undo  # slow, and no other command needs it
+
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()

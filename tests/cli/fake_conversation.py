@@ -219,6 +219,8 @@ class FakeConversation:
                 said = self.steering()
                 emit(Steered(text=said[0].text))
                 await self._say(f"Steered by: {said[0].text}")
+            case ["plan"]:
+                await self._say("## Plan\n\n1. Fix `add` in `calc.py`.\n2. Run `pytest -q`.")
             case ["evil"]:
                 await self._say("before\x1b[2Jafter \x1b]0;title\x07done")
             case ["slow"]:

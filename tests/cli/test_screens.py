@@ -5,16 +5,19 @@ difference in `git diff`.
 """
 
 import asyncio
+import inspect
 import json
 import re
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from inline_snapshot import external_file
 
-from kode.cli.commands import doctor
+from kode.cli.commands import doctor, init
 from kode.cli.commands.doctor import Finding
 from kode.cli.commands.session import draw_table
 from kode.cli.main import main
@@ -22,11 +25,12 @@ from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import submit
 from kode.cli.screen.markdown import BlockSplitter, TerminalMarkdown
-from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import ProgressRenderer, Renderer
 from kode.errors import Setting
 from kode.events import TurnStarted
+from kode.plugins.detached import command as background
+from kode.plugins.detached.places import Background, SessionState, Spec
 from kode.providers.errors import Endpoint, from_status
 from tests.cli.commands.test_session_command import TODAY, summary
 from tests.cli.fake_conversation import DIFF, FakeConversation
@@ -34,9 +38,11 @@ from tests.cli.screen.test_question import question
 from tests.cli.some_events import ALL_EVENTS, ended
 from tests.cli.terminals import Person, make_screen
 from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
-WIDTHS = (80, 40)
+ANSWER = (Path(__file__).parent / "data/answer.md").read_text()
+CURL = "curl -sS https://example.com/data.json"
 
 
 def readable(text: str) -> str:
@@ -44,29 +50,31 @@ def readable(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.split("\n")).strip("\n") + "\n"
 
 
-async def typed(tmp_path: Path, *lines: str, width: int = 80) -> str:
-    """What lines at the prompt print, over a conversation that plays written turns."""
-    screen = make_screen(width)
+async def typed(
+    tmp_path: Path, line: str, width: int = 80, *answers: str | None, **facts: object
+) -> str:
+    """What a line at the prompt prints, over a conversation that plays written turns."""
+    person = Person(*answers)
+    screen = person.screen = make_screen(width, editor=person if answers else None)
     renderer = Renderer(screen, clock=lambda: 100.0)
-    talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0)
+    talk = FakeConversation(tmp_path, tmp_path, emit=renderer.emit, pause_s=0, **facts)
     state = PromptState(screen, renderer, COMMANDS, opened=talk)
-    for line in lines:
-        submit(state, line)
+    submit(state, line)
     while state.is_busy or state.beside or state.queued:
         await asyncio.sleep(0.001)
     screen.flush()
-    return screen.stream.getvalue()
+    return person.shown or screen.stream.getvalue()
 
 
-def shown(*events, width: int = 80) -> str:
-    screen = make_screen(width)
-    renderer = Renderer(screen, clock=lambda: 100.0)
+def shown(*events, kind=Renderer, **facts: object) -> str:
+    screen = make_screen()
+    renderer = kind(screen, clock=lambda: 100.0, **facts)
     for event in events:
         renderer.emit(event)
     return screen.stream.getvalue()
 
 
-async def asked(width: int = 80, **changes: object) -> str:
+async def asked(changes: dict[str, object], width: int = 80) -> str:
     """A question with its answers, and the line that remains of it."""
     person = Person("y")
     person.screen = make_screen(width, editor=person)
@@ -76,7 +84,114 @@ async def asked(width: int = 80, **changes: object) -> str:
     return person.shown
 
 
-def test_the_first_prompt_and_a_question_are_as_before(tmp_path: Path) -> None:
+def write_file(path: str, reason: str = "") -> dict[str, object]:
+    diff = f"--- a{path}\n+++ b{path}\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+    what = {"tool": "write_file", "title": "Edit this file?", "subject": path, "reason": reason}
+    return {**what, "preview": diff, "diff": diff, "rules": (f"edit({path})",)}
+
+
+DELETE = {"dangers": ("Deletes the folder build.",)}
+CHANGE = {"preview": DIFF, "diff": DIFF, "passes_in": "auto-edit"}
+EDIT = {**write_file("src/parser/calc.py"), **CHANGE}
+FETCH = {
+    "subject": CURL,
+    "preview": CURL,
+    "reason": f"`{CURL}` talks to another machine.",
+    "rules": ("shell(curl:*)",),
+}
+SERVER = {
+    "tool": "trust",
+    "subject": "MCP server docs",
+    "title": "Use this repository's extensions",
+    "preview": "MCP server docs (new, from .mcp.json)\nnpx -y @acme/docs-server@1.2.0",
+    "reason": "Extensions can run programs and instruct the model.",
+    "rules": (),
+    "narrow": (),
+    "until_changed": True,
+    "takes_words": False,
+}
+
+
+def grow() -> str:
+    """The unfinished end of an answer, every 150 characters."""
+    splitter, grown = BlockSplitter(), []
+    for at in range(0, len(ANSWER), 150):
+        splitter.feed(ANSWER[at : at + 150])
+        grown.append(render(splitter.preview()))
+    return "\n····\n".join(grown)
+
+
+def render(text: str, width: int = 80) -> str:
+    return make_screen(width).render_rich(TerminalMarkdown(text))
+
+
+def refuse_key() -> str:
+    endpoint = Endpoint(
+        base_url="https://api.openai.com/v1",
+        model="gpt-5",
+        used={"api_key": Setting("api_key", "OPENAI_API_KEY")},
+    )
+    error = from_status(401, {"error": {"message": "Incorrect API key provided."}}, {}, endpoint)
+    return shown(TurnStarted(text="x"), ended("error", str(error)))
+
+
+def end(status: str) -> str:
+    return shown(TurnStarted(text="x"), ended(status, files=("/a", "/b")))
+
+
+def resume(tmp_path: Path) -> str:
+    screen, asked = make_screen(), ["Fix add."]
+    talk = FakeConversation(tmp_path, tmp_path, turns=1, asked=asked, cut_short=True)
+    talk.session.turns = 1
+    PromptState(screen, Renderer(screen), COMMANDS, opened=talk).show_resumed()
+    return screen.stream.getvalue()
+
+
+def list_sessions() -> str:
+    older = datetime(2026, 3, 4, 17, 0).astimezone().isoformat()
+    facts = {"id": "20260304-170000-9be1d0", "turns": 0, "cost_usd": None, "task": "try"}
+    rows = [summary(), summary(updated_at=older, **facts)]
+    tables = ["\n".join(draw_table(rows, width, today=TODAY)) for width in (120, 80, 40)]
+    return "\n\n".join(tables)
+
+
+SCREENS: dict[str, Callable[[], Awaitable[str] | str] | Callable[[Path], Awaitable[str] | str]] = {
+    **{f"turn-{width}": partial(typed, line="fix it", width=width) for width in (80, 40)},
+    **{f"help-{width}": partial(typed, line="/help", width=width) for width in (80, 40)},
+    **{name: partial(typed, line=f"/{name}") for name in ("context", "diff", "permissions")},
+    "plan": lambda tmp_path: typed(tmp_path, "plan", 80, "no", fresh_plan=True),
+    "model": lambda tmp_path: typed(tmp_path, "/model", 80, None),
+    "effort": lambda tmp_path: typed(tmp_path, "/effort", 80, None),
+    "resume": resume,
+    "question-command-80": lambda: asked(DELETE),
+    "question-command-40": lambda: asked(DELETE, 40),
+    "question-edit-80": lambda: asked(EDIT),
+    "question-edit-40": lambda: asked(EDIT, 40),
+    "question-new-file": lambda: asked(write_file("notes.txt")),
+    "question-outside": lambda: asked(write_file("/x/a.py", "/x/a.py is outside the project.")),
+    "question-network": lambda: asked(FETCH),
+    "question-server": lambda: asked(SERVER),
+    "answer-80": lambda: render(ANSWER),
+    "answer-40": lambda: render(ANSWER, 40),
+    "answer-growing": grow,
+    **{f"end-{it}": partial(end, it) for it in ("success", "interrupted", "timeout")},
+    "wrong-key": refuse_key,
+    "sessions": list_sessions,
+    "run-progress": lambda: shown(*ALL_EVENTS, kind=ProgressRenderer, unfolded=True),
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_a_screen_is_as_before(tmp_path: Path, name: str) -> None:
+    draw = SCREENS[name]
+    needs_folder = "tmp_path" in inspect.signature(draw).parameters
+    text = draw(tmp_path) if needs_folder else draw()
+
+    text = text if isinstance(text, str) else await text
+    assert readable(text) == external_file(f"screens/{name}.txt")
+
+
+def test_the_prompt_a_question_and_a_menu_are_as_before(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     with Terminal(
@@ -96,127 +211,14 @@ def test_the_first_prompt_and_a_question_are_as_before(tmp_path: Path) -> None:
         text = drawn("kode in")
         terminal.type("ask", "enter")
         text += "\n\n" + drawn("no, with instructions")
+        terminal.type("\x1b")
+        drawn("The answer was no")
+        terminal.type("/re")
+        terminal.until("/redo")
 
     assert readable(text) == external_file("screens/prompt.txt")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-async def test_the_screen_of_a_turn_is_as_before(tmp_path: Path, width: int) -> None:
-    text = await typed(tmp_path, "fix it", width=width)
-
-    assert readable(text) == external_file(f"screens/turn-{width}.txt")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-async def test_the_question_about_a_command_is_as_before(width: int) -> None:
-    text = await asked(width, dangers=("Deletes the folder build.",))
-
-    assert readable(text) == external_file(f"screens/question-command-{width}.txt")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-async def test_the_question_about_an_edit_is_as_before(width: int) -> None:
-    text = await asked(
-        width,
-        tool="edit_file",
-        subject="src/parser/calc.py",
-        title="Edit a file",
-        preview=DIFF,
-        diff=DIFF,
-        reason="mode ask asks about each edit",
-        rules=("edit(src/parser/calc.py)",),
-    )
-
-    assert readable(text) == external_file(f"screens/question-edit-{width}.txt")
-
-
-async def test_the_question_about_a_new_file_is_as_before() -> None:
-    diff = "--- a/x/notes.txt\n+++ b/x/notes.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
-
-    text = await asked(
-        tool="write_file",
-        subject="/x/notes.txt",
-        title="Write a file",
-        preview=diff,
-        diff=diff,
-        reason="mode ask asks about each edit",
-        rules=("edit(/x/notes.txt)",),
-    )
-
-    assert readable(text) == external_file("screens/question-new-file.txt")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_long_answer_is_as_before(width: int) -> None:
-    answer = (Path(__file__).parent / "data/answer.md").read_text()
-    text = make_screen(width).render_rich(TerminalMarkdown(answer))
-
-    assert readable(text) == external_file(f"screens/answer-{width}.txt")
-
-
-def test_the_growing_end_of_an_answer_is_as_before() -> None:
-    answer, splitter, grown = (
-        (Path(__file__).parent / "data/answer.md").read_text(),
-        BlockSplitter(),
-        [],
-    )
-    for at in range(0, len(answer), 150):
-        splitter.feed(answer[at : at + 150])
-        grown.append(make_screen().render_rich(TerminalMarkdown(splitter.preview())))
-
-    assert readable("\n····\n".join(grown)) == external_file("screens/answer-growing.txt")
-
-
-def test_a_picker_is_as_before() -> None:
-    rows = [Choice(str(n), f"yesterday 17:0{n}   task {n}") for n in range(10)]
-    lines = Menu(rows, is_searchable=True).lines(make_screen().paint, "task", 80, 8)
-
-    assert readable("\n".join(lines)) == external_file("screens/picker.txt")
-
-
-@pytest.mark.parametrize("status", ["success", "interrupted", "timeout"])
-def test_the_end_of_a_turn_is_as_before(status: str) -> None:
-    text = shown(TurnStarted(text="x"), ended(status, files=("/a", "/b")))
-
-    assert readable(text) == external_file(f"screens/end-{status}.txt")
-
-
-def test_the_error_of_a_wrong_key_is_as_before() -> None:
-    endpoint = Endpoint(
-        base_url="https://api.openai.com/v1",
-        model="gpt-5",
-        used={"api_key": Setting("api_key", "OPENAI_API_KEY")},
-    )
-    error = from_status(401, {"error": {"message": "Incorrect API key provided."}}, {}, endpoint)
-
-    text = shown(TurnStarted(text="x"), ended("error", str(error)))
-
-    assert readable(text) == external_file("screens/wrong-key.txt")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-async def test_the_list_of_commands_is_as_before(tmp_path: Path, width: int) -> None:
-    text = await typed(tmp_path, "/help", width=width)
-
-    assert readable(text) == external_file(f"screens/help-{width}.txt")
-
-
-@pytest.mark.parametrize("command", ["context", "diff", "permissions"])
-async def test_the_screen_of_a_command_is_as_before(tmp_path: Path, command: str) -> None:
-    text = await typed(tmp_path, f"/{command}")
-
-    assert readable(text) == external_file(f"screens/{command}.txt")
-
-
-def test_the_list_of_sessions_is_as_before_in_every_width() -> None:
-    older = datetime(2026, 3, 4, 17, 0).astimezone().isoformat()
-    rows = [
-        summary(),
-        summary(id="20260304-170000-9be1d0", updated_at=older, turns=0, cost_usd=None, task="try"),
-    ]
-    tables = ["\n".join(draw_table(rows, width, today=TODAY)) for width in (120, 80, 40)]
-
-    assert readable("\n\n".join(tables)) == external_file("screens/sessions.txt")
+    menu = terminal.text[terminal.text.rindex("> /re") :]
+    assert readable(menu) == external_file("screens/menu.txt")
 
 
 def test_the_findings_of_doctor_are_as_before(monkeypatch, capsys) -> None:
@@ -233,47 +235,95 @@ def test_the_findings_of_doctor_are_as_before(monkeypatch, capsys) -> None:
     assert readable(capsys.readouterr().out) == external_file("screens/doctor.txt")
 
 
-def test_the_help_of_kode_is_as_before(monkeypatch, capsys) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["--help"]) == 0
-
-    assert readable(capsys.readouterr().out) == external_file("screens/kode-help.txt")
-
-
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder to work in, and a home beside it."""
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
     folder = tmp_path / "project"
     folder.mkdir()
     monkeypatch.chdir(folder)
     return folder
 
 
-def test_the_progress_of_a_run_is_as_before() -> None:
-    screen = make_screen()
-    renderer = ProgressRenderer(screen)
-    for event in ALL_EVENTS:
-        renderer.emit(event)
+@pytest.mark.parametrize("words", ["--help", "run --help"])
+def test_help_is_as_before(words: str, project: Path, capsys) -> None:
+    assert main(words.split()) == 0
 
-    assert readable(screen.stream.getvalue()) == external_file("screens/run-progress.txt")
+    name = f"kode {words}".replace(" ", "-").replace("--", "-")
+    assert readable(capsys.readouterr().out) == external_file(f"screens/{name}.txt")
 
 
-def test_the_output_of_a_run_is_as_before(project: Path, capsys, tmp_path: Path) -> None:
-    calls = [
-        {"name": "shell", "arguments": {"command": "echo built; exit 2"}},
-        {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}},
+def test_the_set_up_is_as_before(project: Path, capsys, monkeypatch) -> None:
+    with ScriptedServer() as server:
+        answers = ["a server at another address", server.openai_url]
+        monkeypatch.setattr(
+            "builtins.input", lambda asked: print(asked, answers[0]) or answers.pop(0)
+        )
+        monkeypatch.setattr(init, "find_local_servers", list)
+        assert init.first_run() is None
+
+    text = capsys.readouterr().out.replace(str(project.parent), "~")
+    text = re.sub(r"127.0.0.1:\d+", "127.0.0.1:8080", text)
+    assert readable(text) == external_file("screens/set-up.txt")
+
+
+def test_the_list_of_background_sessions_is_as_before(project: Path, capsys, monkeypatch) -> None:
+    asks = {"title": "Edit this file?", "subject": "calc.py"}
+    rows = [
+        ("3fa9c2", "Fix the parser.", "alive", {"doing": "asks", "question": asks}),
+        ("9be1d0", "Write docs.", "alive", {"doing": "works"}),
+        ("77c0aa", "Sort imports.", "ended", {"status": "success", "cost_usd": 0.12}),
+        ("5d21e4", "Find the leak.", "killed", {}),
     ]
-    script = [{"text": "Let me see.", "calls": calls}, {"text": "The build **fails**.\n"}]
-    (tmp_path / "script.json").write_text(json.dumps(script))
-    config = {"provider": "scripted", "script": str(tmp_path / "script.json")}
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "config.json").write_text(json.dumps(config))
+    sessions = [
+        Background(
+            folder=project,
+            spec=Spec(id=f"20260305-091500-{id}", words=(), title=task, task=task, cwd="/", at=0),
+            state=SessionState(since=1_000.0, **state),
+            life=life,
+        )
+        for id, task, life, state in rows
+    ]
+    monkeypatch.setattr(background.places, "list_all", lambda home, faults: sessions)
+    monkeypatch.setattr(background.time, "time", lambda: 1_125.0)
 
-    code = main(["run", "build it", "--allow", "shell(echo:*)", "--no-memory"])
+    assert background.ps([]) == 0
+    assert readable(capsys.readouterr().out) == external_file("screens/background.txt")
+
+
+def call(tool: str, **arguments: str) -> dict[str, object]:
+    return {"name": tool, "arguments": arguments}
+
+
+BUILD = call("shell", command="echo built; exit 2")
+WRITE = call("write_file", path="a.txt", content="x")
+RUNS = {
+    "run": (
+        ["build it", "--allow", "shell(echo:*)"],
+        [{"text": "Let me see.", "calls": [BUILD, WRITE]}, {"text": "The build **fails**.\n"}],
+    ),
+    "goal": (
+        ["--goal", "make a.txt", "--verify", "cat a.txt", "--permission-mode", "auto-edit"],
+        [{"text": "It is there."}, {"calls": [WRITE]}, {"text": "Now it is there.\n"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_output_of_a_run_is_as_before(name: str, project: Path, capsys) -> None:
+    words, script = RUNS[name]
+    home = project.parent / "home"
+    home.mkdir()
+    (home / "script.json").write_text(json.dumps(script))
+    config = {"provider": "scripted", "script": str(home / "script.json")}
+    (home / "config.json").write_text(json.dumps(config))
+
+    status = main(["run", *words, "--no-memory"])
     captured = capsys.readouterr()
-    text = f"$ kode run 'build it'\n{captured.err}\n{captured.out}\nexit status {code}\n"
+    text = f"{captured.err}\n{captured.out}\nexit status {status}\n"
     text = re.sub(r"\d{8}-\d{6}-[0-9a-f]{6}", "20260305-091500-3fa9c2", text)
     text = re.sub(r" · \d+\.\ds\b", "", text)  # shown of what takes long
+    text = re.sub(r", \d+ s\b", ", 1 s", text)
 
-    assert readable(text) == external_file("screens/run.txt")
+    assert readable(text) == external_file(f"screens/{name}.txt")

@@ -44,7 +44,7 @@ def test_text_after_an_answer_steers_the_turn(place: Place) -> None:
 def test_a_lasting_yes_is_listed_removed_and_restored(place: Place) -> None:
     with asked(place, edit("src/a.py")) as (terminal, _):
         terminal.type("a")
-        terminal.until("a1", "a4", "edit(./src/a.py)", "edit(./src/**)")
+        terminal.until("a1", "a4", "session: src/a.py", "project: src/**")
         terminal.type("4")
         shown = terminal.until("The end.", "undo: /permissions remove", timeout_s=60)
         id = shown.split("undo: /permissions remove ")[1].split()[0]
@@ -84,7 +84,7 @@ def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
                     terminal.until("n  no", timeout_s=60)
                     terminal.type("y")  # one key answers
                 text = terminal.until("The end.", timeout_s=60)
-                assert ("Allowed once: a.py" in text) is written
+                assert ("Wrote a.py" in text) is written
                 terminal.ended()
         assert (place.project / "a.py").exists() is written
         (place.project / "a.py").unlink(missing_ok=True)

@@ -71,9 +71,9 @@ def test_enter_steers_the_running_turn_and_alt_enter_waits(repl, tmp_path):
     terminal.type("steer", "enter")
     terminal.until("Running sleep")
     terminal.type("use tabs", "enter")
-    terminal.until("next step: use tabs (Up to edit)")
+    terminal.until("queued: use tabs (↑ to edit)")
     terminal.type("echo", "\x1b\r")
-    terminal.until("queued: echo (Up to edit)")
+    terminal.until("queued: echo (↑ to edit)")
     (tmp_path / "project" / "go").touch()
 
     text = terminal.until("Steered by: use tabs", "You said: echo")
@@ -150,7 +150,7 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal = repl()
 
     terminal.type("ask", "enter", "y", "enter", "y")
-    terminal.until("y  yes, once", "n  no", "next step: y")
+    terminal.until("y  yes, once", "n  no", "queued: y")
     terminal.type("enter")
 
     text = terminal.until("The answer was no")

@@ -9,17 +9,14 @@ from functools import partial
 from kode import paths
 from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
-from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import Answered, CommandAnswer
+from kode.cli.screen.printer import CHANGES, Answered, CommandAnswer, change_rules, rule_rows
 from kode.config.choice import is_url
 from kode.config.files import read_document, write_document
 from kode.config.load import Faults, Loaded, load_config, project_file, with_value
 from kode.config.model import display_value, flat
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
-from kode.permissions import approvals
-from kode.permissions.rules import Rules, parse, parse_all
 from kode.values import asdict
 
 FIRST_KEYS = tuple(
@@ -93,6 +90,8 @@ def _set(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
+    from kode.permissions.rules import parse
+
     parser.parse(argv)
     try:
         loaded = _load()
@@ -144,6 +143,9 @@ def main(argv: Sequence[str]) -> Answered:
 
 
 def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+    from kode.permissions import approvals  # slow, and `config show` does not need it
+    from kode.permissions.rules import Rules, parse_all
+
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments, loaded = parser.parse(argv), _load()
     rows = loaded.config.permissions
@@ -160,6 +162,8 @@ def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _change_permissions(parser: Parser, argv: Sequence[str]) -> str:
+    from kode.permissions import approvals
+
     parser.add_argument("ids", metavar="ID", nargs="+")
     home, project = paths.home(), paths.project_root(directory())
     return change_rules(

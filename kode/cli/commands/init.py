@@ -234,12 +234,13 @@ def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
     if not names:
         model = _ask("Model name: ", lambda name: name or None, "Enter the name of a model")
     else:
-        model = _pick("Which model?", {name: name for name in names})
+        model = _pick("Which model? (Enter: 1)", {name: name for name in names}, enter=names[0])
     return _extend(settings, model=model)
 
 
-def _pick(question: str, choices: Mapping[str, T]) -> T:
-    """The value of the choice whose number or text the person gives; a long list is cut."""
+def _pick(question: str, choices: Mapping[str, T], enter: str = "") -> T:
+    """The value of the choice whose number or text the person gives, or of the text `enter` for
+    none; a long list is cut."""
     if len(choices) == 1:
         return next(iter(choices.values()))
     say(question)
@@ -247,6 +248,7 @@ def _pick(question: str, choices: Mapping[str, T]) -> T:
         say(f"  {number:>2}  {one_line(text)}")
     answers = {text.lower(): value for text, value in choices.items()}
     answers |= {str(number): value for number, value in enumerate(choices.values(), 1)}
+    answers |= {"": choices[enter]} if enter else {}
     hint = f"Enter a number from 1 to {len(choices)}, or a name"
     question = f"Number or name [1-{len(choices)}], or q to quit:  "
     return _ask(question, lambda answer: answers.get(answer.lower()), hint)

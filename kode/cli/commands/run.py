@@ -56,10 +56,7 @@ CASSETTE = "cassette"
 NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
-ABOUT = (
-    "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: "
-    "for reproducible runs add --no-memory."
-)
+ABOUT = "One task, the answer on stdout, then exit. `-`, or no TASK and a pipe: stdin."
 
 
 def main(argv: Sequence[str]) -> int:

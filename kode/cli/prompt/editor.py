@@ -67,6 +67,8 @@ STYLE = Style.from_dict(
         "completion-menu.completion.current": "reverse",
         "completion-menu.meta.completion": f"{_PLAIN} dim",
         "completion-menu.meta.completion.current": f"{_PLAIN} dim",
+        "scrollbar.background": _PLAIN,
+        "scrollbar.button": "reverse dim",
     }
 )
 _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")

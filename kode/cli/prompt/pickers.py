@@ -38,6 +38,12 @@ async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: 
     return (await screen.read_answer(label, menu) or "").strip()
 
 
+def mark_current(values: Sequence[str], current: str) -> tuple[list[Choice], int]:
+    """A choice for each value, and which of them is the current one."""
+    choices = [Choice(it, f"{it}  (now)" if it == current else it) for it in values]
+    return choices, values.index(current) if current in values else 0
+
+
 async def resume(state: PromptState, argument: str) -> None:
     """Opens a session by its name, an id prefix, its number in the list, or from a menu. Raises:
     SessionError, StorageError."""
@@ -101,7 +107,8 @@ async def rewind(state: PromptState, argument: str) -> None:
         else "no files changed since"
         for turn, names in enumerate(files, 1)
     }
-    choices = [Choice(str(turn), prompt, str(turn)) for turn, prompt in enumerate(prompts, 1)]
+    wide = len(str(len(prompts)))
+    choices = [Choice(f"{turn}", it, f"{turn:>{wide}}") for turn, it in enumerate(prompts, 1)]
     number = argument or await choose(
         screen, "Rewind to", choices[::-1], preview=lambda choice: [about[choice.value]]
     )
@@ -147,8 +154,8 @@ async def use_model(state: PromptState, argument: str) -> None:
     else:
         _show_model(state)
         names = await asyncio.to_thread(conversation.list_models, ask=True)
-        choices = [Choice(name, name) for name in names]
-        model = await choose(screen, "Choose a model", choices) if choices else ""
+        choices, at = mark_current(names, current.model)
+        model = await choose(screen, "Choose a model", choices, selected=at) if choices else ""
         provider = current.name
         if not model:
             return
@@ -186,12 +193,9 @@ async def use_effort(state: PromptState, argument: str) -> None:
     info = conversation.agent.provider.info
     if not argument:
         now = conversation.agent.effort or info.default_effort
-        levels = [
-            Choice(level, f"{level:<8}  {'now' if level == now else ''}".rstrip())
-            for level in info.efforts or EFFORTS
-        ]
-        levels.append(Choice("default", "default   kode's choice"))
-        argument = await choose(state.screen, "How much the model thinks", levels)
+        choices, at = mark_current([*(info.efforts or EFFORTS), "default"], now or "default")
+        title = "How much the model thinks"
+        argument = await choose(state.screen, title, choices, selected=at)
     if argument:
         conversation.use_effort(argument.lower())
     state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))
@@ -201,5 +205,5 @@ def effort_line(conversation: "Conversation") -> str:
     """What is set, and what the model accepts."""
     info, model = conversation.agent.provider.info, conversation.agent.provider.model
     level = conversation.agent.effort or info.default_effort
-    accepted = f"{model} accepts {', '.join(info.efforts)}." if info.efforts else ""
-    return f"{level or 'model default'}. {accepted}".rstrip()
+    accepted = f" ({model} accepts {', '.join(info.efforts)})" if info.efforts else ""
+    return (level or "model default") + accepted

@@ -22,7 +22,7 @@ from kode.cli.prompt.submit import (
     run_turn,
     submit,
 )
-from kode.cli.screen.lines import clip
+from kode.cli.screen.lines import clip_middle
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, read_line
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
@@ -50,7 +50,9 @@ async def run_repl(
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _handle_signals(state) as ended_by:
-        screen.print(clip(f"kode in {paths.short_path(folder)} · ? for help", screen.width), "dim")
+        name, more = paths.short_path(folder), " · ? for help"
+        name = clip_middle(name, screen.width - len(f"kode in {more}"))
+        screen.print(f"kode in {name}{more}", "dim")
         if _can_draw(screen):
             async with prompt_below(state) as drawing:
                 open_conversation(state, opening)

@@ -25,8 +25,8 @@ from kode.cli.prompt.pickers import (
 )
 from kode.cli.prompt.state import PromptState, SlashCommand
 from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
-from kode.cli.screen.describe import CHANGES, change_rules, rule_rows
 from kode.cli.screen.lines import bars, clip, cost_text, count, duration, explain, one_line
+from kode.cli.screen.printer import CHANGES, change_rules, rule_rows
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.extensions.review import NONE, lines_of, read_instructions, rows_of
@@ -302,13 +302,12 @@ async def show_context(state: PromptState, argument: str) -> None:
     conversation, parts = state.conversation, await state.conversation.window()
     used, size = conversation.context_tokens, conversation.agent.provider.info.context_window
     width = state.screen.width - 1
-    head = f"{count(used)} of {count(size)} tokens are used ({used / max(1, size):.0%})."
+    head = f"{count(used)} of {count(size)} tokens used ({used / max(1, size):.0%})"
     rows = [*parts.items(), ("free", max(size - used, 0))]
     state.screen.print("\n".join([clip(head, width), *bars(rows, size, width)]))
     compacts_at = int(size * conversation.config.context.compact_at)
-    text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
-    text += "/new starts over with only system prompt, tools and memory."
-    state.screen.print(text, "dim")
+    how = "/compact does it now, /new starts fresh"
+    state.screen.print(f"Compacts itself at {count(compacts_at)} tokens; {how}.", "dim")
 
 
 async def show_cost(state: PromptState, argument: str) -> None:

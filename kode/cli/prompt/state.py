@@ -197,9 +197,8 @@ class PromptState:
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""
         queued = [
-            ("dim", clip(f"{when}: {one_line(text)} (Up to edit)", width))
-            for when, texts in (("next step", self.steering), ("queued", self.queued))
-            for text in texts[-3:]
+            ("dim", clip(f"queued: {one_line(text)} (↑ to edit)", width))
+            for text in (*self.steering[-3:], *self.queued[-3:])
         ]
         if not self.is_busy:
             return queued

@@ -5,13 +5,11 @@ screen.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from kode import events
 from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
-from kode.errors import UserError
 from kode.messages import plural
-from kode.permissions.approvals import StandingRule
 from kode.permissions.names import verbs_of
 from kode.plain_text import clean
 from kode.values import dataclass
@@ -146,13 +144,14 @@ def _fit(
 
 
 def summary_line(event: events.TurnEnded, waited_s: float = 0.0) -> str:
-    """How long a turn worked, besides what it waited for the person, what it cost and changed, in
-    one line; `/cost` has the rest."""
-    changed, used = len(event.files_changed), event.usage
+    """How long a turn worked, besides what it waited for the person, what it cost and changed, and
+    what was denied, in one line; `/cost` has the rest."""
+    changed, used, denied = len(event.files_changed), event.usage, len(event.refused)
     parts = (
         duration(max(event.duration_ms / 1000 - waited_s, 0.0)),
         money(event.cost_usd) if used.input_tokens or used.output_tokens else "",
         plural(changed, "file") + " changed" if changed else "",
+        f"{denied} denied" if denied else "",
     )
     return " · ".join(part for part in parts if part)
 
@@ -164,7 +163,7 @@ def evidence_line(event: events.TurnEnded) -> str:
         f"{one_line(check.command)} {'passed' if check.passed else 'failed'}" for check in since
     ]
     if parts:
-        return f"checked: {', '.join(parts)}"
+        return ", ".join(parts)
     return "not tested since the last edit" if event.checked == "not_since_last_edit" else ""
 
 
@@ -189,37 +188,3 @@ def indent(text: str, limit: int, *, tail: bool = False) -> str:
         rest = f"… {plural(len(lines) - limit, 'more line')}"
         lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]
     return "\n".join("  " + line for line in lines)
-
-
-CHANGES: Mapping[str, tuple[str, str]] = {
-    "remove": ("remove ID ...", "ask again"),
-    "restore": ("restore ID ...", "allow again what you removed"),
-}
-
-
-def rule_rows(
-    standing: Sequence[StandingRule], origins: Mapping[str, str]
-) -> list[tuple[str, str, str]]:
-    """(id, rule, where it is from) of each; `origins`: of each setting."""
-    answers = {"session": "your answer, in this session", "project": "your answer, in this project"}
-    rows = []
-    for rule in standing:
-        setting = origins.get(f"permissions.{rule.effect}", "a flag or the config")
-        since = f" {rule.at[:10]}" if rule.at else ""
-        text = f"{'removed: ' if rule.removed else ''}{rule.effect} {one_line(str(rule.rule))}"
-        rows.append((rule.id, text, answers.get(rule.source, setting) + since))
-    return rows
-
-
-def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
-    """Carries out `remove` or `restore` by `Gate.change_approvals`; returns what was done,
-    with its undo. Raises: UserError for other words; KodeError."""
-    verb, *names = words
-    if verb not in CHANGES or not names:
-        raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")
-    for name in names:
-        change(**{verb: name})
-    listed = " ".join(names)
-    if verb == "remove":
-        return f"Removed {listed}; kode will ask again · undo: {command} restore {listed}"
-    return f"Restored {listed} · undo: {command} remove {listed}"

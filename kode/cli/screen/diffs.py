@@ -138,11 +138,14 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
 
 
 def _trim(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """The lines without blank context at the ends of hunks."""
+    """The lines, with the context at the ends of hunks up to a blank line."""
     for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
         hunk = list(group)
-        shown = [n for n, line in enumerate(hunk) if line.kind != " " or line.text.strip()]
-        yield from hunk[shown[0] : shown[-1] + 1] if shown else ()
+        changed = [n for n, line in enumerate(hunk) if line.kind != " "] or [0]
+        blank = [n for n, line in enumerate(hunk) if line.kind == " " and not line.text.strip()]
+        start = max((n + 1 for n in blank if n < changed[0]), default=0)
+        end = min((n for n in blank if n > changed[-1]), default=len(hunk))
+        yield from hunk[start:end]
 
 
 def _parse(diff: str) -> list[DiffLine]:

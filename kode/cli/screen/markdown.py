@@ -202,15 +202,21 @@ def close_marks(text: str) -> str:
     return text
 
 
+CONTINUED_COLUMNS = 4
+"""By so much the rows of a long line of code are set in."""
+
+
 class PlainCodeBlock(CodeBlock):
-    """Code at the margin, in the terminal's own colours, for easy copying."""
+    """Code without a frame, in the terminal's own colours, for easy copying."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The lines of the code."""
-        code = str(self.text).rstrip()
-        yield Syntax(
-            code, self.lexer_name, theme=CODE_THEME, word_wrap=True, background_color="default"
-        )
+        code = str(self.text).rstrip().expandtabs(4)
+        for line in Syntax("", self.lexer_name, theme=CODE_THEME).highlight(code).split("\n"):
+            margin = len(line.plain) - len(line.plain.lstrip()) + CONTINUED_COLUMNS
+            hang = margin if margin <= options.max_width // 2 else 0
+            first, *more = line.divide(breaks(line.plain, options.max_width, hang=hang))
+            yield from (first, *(Text(" " * hang) + row for row in more))
 
 
 def _fill(text: Text, width: int) -> Iterator[Text]:

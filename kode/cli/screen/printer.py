@@ -1,5 +1,5 @@
-"""The printer of commands: answers for people and programs, events of a turn as JSON lines, and
-remarks on stderr.
+"""The printer of commands: answers for people and programs, permission rules, events of a turn as
+JSON lines, and remarks on stderr.
 
 `docs/scripts.md` lists every event.
 """
@@ -9,16 +9,19 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-from kode.cli.screen.lines import fold
-from kode.errors import EXIT_OK, KodeError
+from kode.cli.screen.lines import fold, one_line
+from kode.errors import EXIT_OK, KodeError, UserError
 from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
 from kode.messages import columns
 from kode.plain_text import clean
 from kode.values import asdict, dataclass
+
+if TYPE_CHECKING:
+    from kode.permissions.approvals import StandingRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,3 +159,37 @@ def print_failure(argv: Sequence[str], error: KodeError) -> None:
     ended = TurnEnded(status=status, error=str(error), setting=error.setting)
     kind = {"type": "result"} if wanted == "stream-json" else {}
     print_json({**kind, **result_object(ended, None, Path())})
+
+
+CHANGES: Mapping[str, tuple[str, str]] = {
+    "remove": ("remove ID ...", "ask again"),
+    "restore": ("restore ID ...", "allow again what you removed"),
+}
+
+
+def rule_rows(
+    standing: "Sequence[StandingRule]", origins: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    """(id, rule, where it is from) of each; `origins`: of each setting."""
+    answers = {"session": "your answer, in this session", "project": "your answer, in this project"}
+    rows = []
+    for rule in standing:
+        setting = origins.get(f"permissions.{rule.effect}", "a flag or the config")
+        since = f" {rule.at[:10]}" if rule.at else ""
+        text = f"{'removed: ' if rule.removed else ''}{rule.effect} {one_line(str(rule.rule))}"
+        rows.append((rule.id, text, answers.get(rule.source, setting) + since))
+    return rows
+
+
+def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
+    """Carries out `remove` or `restore` by `Gate.change_approvals`; returns what was done,
+    with its undo. Raises: UserError for other words; KodeError."""
+    verb, *names = words
+    if verb not in CHANGES or not names:
+        raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")
+    for name in names:
+        change(**{verb: name})
+    listed = " ".join(names)
+    if verb == "remove":
+        return f"Removed {listed}; kode will ask again · undo: {command} restore {listed}"
+    return f"Restored {listed} · undo: {command} remove {listed}"

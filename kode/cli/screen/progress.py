@@ -28,6 +28,21 @@ STOP_COMMAND_COLUMNS = 70
 """From so many columns on, a running command shows both."""
 
 
+TIPS = (
+    "Shift-Tab switches the permission mode",
+    "Esc Esc edits your last message",
+    "Ctrl-O shows the last calls in full",
+    "!COMMAND runs a shell command, #FACT remembers a fact",
+    "Alt+Enter queues a message for the end of the turn",
+    "/undo undoes a turn's file changes, /rewind goes further back",
+    "/goal TEXT --verify CMD works until the command passes",
+    "kode start TASK works without a terminal; kode ps lists such sessions",
+    "kode view shows sessions and their cost in the browser",
+)
+TIP_AFTER_S = 3.0
+"""Who waits for so long has the time to read one of them."""
+
+
 MODE_STYLES = {"ask": "accent", "plan": "string", "auto-edit": "good", "full": "error"}
 KEY_COLUMNS = 60
 """From so many columns on, the key that switches the mode stands beside it."""
@@ -119,6 +134,12 @@ class Progress:
             room = max(width - len(stop) - len(more) - 12, 10)
             what, since = describe_call(last.started, room).text + more, last.since
         return spinner_line(what, now, since, width, stop)
+
+    def tip(self, now: float) -> str:
+        """One tip for the whole of a long turn; "" in its first seconds, and between turns."""
+        if self.since is None or now - self.since < TIP_AFTER_S:
+            return ""
+        return f"  Tip: {TIPS[int(self.since) % len(TIPS)]}"
 
     def output(self, width: int) -> list[str]:
         """The last output lines of running calls, of at most `width` columns."""

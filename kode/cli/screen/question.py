@@ -135,7 +135,9 @@ def make_ask(screen: Screen | None = None, say: Callable[[str], None] | None = N
                 shown.approved = question.preview.strip()
             line = outcome_line(question, answer)
             if say is not None and not stays:
-                say(line)
+                # What is allowed once gets a line of its own as soon as it is done.
+                if answer != Answer(choice="once") or question.of != "call" or question.asker:
+                    say(line)
             else:
                 shown.print(line, "dim")
             return answer
@@ -187,14 +189,18 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
 
         if before or question.tool != "shell":
             new = " (new file)" if "\n@@ -0,0 " in diff else ""
-            lines += _bar_lines(screen, before or f"{question.subject}{new}", width)
+            name = f" {visible(question.subject)}{new}"
+            if before or " " in question.subject or len(lines[1] + name) > width:
+                lines += _bar_lines(screen, before or name.strip(), width)
+            else:
+                lines[1] += name
         lines += painted_diff(screen, _visible_lines(diff)).split("\n")
     else:
         lines += _bar_lines(screen, before if before.strip() else question.subject, width)
     for danger in question.dangers:
         lines += screen.paint("error", _wrap(danger, width)).split("\n")
     for reason in question.reason.splitlines():
-        lines += screen.paint("dim", _wrap(reason, width)).split("\n")
+        lines += _wrap(reason, width).split("\n")
     return [*lines, ""]
 
 

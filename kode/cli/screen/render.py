@@ -135,9 +135,11 @@ class Renderer:
         lines += [("dim", f"  {line}") for line in agents]
         if self.screen.asking:
             return lines[-max(height, 1) :]
-        spinner = progress.line(self.clock(), width)
+        spinner = ("", progress.line(self.clock(), width))
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
-        return [*gap, *lines, ("", spinner)][-max(height, 1) :]
+        apart = [("", "")] if tail else []
+        below = [("dim", clip(tip, width))] if (tip := progress.tip(self.clock())) else []
+        return [*gap, *lines, *apart, spinner, *below][-max(height, 1) :]
 
     def _render_tail(self) -> list[str]:
         """The painted lines of the unfinished block of the reply."""
@@ -162,7 +164,7 @@ class Renderer:
 
     def show_outcome(self, line: str) -> None:
         """Shows what a permission question came to, with the call that follows."""
-        self._gap("tool")
+        self._print_gap("tool")
         self.screen.print(line, "dim")
 
     def _will_stand_apart(self, is_text: bool) -> bool:
@@ -196,7 +198,7 @@ class Renderer:
             case events.ThinkingDelta():
                 self._thought = True
             case events.RetryScheduled():
-                self._retry(event)
+                self._show_retry(event)
             case events.Replied():
                 self._show_reply(event)
             case ToolFinished():
@@ -209,14 +211,16 @@ class Renderer:
             case events.MemoryChanged():
                 self._describe(event)
                 self._memory = self._memory if event.of_session else event.text
+            case events.PlanKept() if self.in_prompt:
+                pass  # the question about it follows
             case events.ContextReduced() | events.PlanKept() | events.Notice():
                 self._describe(event)
             case events.AgentFinished():
-                self._agent_finished(event)
+                self._show_agent(event)
             case _:
                 pass  # momentary: see `progress`
 
-    def _gap(self, kind: Kind) -> None:
+    def _print_gap(self, kind: Kind) -> None:
         """Prints a blank line between different kinds."""
         self._settle_calls()
         if self._last != kind and self._last != "start":
@@ -227,7 +231,7 @@ class Renderer:
         """Prints the line of the quiet calls."""
         if calls := self._quiet:
             self._quiet = []
-            self._gap("tool")
+            self._print_gap("tool")
             self._print_described(describe_calls(calls, self.screen.width - 2))
 
     def _describe(self, event: events.Event, more: str = "") -> None:
@@ -238,7 +242,7 @@ class Renderer:
             more = " · /compact undo"
         elif self.in_prompt and isinstance(event, events.MemoryChanged) and event.change_id:
             more = f" · /memory undo {event.change_id[:8]}"
-        self._gap("line")
+        self._print_gap("line")
         self.screen.print(line.text + more, line.style, line.verb if line.verb in _WORDS else "")
 
     def _print_blocks(self, blocks: "list[MarkdownBlock]") -> None:
@@ -247,7 +251,7 @@ class Renderer:
         for block in blocks:
             if self._last == "text" and not block.joined:
                 self.screen.print()
-            self._gap("text")
+            self._print_gap("text")
             if self.screen.plain:
                 self.screen.print(block.text)
                 continue
@@ -280,7 +284,7 @@ class Renderer:
         text, took = text.strip(), f" for {duration(seconds)}" if seconds >= 1 else ""
         if not text and not took:
             return
-        self._gap("line")
+        self._print_gap("line")
         if self.unfolded and text:
             self.screen.print(f"Thought{took}:\n{indent(text, MAX_THOUGHT_LINES)}", "dim")
             return
@@ -288,7 +292,7 @@ class Renderer:
         line = f"Thought{took}: {first}" if first else f"Thought{took}."
         self.screen.print(clip(line, self.screen.width), "dim")
 
-    def _retry(self, event: events.RetryScheduled) -> None:
+    def _show_retry(self, event: events.RetryScheduled) -> None:
         again = ""
         if event.discards_text:
             if self._streamed or self.progress.is_thinking:
@@ -323,7 +327,7 @@ class Renderer:
         if is_quiet and self.in_prompt and not screen.plain:
             self._quiet.append(event)
             return
-        self._gap("tool")
+        self._print_gap("tool")
         if event.refused:
             # A person's own refusal stands in the answered question.
             if all(refusal.by != "person" for refusal in event.refusals):
@@ -361,8 +365,8 @@ class Renderer:
         else:
             screen.print_painted(f"{screen.paint(line.style, line.mark)} {line.text}")
 
-    def _agent_finished(self, event: events.AgentFinished) -> None:
-        self._gap("tool")
+    def _show_agent(self, event: events.AgentFinished) -> None:
+        self._print_gap("tool")
         self._print_described(describe_agent(event, self.screen.width - 2))
         if event.summary and event.status != "success":
             self.screen.print(indent(event.summary, MAX_ERROR_LINES), "dim")
@@ -372,14 +376,15 @@ class Renderer:
         self._finish_text()
         self._settle_calls()
         if event.status not in events.FINISHED:  # what was refused or failed stands above
-            self._gap("line")
+            self._print_gap("line")
             word = "Error:" if event.status == "error" else ""
             self.screen.print(ending_line(event), "error" if word else "warning", word)
         if event.steps or event.status not in events.FINISHED:  # else no model was asked
-            self._gap("line")
-            self.screen.print(summary_line(event, self.screen.waited_s), "dim")
-        if evidence := evidence_line(event):
-            self.screen.print(evidence, "warning" if event.checked == "failed" else "dim")
+            self._print_gap("line")
+            parts = [summary_line(event, self.screen.waited_s), evidence_line(event)]
+            line = " · ".join(filter(None, parts))
+            is_bad = event.checked == "failed"
+            self.screen.print(line, "error" if is_bad else "dim", "failed" if is_bad else "")
         self._last = "line"
 
 
@@ -410,7 +415,7 @@ class ProgressRenderer(Renderer):
             loop = asyncio.get_running_loop()
             self._tick = loop.call_later(LINE_EVERY_S, self._show_line, True)
 
-    def _gap(self, kind: Kind) -> None:
+    def _print_gap(self, kind: Kind) -> None:
         """A log has no blank lines."""
 
     def _feed(self, text: str) -> None:
@@ -423,9 +428,9 @@ class ProgressRenderer(Renderer):
             why = event.refusals[0].for_person if event.refusals else event.summary
             self.screen.print(indent(why, MAX_ERROR_LINES), "dim")
             return
-        reported = is_reported(event, self._memory)
+        is_shown = event.is_error or event.failed or is_reported(event, self._memory)
         super()._show_finished_call(event)
-        if self.unfolded and event.for_model and not reported:
+        if self.unfolded and event.for_model and not is_shown:
             self.screen.print(indent(event.for_model, 20), "dim")
 
     def _show_turn_end(self, event: events.TurnEnded) -> None:

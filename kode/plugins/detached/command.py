@@ -247,7 +247,8 @@ def _session_object(session: Background) -> dict[str, Any]:
 
 def _row(session: Background, now: float) -> tuple[str, str, str, str]:
     state = session.state
-    end = f"{state.settled or state.status or 'ended'} {money(state.cost_usd)}".rstrip()
+    outcome = ": ".join(filter(None, ("ended", state.settled or state.status)))
+    end = f"{outcome} {money(state.cost_usd)}".rstrip()
     doing = {"asks": "needs you", "works": "working"}.get(str(state.doing), str(state.doing))
     word = {"alive": doing, "killed": "killed", "ended": end}[session.life]
     return session.id, word, _time(now - state.since), shorten(session.title, 60)
@@ -264,7 +265,7 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     """What stands below the table of a session."""
     id, state = session.id, session.state
     if session.life == "alive" and (question := state.question) is not None:
-        what = shorten(f"{question['title']}: {question['subject']}".removesuffix(": "), 1000)
+        what = shorten(f"{question['title']} {question['subject']}".rstrip(), 1000)
         return [f"{id} asks: {what[:200]} · kode answer {id}"]
     if session.life == "killed":
         return [f"{id} was killed: `kode attach {id}` resumes it."]

@@ -14,7 +14,7 @@ def add_flags(parser: Parser) -> None:
     add(
         "--goal",
         metavar="TEXT",
-        help="work until --verify succeeds; limits apply to the whole goal",
+        help="work until --verify succeeds, within the limits",
     )
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
 

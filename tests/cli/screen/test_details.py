@@ -35,12 +35,6 @@ def test_a_call_shows_its_whole_command_and_output(screen):
     assert "x" * 200 in rendered(screen, tool(subject="echo " + "x" * 200))
 
 
-def test_an_edit_shows_its_diff(screen):
-    diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\n"
-
-    assert "1 - x\n  1 + y" in rendered(screen, tool("edit_file", diff=diff))
-
-
 def test_thinking_is_whole(screen):
     assert "First.\nSecond." in rendered(screen, thought("First.\nSecond."))
 

@@ -8,6 +8,7 @@ import pytest
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.render import MAX_DIFF_LINES, ProgressRenderer, Renderer
 from kode.events import (
+    CallAnnounced,
     Event,
     MemoryChanged,
     PlanKept,
@@ -15,7 +16,6 @@ from kode.events import (
     Steered,
     StepStarted,
     TextDelta,
-    ThinkingDelta,
     ToolFinished,
     ToolStarted,
     TurnStarted,
@@ -57,17 +57,6 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
             lines = state.live(width - 1, height)
             assert len(lines) <= height
             assert all(cell_width(line) <= width - 1 for line in lines)
-
-
-def test_thinking_is_folded_to_one_line():
-    state = Shown()
-    state.show(TurnStarted(text="x"), ThinkingDelta(text="First this.\nThen that."))
-    state.now += 4
-
-    text = state.show(TextDelta(text="Hi\n\n"))
-
-    assert "Thought for 4.0s: First this." in text
-    assert "Then that" not in text
 
 
 def test_a_retry_is_one_line_and_discards_the_text():
@@ -229,6 +218,7 @@ EVIL_EVENTS = [
     *map(spoiled, ALL_EVENTS),
     spoiled(Steered(text="x")),
     spoiled(PlanKept(path="p", steps=2)),
+    CallAnnounced(),
     spoiled(replied("x", ToolCall(id="1", name="shell", arguments="{}"))),
     spoiled(replace(tool(), refused=True, refusals=(Refusal(by="rule", message="no"),))),
     spoiled(replace(tool(), failed=True, exit_status=1)),
@@ -258,19 +248,6 @@ def test_painted_text_keeps_only_its_colours():
 
     assert state.text.startswith("\x1b[1;31mred\x1b[0m a")
     assert "\x1b" not in state.text.removeprefix("\x1b[1;31mred\x1b[0m")
-
-
-def test_verbose_progress_adds_thinking_and_output():
-    state = Shown(ProgressRenderer, unfolded=True)
-
-    text = state.show(ThinkingDelta(text="hm"), replied("x"), tool(text="all passed"))
-
-    assert text.splitlines() == [
-        "Thought:",
-        "  hm",
-        "● Ran pytest -q · exit 0 · 1.5s",
-        "  all passed",
-    ]
 
 
 STARTED = ToolStarted(call_id="1", name="shell", subject="pytest -q")
