@@ -208,9 +208,13 @@ async def test_a_change_is_undone_with_those_that_follow_it(life: Life) -> None:
 
 
 async def test_the_same_text_is_one_statement(life: Life) -> None:
-    await life.store.add(life.statement("Use tabs", author=MODEL))
+    added = await life.store.add(life.statement("Use tabs", author=MODEL))
     assert (await life.store.add(life.statement("Use tabs", author=MODEL))).change is None
-    await life.store.add(life.statement("Use tabs"))
+    again = await life.store.add(life.statement("Use tabs"))
+    assert [out.text.partition(":")[0] for out in (added, again)] == [
+        "added to user",
+        "confirmed in user",
+    ]
     assert life.texts() == ["Use tabs"]
     assert life.store.view().current()[0].who == "user"
 

@@ -107,6 +107,7 @@ YES = ("end", ["Hm.", ""], "Yes.")
     [
         *((chat(*way, finish="tool_calls"), ASKED) for way in FRAGMENTS),
         (chat([piece(0, "x", "todo", None)]), ("tool_calls", ("todo", "{}"))),
+        (chat({"id": "keep-alive"}, HI), ("end", "Hi")),
         (chat(chunk(reasoning_content="Hm."), chunk(content="Yes.")), YES),
         (chat(chunk(reasoning="Hm.", reasoning_content="Hm."), chunk(content="Yes.")), YES),
         (chat(chunk(content=THOUGHT_PARTS)), YES),

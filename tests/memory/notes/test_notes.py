@@ -495,7 +495,8 @@ async def test_a_colleagues_notes_come_and_go_with_the_scopes(
         return await Sessions(tmp_path / person, system="notes").open()
 
     await remember(await open_as("ada"), "Deploys are on Friday")
-    await open_as("ada")
+    ada = await open_as("ada")
+    assert await ada.policy.status(ada) == ["team: platform"]
     shown = []
     for server.scopes in (("*",), ("other",), ("*",)):
         shown.append(texts(await open_as("bob")))

@@ -331,12 +331,16 @@ async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None
     assert len(memory.pending.sessions()) == 1
     await memory.close(1.0)
 
-    up = Reflector([says("{}")])
+    tests = {**EPISODE, "entry": "## Tests\n- Summary: tests added"}
+    up = Reflector([calls(("memory_append", tests)), says("{}")])
     later = await home.open("s2", ask_reply=up)
     await later.maintain()
 
     assert [message.role for message in up.requests[0].messages] == ["user", "assistant", "tool"]
-    assert [note.text for note in later.notes()] == ["## Leak\n- Summary: leak fixed"]
+    assert [(note.session, note.text) for note in later.notes()] == [
+        ("s1", "## Leak\n- Summary: leak fixed"),
+        ("s1", "## Tests\n- Summary: tests added"),
+    ]
     assert later.pending.sessions() == []
 
 
