@@ -73,9 +73,6 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 
 def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
     """The tool with this name, else the one that another agent calls by it."""
-    for tool in tools:
-        if tool.name == name:
-            return tool
     by_name = index_tools(tools)
     return by_name.get(name) or by_name.get(TOOLS.get(name, ""))
 

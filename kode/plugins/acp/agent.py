@@ -30,12 +30,11 @@ from kode.plugin import (
 )
 from kode.plugins.acp.choices import MODE
 from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Block, Live, open_live, translate_faults
-from kode.plugins.acp.updates import history
+from kode.plugins.acp.updates import TITLE_CHARS, history
 
 SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
 """Time to write the answers of stopped prompts."""
-TITLE_CHARS = 80  # one line of an editor's list
 VERSION = 1
 """Of the protocol; the one that kode speaks."""
 KEY_HELP = (

@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kode.plugin import (
     ConfigError,
@@ -34,6 +34,7 @@ from kode.plugins.fleet.queue import (
     Fleet,
     Queue,
     Record,
+    Show,
     TaskState,
     create,
     new_id,
@@ -41,9 +42,6 @@ from kode.plugins.fleet.queue import (
 )
 from kode.plugins.fleet.trees import choose, write_mails
 from kode.plugins.worktrees import has_changes
-
-if TYPE_CHECKING:
-    from kode.plugins.fleet.worker import Show
 
 Values = dict[str, Any]
 """As JSON; docs/fleet.md explains those of a task."""
@@ -111,7 +109,7 @@ def summary_of(queue: Queue) -> Values:
     }
 
 
-def printer_of(queue: Queue, *, as_json: bool) -> "Show":
+def printer_of(queue: Queue, *, as_json: bool) -> Show:
     """Prints a line whenever a task is released or finished; as JSON, when one is started, too."""
 
     def show(state: TaskState, record: Record) -> None:

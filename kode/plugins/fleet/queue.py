@@ -31,7 +31,7 @@ import secrets
 import socket
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,10 +72,10 @@ class FleetTask:
     """Part of names of files and branches."""
     task: str
     source: str
-    """The absolute path of the folder to work on, or the address of a repository."""
+    """The absolute path of the folder to work on."""
     isolate: Isolation
     base: str = ""
-    """The commit that the worktree starts at; "" if the source is not a local repository."""
+    """The commit that the worktree starts at; "" if the source is no repository."""
     model: str | None = None
     mode: PermissionMode | None = None
     budget_usd: float | None = None
@@ -248,6 +248,10 @@ class QueueState:
     def open_tasks(self) -> Iterator[TaskState]:
         """The tasks that have not ended."""
         return (task for task in self.tasks.values() if task.finished is None)
+
+
+Show = Callable[[TaskState, Record], None]
+"""Called with each start, release and end of a task that a process runs."""
 
 
 def state_of(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> QueueState:

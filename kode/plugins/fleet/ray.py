@@ -18,8 +18,8 @@ import ray
 from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from kode.plugin import KodeError, UserError, kode_home, kode_version
-from kode.plugins.fleet.queue import Queue, open_queue
-from kode.plugins.fleet.worker import END_GRACE_S, POLL_S, Show, work
+from kode.plugins.fleet.queue import Queue, Show, open_queue
+from kode.plugins.fleet.worker import END_GRACE_S, POLL_S, work
 
 RETRIES = 3
 """How many workers in a row may be lost without that a task ends."""

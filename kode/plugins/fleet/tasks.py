@@ -1,7 +1,6 @@
 """Reads the tasks of a new queue from JSON lines. All are validated before anything starts."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -22,8 +21,6 @@ from kode.plugins.worktrees import head_of
 
 _OF_FLAGS = ("mode", "verify", "isolate")
 """The keys that a flag sets for all tasks."""
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_ADDRESS = re.compile(r"(?:https|ssh|git|file)://|[\w.-]+@[\w.-]+:")
 
 
 class Row(BaseModel):
@@ -32,7 +29,7 @@ class Row(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     task: str = Field(min_length=1)
-    id: str | None = None
+    id: str | None = Field(default=None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
     cwd: str | None = None
     model: str | None = None
     mode: PermissionMode | None = None
@@ -68,12 +65,7 @@ def _describe_fault(error: ValidationError) -> str:
     fault = error.errors()[0]
     if not fault["loc"]:
         return "it must be an object: {...}"
-    key = ".".join(map(str, fault["loc"]))
-    if fault["type"] == "missing":
-        return f"`{key}` is missing"
-    if fault["type"] == "extra_forbidden":
-        return f"unknown key `{key}`"
-    return f"`{key}`: {fault['msg']}"
+    return f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}"
 
 
 def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[FleetTask, ...]:
@@ -95,26 +87,17 @@ def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tupl
 
 
 def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) -> FleetTask:
-    label = f"Task {row.id or number}"
-    if row.id is not None and not _ID.fullmatch(row.id):
-        raise ConfigError(f"{label}: an id has letters, digits, `.`, `_` and `-`, at most 64.")
-    source, isolate, base = row.cwd or "", row.isolate, ""
-    if _ADDRESS.match(source):
-        isolate = isolate or "clone"
-        if isolate != "clone":
-            raise ConfigError(f"{label}: {source} can only be cloned, so `isolate` is `clone`.")
-    else:
-        source = real_path(cwd / expand_path(source))
-        if not Path(source).is_dir():
-            raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
-        base = base_of(source)
-        isolate = isolate or ("clone" if base else "copy")
-        if isolate in ("worktree", "clone") and not base:
-            if shutil.which("git") is None:
-                raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
-            raise ConfigError(
-                f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."
-            )
+    label, source = f"Task {row.id or number}", real_path(cwd / expand_path(row.cwd or ""))
+    if not Path(source).is_dir():
+        raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
+    base = base_of(source)
+    isolate = row.isolate or ("clone" if base else "copy")
+    if isolate in ("worktree", "clone") and not base:
+        if shutil.which("git") is None:
+            raise ConfigError(f"{label}: git is not installed. Install it, or --isolate none.")
+        raise ConfigError(
+            f"{label}: {source} is not a repository with a commit. Use --isolate copy, or none."
+        )
     fields = row.model_dump(include={"task", "model", "mode", "budget_usd", "timeout_s"})
     place: dict[str, Any] = {"source": source, "isolate": isolate, "base": base}
     return FleetTask(id=row.id or number, verify=row.verify or "", **fields, **place)

@@ -1,6 +1,6 @@
 """A worktree for each task, the task's changes in it as a patch, and collected patches as mails.
 
-clone      a clone of the source's repository or of an address, without a branch
+clone      a clone of the source's repository, without a branch
 worktree   a linked worktree
 copy       the files as they are, including uncommitted changes
 none       the source itself, which tasks share: no patch
@@ -38,11 +38,6 @@ from kode.plugins.worktrees import (
     staged_changes,
 )
 
-_CONNECTING = {
-    "GIT_ALLOW_PROTOCOL": "file:https:ssh:git",
-    "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh"),
-}
-"""Variables with which git may connect to the address that the person named."""
 MAX_FILES_NAMED = 200
 """How many changed files a result lists; the patch has all of them."""
 
@@ -139,14 +134,13 @@ class Trees:
             arguments = ["--detach", str(root), task.base]
             add_worktree(Path(task.source), arguments)
             return task.base
-        is_folder = Path(task.source).is_dir()
-        source = str(project_root(Path(task.source))) if is_folder else task.source
+        source = str(project_root(Path(task.source)))
         if task.isolate == "clone":
             clone = ["clone", "--quiet", "--no-checkout", "--", source, str(root)]
-            run_git(self.folder, clone, environ=_CONNECTING, timeout_s=MAKE_TIMEOUT_S)
-            base = task.base or run_git(root, ["rev-parse", "HEAD"]).decode().strip()
-            run_git(root, ["checkout", "--quiet", "--detach", base], timeout_s=MAKE_TIMEOUT_S)
-            return base
+            allowed = {"GIT_ALLOW_PROTOCOL": "file"}
+            run_git(self.folder, clone, environ=allowed, timeout_s=MAKE_TIMEOUT_S)
+            run_git(root, ["checkout", "--quiet", "--detach", task.base], timeout_s=MAKE_TIMEOUT_S)
+            return task.base
         if Path(real_path(self.folder)).is_relative_to(source):
             raise GitError(f"its copy would lie inside it, in {self.folder}")
         shutil.copytree(source, root, symlinks=True, ignore=_special_in, dirs_exist_ok=True)
@@ -171,10 +165,8 @@ def _special_in(folder: str, names: list[str]) -> set[str]:
 
 def _part_of(task: FleetTask) -> Path:
     """The source's path in its repository, of which it may be a part."""
-    source = Path(task.source)
-    if not source.is_dir():
-        return Path()
-    return Path(real_path(source)).relative_to(project_root(source))
+    source = Path(real_path(Path(task.source)))
+    return source.relative_to(project_root(source))
 
 
 def choose(queue: Queue, names: Sequence[str]) -> list[TaskState]:

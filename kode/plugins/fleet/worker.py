@@ -40,8 +40,8 @@ from kode.plugins.fleet.queue import (
     Fleet,
     Leased,
     Queue,
-    Record,
     Released,
+    Show,
     Started,
     Status,
     TaskState,
@@ -202,8 +202,6 @@ MAX_KILLS = 2
 memory than there is then ends as an error, instead of bringing the machine down again and again."""
 
 Result = TypeVar("Result")
-Show = Callable[[TaskState, Record], None]
-"""Called with each start, release and end of a task that this process runs."""
 
 
 async def work(queue: Queue, show: Show, *, jobs: int) -> None:

@@ -151,15 +151,15 @@ def entries_of(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[A
                     answers.append(MessageEntry(role="tool", parts=(result,), at=at))
             parts.append(part)
         if parts:
+            has_calls = any(isinstance(part, ToolCall) for part in parts)
             reply = MessageEntry(
-                role=first.role, parts=tuple(parts), stop="end", model=first.model, at=first.at
+                role=first.role,
+                parts=tuple(parts),
+                stop=("tool_calls" if has_calls else "end") if first.role == "assistant" else None,
+                model=first.model,
+                at=first.at,
             )
-            if first.role != "assistant":
-                reply = replace(reply, stop=None)
-            elif any(isinstance(part, ToolCall) for part in parts):
-                reply = replace(reply, stop="tool_calls")
-            entries.append(reply)
-            entries += answers
+            entries += [reply, *answers]
     return entries, sum(map(len, results.values()))
 
 
