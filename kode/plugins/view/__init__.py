@@ -3,7 +3,7 @@
     command   the command: a socket, the one-time link, the server
     access    access control: token, cookie, Host, Origin; what a page may do
     pages     an address → values → a template, which escapes any text of a session or a file
-    session   one session, or one subagent
+    session   one session
 
 Pages are built from disk at each request. They store and change nothing; there is no script.
 """

@@ -45,7 +45,7 @@ from kode.plugin import (
     subagent_records,
 )
 from kode.plugins.view.access import Guard, Keys
-from kode.plugins.view.session import SessionView, agent_view, session_view
+from kode.plugins.view.session import session_view
 
 SESSIONS, TURNS, MATCHES = 50, 40, 20
 """Items per page."""
@@ -74,7 +74,6 @@ def application(place: PageSubject, keys: Keys) -> ASGIApp:
     routes = [
         Route("/", pages.sessions),
         Route("/sessions/{id}", pages.session),
-        Route("/sessions/{id}/agents/{address:path}", pages.agent),
         Route("/memory", pages.memory),
         Route("/style.css", _style),
         Route("/costs", pages.costs),
@@ -123,15 +122,6 @@ class _Pages:
                 return RedirectResponse(
                     f"{request.url.path}?page={page}#{shown.turn.entries[0].id}", 303
                 )
-        return self._session_page(request, view)
-
-    def agent(self, request: Request) -> Response:
-        params = request.path_params
-        return self._session_page(
-            request, agent_view(self._place.home, params["id"], params["address"])
-        )
-
-    def _session_page(self, request: Request, view: SessionView) -> Response:
         turns = view.turns[(_number(request) - 1) * TURNS :]
         part = _show_list_page(request, has_more=len(turns) > TURNS)
         return self._page("session.html", session=view, part=part, shown=turns[:TURNS])

@@ -1,4 +1,4 @@
-"""A session, or a subagent, as a person looks back on it: turns with messages, calls and undos.
+"""A session as a person looks back on it: turns with messages, calls and undos.
 
 Unlike what the model gets, this is the entire file: rewound parts are included and marked. The diff
 of a call comes from the call itself; the previous content of a replaced file comes from the record
@@ -15,16 +15,12 @@ from typing import Any
 from kode.plugin import (
     FileChanges,
     Image,
-    SessionError,
     Spending,
     Text,
     Transcript,
     builtin_tools,
-    find_session,
     object_of,
-    session_file,
     shorten,
-    subagent_records,
 )
 
 TITLE_CHARS = 100  # one line of the list of turns
@@ -218,10 +214,6 @@ class SessionView:
     turns: Sequence[TurnView]
     spending: Spending
     """Also of rewound turns, which were paid for too."""
-    agent_of: str = ""
-    """The session, if this is one of its subagents."""
-    address: str = ""
-    """Of a subagent: the ids from the session's own child down to it, with slashes."""
 
 
 def session_view(transcript: Transcript) -> SessionView:
@@ -236,25 +228,4 @@ def session_view(transcript: Transcript) -> SessionView:
         title=transcript.name or next(titles, f"Session {transcript.header.id}"),
         turns=turns,
         spending=Spending.of(transcript.entries),
-    )
-
-
-def agent_view(home: Path, session_id: str, address: str) -> SessionView:
-    """A subagent's transcript. Raises: SessionError if it is missing; StorageError."""
-    folder = session_file(home, find_session(home, session_id)).with_suffix("")
-    record = None
-    for name in address.split("/"):
-        record = next((each for each in subagent_records(folder) if each.id == name), None)
-        folder = record.folder if record else folder / "missing"
-    if record is None or not record.transcript.is_file():
-        raise SessionError(f"Session {session_id} keeps no transcript of such a subagent.")
-    transcript = Transcript.read(record.transcript)
-    return SessionView(
-        transcript=transcript,
-        folder=record.folder,
-        title=record.goal,
-        turns=[*turns_of(transcript, FileChanges())],
-        spending=Spending.of(transcript.entries),
-        agent_of=session_id,
-        address=address,
     )
