@@ -147,9 +147,12 @@ def isolated(
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     if not str(request.path).startswith(PROBED):
         monkeypatch.setattr(trial, "find_fault", _find_fault_once)
-    socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
+    hosts = ["127.0.0.1", "::1", "localhost"]
+    socket_allow_hosts(hosts, allow_unix_socket=True, resolution_cache=_addresses)
 
 
+_addresses: dict[str, set[str]] = {}
+"""Host → its addresses: to look them up for each test takes longer than many tests."""
 _without_faults: set[Kind] = set()
 _find_fault = trial.find_fault
 

@@ -1,6 +1,6 @@
 """How much a test tries: everything in `make test-all`, else a sample.
 
-`make test` tries a fifth of the made-up examples. A test that tries many moments or cases (kills,
+`make test` tries a tenth of the made-up examples. A test that tries many moments or cases (kills,
 power cuts, lines of attack) draws a part of them with `SAMPLE_SEED` as seed. CI takes the commit as
 seed, so that over time all of them are tried; a failed sample is drawn again with the same seed.
 """
@@ -21,7 +21,7 @@ IS_SEEDED = "SAMPLE_SEED" in os.environ and not EVERYTHING
 """Whether of the cases of a `sampled` test only a part runs: in CI, but not for who runs a file."""
 
 ALL = 100
-PART = 20
+PART = 10
 """Of each `ALL` examples, those that `make test` tries."""
 
 
