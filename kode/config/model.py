@@ -139,7 +139,6 @@ class Journal(Section):
 
 
 class Notes(Section):
-    strict_ttl: bool = False
     forget_brings_back: bool = False
     user: str = "default"
     url: Annotated[str, Field(pattern=r"^postgres(ql)?://")] | None = None

@@ -27,8 +27,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation, RunTurn
-    from kode.sandbox.attempt import Attempt
-    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.sandbox import Attempt, Sandbox
 
 
 def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:

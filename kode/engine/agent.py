@@ -23,8 +23,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.config.model import Config
     from kode.engine.command import AllowedCommand
-    from kode.sandbox.attempt import Attempt
-    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.sandbox import Attempt, Sandbox
     from kode.tools.background import BackgroundCommands
 
 READ_SHARE = 0.1  # time to read a token, relative to writing one; only patience depends on it

@@ -27,8 +27,7 @@ from kode.values import dataclass, replace
 from kode.workplace import as_seen
 
 if TYPE_CHECKING:
-    from kode.sandbox.attempt import Attempt
-    from kode.sandbox.sandbox import WrapCommand
+    from kode.sandbox.sandbox import Attempt, WrapCommand
 
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
 MAX_NAMED = 20  # changed files are named to the model; the rest are counted

@@ -49,7 +49,7 @@ from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.sandbox.attempt import Attempt
+    from kode.sandbox.sandbox import Attempt
 
 MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000

@@ -45,8 +45,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_connection import Connection
-    from kode.sandbox.attempt import Attempt
-    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.sandbox import Attempt, Sandbox
 
 DOWNLOAD_TIMEOUT_S = 600.0  # hundreds of MB, such as a browser
 """Time limit of the start with the network."""

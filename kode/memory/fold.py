@@ -6,15 +6,12 @@ A change that is undone counts as never made.
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 from kode.errors import MemoryRefused
 from kode.memory.statement import MemoryChange, Pair, Statement
 from kode.messages import shorten
-from kode.values import asdict, dataclass, field, fields, replace
-
-if TYPE_CHECKING:
-    from kode.memory.log import Log
+from kode.values import asdict, dataclass, field, replace
 
 DAMAGE = "damage"
 """The kind of a change that only says that the log was damaged before it."""
@@ -26,7 +23,6 @@ LAYOUT = "layout"
 """The kind of an edit of headings and blank lines alone."""
 _LISTED = 8
 """How many entries an error lists."""
-MANY_PLACES = 1_000  # of more, a long log is read as a whole
 
 
 class MemoryEntry(NamedTuple):
@@ -218,56 +214,6 @@ class MemoryView:
                 group.pop(statement.id, None)
         if not place:
             del self.places[statement.place]
-
-
-class PartView(MemoryView):
-    """The view of a long log: it reads the lines on a topic at the first question about it, and all
-    at the first about all."""
-
-    def __init__(self, log: "Log") -> None:
-        self._log, self._parts = log, dict[tuple[str, ...], MemoryView]()
-
-    def __getattr__(self, name: str) -> Any:
-        """A field of the whole view, which is read now."""
-        if name not in _FIELDS:
-            raise AttributeError(name)
-        self._log.changes()  # from here on, the log has the whole view
-        vars(self).update(vars(self._log.view()))
-        return vars(self)[name]
-
-    def part(self, *topics: str) -> MemoryView:
-        if self._is_whole:
-            return self
-        if topics not in self._parts:
-            lines = self._log.about(*topics)
-            if lines is None:  # the index was of no use
-                return self._log.view()
-            self._parts[topics] = fold(lines)
-        return self._parts[topics]
-
-    def list_places(self, pattern: str, *, is_for_all: bool = True) -> list[str]:
-        names = None if self._is_whole else self._log.list_places(pattern.partition("*")[0])
-        if names is None or (is_for_all and len(names) > MANY_PLACES):
-            return super().list_places(pattern)
-        return [name for name in names if matches(name, pattern)]
-
-    def grow(self, changes: Iterable[MemoryChange]) -> MemoryView:
-        """The view after further changes, also undos."""
-        for change in changes:
-            topics = self._log.topics(change)
-            for key in [key for key in self._parts if not topics.isdisjoint(key)]:
-                if change.undoes:
-                    del self._parts[key]
-                else:
-                    self._parts[key].take(change)
-        return copy(self)
-
-    @property
-    def _is_whole(self) -> bool:
-        return "entries" in vars(self)
-
-
-_FIELDS = frozenset(field.name for field in fields(MemoryView))
 
 
 def each_once(statements: Iterable[Statement]) -> list[Statement]:

@@ -12,8 +12,9 @@ import json
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -21,9 +22,9 @@ from kode import durable
 from kode.credentials import redact, redact_values
 from kode.errors import StorageError
 from kode.memory.embed import delete_disposable, open_disposable
-from kode.memory.fold import DAMAGE, MemoryView, PartView, fold
+from kode.memory.fold import DAMAGE, MemoryView, fold, matches
 from kode.memory.statement import MemoryChange, Statement, change_from, to_row
-from kode.values import replace
+from kode.values import fields, replace
 
 if TYPE_CHECKING:
     import apsw
@@ -33,6 +34,7 @@ ERASED = "(erased)"
 """Takes the place of a text that a person erased."""
 MIN_LINES, BATCH = 2_000, 100
 """From how many changes on a log has an index, and how many more are then written to it at once."""
+MANY_PLACES = 1_000  # of more, a long log is read as a whole
 _TABLES = """
 CREATE TABLE lines (topic TEXT, start INTEGER, PRIMARY KEY (topic, start)) WITHOUT ROWID;
 CREATE TABLE mark (size INTEGER, time INTEGER, end INTEGER, last INTEGER, checksum INTEGER);
@@ -198,7 +200,7 @@ class Log:
                     self._inode = inode
                     if self._index.end and not whole:
                         self._position, self._last_line = self._index.end, self._index.last_line
-                        self._view, self._is_partial = PartView(self), True
+                        self._view, self._is_partial = _PartView(self), True
                 file.seek(self._position)
                 lines = file.read().split(b"\n")[:-1]
                 try:
@@ -242,6 +244,52 @@ class Log:
             self._view = fold(self._changes)
         elif new:
             self._view = self._view.grow(new)
+
+
+class _PartView(MemoryView):
+    """The view of a long log: it reads the lines on a topic at the first question about it, and all
+    at the first about all."""
+
+    def __init__(self, log: Log) -> None:
+        self._log, self._parts = log, dict[tuple[str, ...], MemoryView]()
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the whole view, which is read now."""
+        if name not in _FIELDS:
+            raise AttributeError(name)
+        self._log.changes()  # from here on, the log has the whole view
+        vars(self).update(vars(self._log.view()))
+        return vars(self)[name]
+
+    def part(self, *topics: str) -> MemoryView:
+        if self._is_whole:
+            return self
+        if topics not in self._parts:
+            lines = self._log.about(*topics)
+            if lines is None:  # the index was of no use
+                return self._log.view()
+            self._parts[topics] = fold(lines)
+        return self._parts[topics]
+
+    def list_places(self, pattern: str, *, is_for_all: bool = True) -> list[str]:
+        names = None if self._is_whole else self._log.list_places(pattern.partition("*")[0])
+        if names is None or (is_for_all and len(names) > MANY_PLACES):
+            return super().list_places(pattern)
+        return [name for name in names if matches(name, pattern)]
+
+    def grow(self, changes: Iterable[MemoryChange]) -> MemoryView:
+        """The view after further changes, also undos."""
+        for change in changes:
+            topics = self._log.topics(change)
+            self._parts = {key: part for key, part in self._parts.items() if topics.isdisjoint(key)}
+        return copy(self)
+
+    @property
+    def _is_whole(self) -> bool:
+        return "entries" in vars(self)
+
+
+_FIELDS = frozenset(field.name for field in fields(MemoryView))
 
 
 class _Index:

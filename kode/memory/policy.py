@@ -21,7 +21,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kode import credentials, paths
-from kode.credentials import redact
 from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 from kode.events import MemoryChanged, Notice
 from kode.memory import digest, frame, judge, scan, source
@@ -29,7 +28,6 @@ from kode.memory.ask import MemoryModel, keep_ends
 from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason, MemoryContext, Turn
 from kode.memory.embed import Embedder
 from kode.memory.fold import MemoryView
-from kode.memory.frame import remarks, show_record, visible_facts
 from kode.memory.pending import Pending
 from kode.memory.question import INSTRUCTIONS, MAX_OUTPUT_TOKENS, LearnedFact, build, choose_known
 from kode.memory.rendering import LINES, Layout, display
@@ -162,7 +160,7 @@ class OpenMemory:
 
     def visible_facts(self, places: Sequence[str] | None = None) -> list[Statement]:
         """The current facts here that a model may see, in the order of a prompt."""
-        facts = visible_facts(self.store, self.store.view(), self.today().isoformat())
+        facts = frame.visible_facts(self.store, self.store.view(), self.today().isoformat())
         return [fact for fact in facts if places is None or fact.place in places]
 
     def archived_facts(self) -> list[Statement]:
@@ -179,7 +177,9 @@ class OpenMemory:
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""
-        return frame.describe(statement, remarks(self.store, self.today()).get(statement.id, ""))
+        return frame.describe(
+            statement, frame.remarks(self.store, self.today()).get(statement.id, "")
+        )
 
     def describe_file(self, place: str) -> str:
         """The headings of a place's file, and the facts that a model may see; "" without any."""
@@ -226,7 +226,7 @@ class OpenMemory:
         is_elsewhere = note.project not in ("", self.store.project.hash)
         where = f" in {display(place)}" if is_elsewhere else ""
         text = f"[{note.claimed_at[:10]}{where}] {display(note.text)}"
-        return show_record(self.store, note, text, self.today())
+        return frame.show_record(self.store, note, text, self.today())
 
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
@@ -353,12 +353,12 @@ class OpenMemory:
         """The best `k` facts and notes, best first, each with what may not hold any more; none if
         nothing matches."""
         ranked, store, today = await self.find(query, k), self.store, self.today()
-        doubts, hits = remarks(store, today), list[Hit]()
+        doubts, hits = frame.remarks(store, today), list[Hit]()
         for result in ranked:
             statement = store.view().entries[result.text.id].statement
             text = keep_ends(credentials.redact(result.text.text), MAX_HIT_CHARS)
             if statement.kind in ("episode", "summary"):
-                text = show_record(store, statement, text, today)
+                text = frame.show_record(store, statement, text, today)
             elif statement.id in doubts:
                 text += f"\n{doubts[statement.id]}"
             where = f"{self.layout.label(statement.place)} {statement.id}"
@@ -562,7 +562,7 @@ def memory_tool(**declaration: Any) -> Callable[[Function], MakeTool]:
                 try:
                     return await function(memory, **arguments)
                 except (MemoryRefused, StorageError, BusyError) as error:
-                    raise ToolError(redact(str(error))) from error
+                    raise ToolError(credentials.redact(str(error))) from error
 
             return tool(description=text, **declaration)(run)
 
@@ -578,8 +578,7 @@ def as_sentence(text: str) -> str:
 
 def answer(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
     """What an operation did, for the model, with how full the place is now, or the entry's id."""
-    lines = [as_sentence(outcome.text)]
-    lines += [] if outcome.change else ["Nothing was changed."]
+    lines = [as_sentence(outcome.text), "" if outcome.change else "Nothing was changed."]
     if new := outcome.statement:
         memory.mark_shown(frame.escape(new.text), [new])
         lines.append(f"{memory.fill(new.place) or f'Its id is {new.id}'}.")

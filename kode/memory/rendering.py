@@ -116,13 +116,9 @@ def _split_facts(text: str) -> list[FilePiece]:
     return _split(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
 
 
-def _append_fact(text: str, new: str) -> str:
-    return f"{text.rstrip()}\n{SEPARATOR}\n{new}" if FACTS.texts(text) else new
-
-
-FACTS = FileFormat(
+FACTS: FileFormat = FileFormat(
     split=_split_facts,
-    append=_append_fact,
+    append=lambda text, new: f"{text.rstrip()}\n{SEPARATOR}\n{new}" if FACTS.texts(text) else new,
     reshape=lambda text: "\n".join(piece.text for piece in _split_facts(text) if piece.text),
     tidy=lambda text: f"\n{SEPARATOR}\n".join(
         piece.raw.strip("\r\n") for piece in _split_facts(text) if piece.text

@@ -57,14 +57,11 @@ _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
 
 def _find_credential(text: str) -> ScanFinding | None:
-    for form in (text, unicodedata.normalize("NFKC", text)):  # full-width, mathematical letters
-        kinds = [secret.kind for secret in credentials.find(form)]
-        kinds += ["private key"] if _KEY_HEADER.search(form) else []
-        if kinds:
-            return ScanFinding(
-                "credential", f"it contains something like a credential ({kinds[0]})"
-            )
-    return None
+    forms = (text, unicodedata.normalize("NFKC", text))  # full-width, mathematical letters
+    kinds = [secret.kind for form in forms for secret in credentials.find(form)]
+    kinds += ["private key" for form in forms if _KEY_HEADER.search(form)]
+    what = f"it contains something like a credential ({', '.join(kinds[:1])})"
+    return ScanFinding("credential", what) if kinds else None
 
 
 # ── phrases ──────────────────────────────────────────────────────────────────────────────────
@@ -92,11 +89,13 @@ _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\u
 def _find_phrase(text: str) -> ScanFinding | None:
     plain = _QUOTED.sub("\0", text)  # quoted text is mentioned, not said
     folded = _fold(plain)
-    for category, pattern in _read_phrases().items():
-        # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
-        if pattern.search(plain if category == MARKUP else folded):
-            return ScanFinding(category, _WHAT[category], is_wording=True)
-    return None
+    # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
+    findings = (
+        ScanFinding(category, _WHAT[category], is_wording=True)
+        for category, pattern in _read_phrases().items()
+        if pattern.search(plain if category == MARKUP else folded)
+    )
+    return next(findings, None)
 
 
 def _fold(text: str) -> str:

@@ -28,7 +28,6 @@ from kode.memory.contract import (
     SnapshotSection,
     Turn,
 )
-from kode.memory.frame import NO_CHANGE, news
 from kode.memory.pending import Pending
 from kode.memory.policy import INDEX_LIMIT_S, OpenMemory, Policy
 from kode.memory.question import learn
@@ -100,7 +99,9 @@ class Memory(OpenMemory, MemorySystem):
         await self.policy.follow(self, TURN_WAIT_S)
         if self.store.fact_file_times() != self._file_times:
             await self._follow_files()
-        changed = news(self.store, *self._horizon, self.today(), self.context.session_id or "")
+        changed = frame.news(
+            self.store, *self._horizon, self.today(), self.context.session_id or ""
+        )
         self._mark_news()
         parts = (frame.escape(changed), await self.policy.recall(self, turn))
         return "\n\n".join(filter(None, parts))
@@ -162,7 +163,7 @@ class Memory(OpenMemory, MemorySystem):
 
     def _mark_news(self) -> None:
         """Notes what the session's model was told of: all changes, as they are today."""
-        self._horizon = self.store.log.last_id() or NO_CHANGE, self.today().isoformat()
+        self._horizon = self.store.log.last_id() or frame.NO_CHANGE, self.today().isoformat()
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""

@@ -19,7 +19,6 @@ from kode.memory import frame, scan
 from kode.memory.ask import keep_ends
 from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
-from kode.memory.frame import check_read, mark_read, remarks
 from kode.memory.pending import Pending
 from kode.memory.policy import (
     Addition,
@@ -209,8 +208,8 @@ async def memory_read(
     """Read one file of memory."""
     place, text = _read(memory, path)
     if len(text) <= READ_CHARS:
-        mark_read(memory.seen, place, text)
-    doubts = remarks(memory.store, memory.today())
+        frame.mark_read(memory.seen, place, text)
+    doubts = frame.remarks(memory.store, memory.today())
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
     lines = [f'- "{shorten(fact.text, 120)}": {doubts[fact.id]}' for fact in facts]
     more = "\n".join(("\n\nSince then:", *lines)) if lines else ""
@@ -232,7 +231,7 @@ async def memory_write(
     if is_episodes(place):
         advice = "Use `memory_append` to add one, `memory_patch` to change one."
         raise MemoryRefused(f"{name} holds episodes, which are not overwritten. {advice}")
-    check_read(memory.seen, place, memory.store.read_text(place) or "", text, label=name)
+    frame.check_read(memory.seen, place, memory.store.read_text(place) or "", text, label=name)
     return await _store(memory, place, text, "", quote)
 
 
@@ -347,7 +346,7 @@ async def _store(
     else:
         outcome = memory.announce(await store.add(*map(memory.hold_back, new)))
     if was_read:
-        mark_read(memory.seen, place, store.read_text(place) or "")
+        frame.mark_read(memory.seen, place, store.read_text(place) or "")
     row: dict[str, object] = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
     row |= {"message": as_sentence("\n".join(filter(None, (outcome.text, remark))))}
     return ToolOutput(text=json.dumps(row, ensure_ascii=False), summary=outcome.text)
@@ -364,11 +363,9 @@ def _check_text(content: str) -> str:
 
 # ── policy ───────────────────────────────────────────────────────────────────────────────────────
 
-SHORT_CHARS = 1_000
-"""Facts of at most this size together are shown whole: a weak model does not read them."""
 HINT = "Use memory_read to load relevant files before responding."
-INDEX, FACTS = "index", "facts"
-"""The names in `seen` of the index and of short facts, which come again once they have changed."""
+INDEX = "index"
+"""Its name in `seen`: it comes again once it has changed."""
 
 
 class VaultPolicy(Policy):
@@ -381,13 +378,12 @@ class VaultPolicy(Policy):
         """The index, as the first user message. A resumed session has it already."""
         if INDEX in memory.seen and reason == "resume":
             return Injection()
-        for name in (INDEX, FACTS):
-            memory.seen.pop(name, None)
+        memory.seen.pop(INDEX, None)
         return Injection(first_user=self._changed_index(memory))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
-        """The index again if it has changed, and short facts."""
-        return "\n\n".join(filter(None, (self._changed_index(memory), self._short_facts(memory))))
+        """The index again if it has changed."""
+        return self._changed_index(memory)
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         place = month_place(record.project, record.ended_at)
@@ -425,26 +421,10 @@ class VaultPolicy(Policy):
             size = f"{n}B" if (n := row["size"]) < 1024 else f"{n / 1024:.1f}KB"
             lines.append(f"- {row['path']} ({size}): {row['summary'] or '(no summary)'}")
         text = "\n".join(("Available memory:", *lines, "", HINT)) if lines else ""
-        return _unless_seen(memory, INDEX, text)
-
-    def _short_facts(self, memory: OpenMemory) -> str:
-        """All facts if they are short, and the model has not seen them so."""
-        places = memory.store.fact_places()
-        texts = ((label(place), memory.describe_file(place)) for place in places)
-        body = "\n\n".join(f"{name}{text}" for name, text in texts if text)
-        if len(body) > SHORT_CHARS or not _unless_seen(memory, FACTS, body):
+        if memory.seen.get(INDEX, "") == fingerprint(text):
             return ""
-        for place in places:
-            mark_read(memory.seen, place, memory.store.read_text(place) or "")
-        return frame.wrap(frame.FACTS, body)
-
-
-def _unless_seen(memory: OpenMemory, name: str, text: str) -> str:
-    """A text; "" if the model saw the same under this name last time."""
-    if memory.seen.get(name, "") == fingerprint(text):
-        return ""
-    mark_read(memory.seen, name, text)
-    return text
+        frame.mark_read(memory.seen, INDEX, text)
+        return text
 
 
 MAX_MODEL_CALLS = 5  # the document's
@@ -546,7 +526,7 @@ def _system_prompt(memory: OpenMemory, record: SessionRecord) -> str:
         room -= len(text)
         parts += [f"── {label(place)} ──\n{text}"] if text else []
         if text == whole.strip():
-            mark_read(memory.seen, place, whole)
+            frame.mark_read(memory.seen, place, whole)
     rows = [row for row in index_rows(memory) if row["path"].startswith("episodes/")]
     index = "\n".join(f"- {row['path']}: {row['summary']}" for row in rows)
     facts = "\n\n".join(parts) or "(no facts yet)"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from kode import durable, paths
-from kode.durable import seal_object, unseal_object
 from kode.errors import ConfigError, StorageError
 from kode.permissions.rules import Rule, Rules, parse
 from kode.values import dataclass, replace
@@ -109,7 +108,7 @@ def read_approvals(
     """The content of one approvals file, and what was wrong with it, if anything. A damaged file is
     set aside; `without` says what applies then. Never raises."""
     try:
-        document = unseal_object(json.loads(path.read_bytes()))
+        document = durable.unseal_object(json.loads(path.read_bytes()))
         if document["version"] != 1:
             raise ValueError(f"version {document['version']!r}")
         return decode(document), ""
@@ -128,7 +127,7 @@ def read_approvals(
 
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
     """Replaces an approvals file; the caller holds the folder's lock. Raises: StorageError."""
-    document = seal_object({"version": 1, "project": str(project), **items})
+    document = durable.seal_object({"version": 1, "project": str(project), **items})
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 
 

@@ -451,14 +451,14 @@ def _line_rule(
 ) -> Rule | None:
     """The first rule about the words of a part, or (`loosely`) about a file that it names."""
     named = {"read": part.reads, "edit": part.writes} if loosely else {}
-    for rule in among:
+
+    def is_about(rule: Rule) -> bool:
         paths = named.get(rule.name, ()) if rule.pattern else ()
-        is_about_file = any(
+        return grammar.matches_argv(rule, part.argv, loosely=loosely) or any(
             grammar.matches_path(rule, path, call.place, loosely=True) for path in paths
         )
-        if is_about_file or grammar.matches_argv(rule, part.argv, loosely=loosely):
-            return rule
-    return None
+
+    return next(filter(is_about, among), None)
 
 
 def _ask_about(call: Call, parts: Sequence["LinePart"]) -> Decision:

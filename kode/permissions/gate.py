@@ -16,7 +16,6 @@ from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
 from kode.messages import first_of, plural, shorten
-from kode.paths import real_path
 from kode.permissions import approvals, places
 from kode.permissions.approvals import StandingRule
 from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny, path_of
@@ -372,7 +371,7 @@ def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
     """The files, and the folders with all that is in them, that rules allow to read."""
     allowed = (rule.pattern.removesuffix("/**") for rule in rules.allow if rule.kind == "read")
     named = (text for text in allowed if "/" in text and not set(text) & set("*?["))
-    return tuple(Path(real_path(place.project / paths.expand(text))) for text in named)
+    return tuple(Path(paths.real_path(place.project / paths.expand(text))) for text in named)
 
 
 def _preview_of(action: Action) -> str:

@@ -118,23 +118,20 @@ def is_log(path: str, where: PathRules) -> bool:
 def is_secret(path: str, where: PathRules) -> bool:
     """Whether a file probably holds keys or passwords. Globs count if they can match one. Checks
     names first: they count wherever the home and the project are."""
-    for spelling in {path, real(path)}:
-        original = _undo_copy(spelling)
-        name = os.path.basename(original)
-        if _is_any(spelling, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
-            return True
-        if _is_any(original, "no_keys"):
-            continue
-        if _is_any(spelling, "key_folders", end=_OR_BELOW):
-            return True
-        if _is_key_file(original) and not os.path.isdir(spelling):  # a package, an environment
-            return True
-        if not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name):
-            return True
-        is_ours = is_below_any(spelling, (*where.roots, where.home, *where.readable))
-        if is_below(spelling, "/root") and not is_ours and not is_in_tmp(spelling, where):
-            return True
-    return False
+    return any(_is_secret(spelling, where) for spelling in {path, real(path)})
+
+
+def _is_secret(path: str, where: PathRules) -> bool:
+    if _is_any(path, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
+        return True
+    original = _undo_copy(path)
+    name, ours = os.path.basename(original), (*where.roots, where.home, *where.readable)
+    return not _is_any(original, "no_keys") and (
+        _is_any(path, "key_folders", end=_OR_BELOW)
+        or (_is_key_file(original) and not os.path.isdir(path))  # a package, an environment
+        or (not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name))
+        or (is_below(path, "/root") and not is_below_any(path, ours) and not is_in_tmp(path, where))
+    )
 
 
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
@@ -184,12 +181,14 @@ def runs_later(
     programs = [*map(fold_path, named)]
     for spelling in {path, real(path)}:
         folded, record = fold_path(spelling), git_record(git, spelling)
-        # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
-        if record == "runs" or (os.path.basename(folded) == "head" and not record):
-            return True
-        if _is_any(spelling, "runs_later", end=_OR_BELOW) or is_below_any(folded, programs):
-            return True
-        if as_link and any(is_below(program, folded) for program in programs):
+        if (
+            record == "runs"
+            # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
+            or (os.path.basename(folded) == "head" and not record)
+            or _is_any(spelling, "runs_later", end=_OR_BELOW)
+            or is_below_any(folded, programs)
+            or (as_link and any(is_below(program, folded) for program in programs))
+        ):
             return True
     folders = _compile_patterns(("runs_later", "steers_agents"), part="folders")
     return as_link and folders.search(fold_path(path)) is not None

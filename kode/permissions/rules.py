@@ -93,10 +93,9 @@ def parse(text: str) -> Rule:
     if pattern is None:
         return Rule(_VENDORS_NAMES.get(name, name))  # the tools are not known here
     kind, pattern = KIND_OF[name], pattern.strip()
-    if not pattern:
-        raise ConfigError(f"{text!r} has nothing in its parentheses: write `{name}` for all.")
-    if kind in ("memory", "delegate"):
-        raise ConfigError(f"{text!r}: `{name}` takes no parentheses. Write `{name}` alone.")
+    if not pattern or kind in ("memory", "delegate"):
+        fault = "takes nothing in parentheses" if pattern else "has nothing in its parentheses"
+        raise ConfigError(f"{text!r} {fault}: write `{name}` for all.")
     if kind == "fetch":
         return Rule(name, host_of(pattern) or pattern.lower())
     if kind != "shell":

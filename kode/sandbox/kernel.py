@@ -396,9 +396,9 @@ class SyscallMonitor:
 
 def _real_path_of(pid: int, path: str) -> str:
     """Where a path leads for a process, which may have made links that only it sees."""
-    with contextlib.suppress(OSError):
-        with beneath.closing(os.open(f"/proc/{pid}/root{path}", os.O_PATH)) as opened:
-            return os.readlink(f"/proc/self/fd/{opened}")
+    to = f"/proc/{pid}/root{path}"
+    with contextlib.suppress(OSError), beneath.closing(os.open(to, os.O_PATH)) as opened:
+        return os.readlink(f"/proc/self/fd/{opened}")
     return path
 
 
@@ -430,10 +430,9 @@ def _read(pid: int, address: int, size: int) -> bytes:
 
 def listening_ports(of: int | str = "self") -> frozenset[int]:
     """The ports that programs in the network of a process listen on, on any of its addresses."""
-    ports = set()
+    ports = set[int]()
     for name in (f"/proc/{of}/net/tcp", f"/proc/{of}/net/tcp6"):
         with contextlib.suppress(OSError, ValueError), open(name) as file:
-            for fields in map(str.split, list(file)[1:]):
-                if fields[3] == "0A":
-                    ports.add(int(fields[1].rpartition(":")[2], 16))
+            rows = [fields for fields in map(str.split, list(file)[1:]) if fields[3] == "0A"]
+            ports |= {int(fields[1].rpartition(":")[2], 16) for fields in rows}
     return frozenset(ports)

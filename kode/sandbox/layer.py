@@ -23,7 +23,6 @@ from typing import Literal, NamedTuple
 from kode import beneath, paths
 from kode.errors import GitError, KodeError
 from kode.git import git_record, run_git, split_names
-from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE, Reach, access
 from kode.tool import ChangeKind, FileChange
@@ -208,10 +207,10 @@ def _ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
     if not (root / ".git").exists():
         return frozenset()
     names = list(names)
-    paths = {name: os.path.normpath(root / os.path.dirname(name)) for name in names}
-    plain = {path for path in set(paths.values()) if real_path(path) == path}
+    folders = {name: os.path.normpath(root / os.path.dirname(name)) for name in names}
+    plain = {path for path in set(folders.values()) if paths.real_path(path) == path}
     # Git refuses to answer about what lies behind a link.
-    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names if paths[name] in plain)
+    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names if folders[name] in plain)
     if not stdin:
         return frozenset()
     # With its index it also refuses for what is in a submodule.
@@ -312,7 +311,7 @@ def _move(path: Path, new: int, real: int, reach: Reach) -> str:
                 _move(path / each, inner, folder, reach)
         return ""
     if stat.S_ISLNK(mode):
-        target = real_path(path.parent / os.readlink(name, dir_fd=new))
+        target = paths.real_path(path.parent / os.readlink(name, dir_fd=new))
         if access(reach, target) in ("empty", "hidden"):
             return "it leads to a place hidden from commands"
     elif not stat.S_ISREG(mode):
@@ -497,6 +496,6 @@ def settle_indexes(masked: Sequence[Path], git: Iterable[GitFolder]) -> None:
             newest = max(os.lstat(path).st_mtime for path in masked if path.is_relative_to(root))
             status = os.lstat(index)
             # A link may lead to anybody's index; git would wait for a pipe.
-            is_own = stat.S_ISREG(status.st_mode) and real_path(index) == index
+            is_own = stat.S_ISREG(status.st_mode) and paths.real_path(index) == index
             if is_own and int(status.st_mtime) <= newest:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from kode import paths
-from kode.paths import real_path
 from kode.permissions.places import TEMPORARY, names
 from kode.values import dataclass, replace
 from kode.workplace import Workplace, is_below, is_below_any
@@ -306,16 +305,16 @@ def to_bubblewrap(
     words = [
         word for place in reach.places for word in _mount_arguments(reach, place, masks, lowers)
     ]
-    for path in filter(_is_plain_folder, reach.of("hidden")):
-        words += ("--remount-ro", str(path))  # once everything inside them is mounted
+    hidden = filter(_is_plain_folder, reach.of("hidden"))
+    # Once everything inside them is mounted.
+    words += [word for path in hidden for word in ("--remount-ro", str(path))]
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     words += ["--unshare-net"] if reach.network == "none" else []
     if not lowers:
         return [*words, "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd)]
     words += ("--bind", str(store), STAGE)  # what the launcher makes layers of
-    for root, lower in lowers.items():
-        words += ("--ro-bind", str(root), lower)
+    words += [word for root, to in lowers.items() for word in ("--ro-bind", str(root), to)]
     # It mounts them as the root of a namespace, then gives up all powers. The first process stays
     # where it starts, which must not be below a layer and its masks.
     powers = ("--uid", "0", "--gid", "0", "--cap-add", "ALL")
@@ -357,14 +356,13 @@ names in a folder, and not all of its files."""
 
 def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
     """What may be changed, and `alone`, without bubblewrap around it, also what may be read."""
-    allowed: list[Allowed] = []
-    allowed += [(str(path), "write") for path in reach.of("writable", "empty", "private")]
+    changed = reach.of("writable", "empty", "private")
+    allowed: list[Allowed] = [(str(path), "write") for path in changed]
     if not alone:
         return allowed
     hidden = frozenset(map(str, reach.of("hidden")))
-    for path in map(str, reach.of("readable", "writable")):
-        if access(reach, path) != "hidden":
-            allowed += [(each, "read") for each in _list_beside(path, hidden)]
+    shown = [p for p in map(str, reach.of("readable", "writable")) if access(reach, p) != "hidden"]
+    allowed += [(each, "read") for path in shown for each in _list_beside(path, hidden)]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     listed = [path for path in above if is_visible(reach, path) and not is_below_any(path, SYSTEM)]
     allowed += [(path, "list") for path in (*listed, *map(str, reach.listed))]
@@ -388,7 +386,7 @@ def _list_beside(folder: str, hidden: frozenset[str]) -> list[str]:
 
 def _is_plain_folder(path: Path) -> bool:
     """Whether it is a folder without a link on the way: a mount follows links."""
-    return path.is_dir() and real_path(path) == str(path)
+    return path.is_dir() and paths.real_path(path) == str(path)
 
 
 def _read(path: Path) -> str:
@@ -399,7 +397,7 @@ def _read(path: Path) -> str:
 
 
 def _real(path: Path) -> Path:
-    return Path(real_path(path))
+    return Path(paths.real_path(path))
 
 
 # ── Seatbelt, of macOS ──────────────────────────────────────────────────────────────────────────

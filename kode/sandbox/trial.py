@@ -184,21 +184,21 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> li
     can_write = grants.project or kind == "layered"
     writable = [temporary, *[cwd] * (can_write and os.access(cwd, os.W_OK))]
     fixed += [] if can_write else [place.cwd]
-    trials = [
+    git, number, family = f"{cwd}/.git/config", os.getpid(), int(socket.AF_UNIX)
+    others = [
+        (grants.project and kind != "landlock", Trial("writes git's settings", _write, git)),
+        # In bubblewrap, other processes have other numbers.
+        (kind not in BUBBLEWRAP, Trial("sees other processes", _reach_process, number)),
+        (kind != "seatbelt", Trial("sees other processes", _read, f"/proc/{number}/environ")),
+        (kind != "seatbelt", Trial("makes unix sockets", _make_socket, family)),
+        (not grants.network, Trial("has a network", _connect, outside)),
+    ]
+    return [
         *(Trial(f"cannot write {path}", _write, path, True) for path in writable),
         *(Trial(f"reads {path}", _read, str(path)) for path in hidden),
         *(Trial(f"writes {path}", _write, str(path)) for path in fixed),
+        *(trial for is_meant, trial in others if is_meant),
     ]
-    if grants.project and kind != "landlock":
-        trials.append(Trial("writes git's settings", _write, f"{cwd}/.git/config"))
-    if kind not in BUBBLEWRAP:  # in which other processes have other numbers
-        trials.append(Trial("sees other processes", _reach_process, os.getpid()))
-    if kind != "seatbelt":
-        trials.append(Trial("sees other processes", _read, f"/proc/{os.getpid()}/environ"))
-        trials.append(Trial("makes unix sockets", _make_socket, int(socket.AF_UNIX)))
-    if not grants.network:
-        trials.append(Trial("has a network", _connect, outside))
-    return trials
 
 
 PROMISES = {

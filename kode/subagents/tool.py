@@ -32,8 +32,9 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     names = [agent.item.name for agent in agents]
     argument = AgentTaskArgument if agents else TaskArgument
     lines = [f"{DESCRIPTION} `agent` may be:" if agents else DESCRIPTION]
-    for agent in agents[:MAX_AGENTS]:
-        lines.append(f"- {agent.item.name}: {shorten(agent.description, AGENT_CHARS)}")
+    lines += [
+        f"- {a.item.name}: {shorten(a.description, AGENT_CHARS)}" for a in agents[:MAX_AGENTS]
+    ]
 
     @tool(
         effect="delegate",
@@ -94,9 +95,8 @@ def _preview_tasks(
     lines = []
     for number, task in enumerate(arguments["tasks"], 1):
         lines.append(f"{number}. {task.goal}")
-        for name in ("resume", "agent", "effort", "guidance", "context"):
-            if value := getattr(task, name, None):
-                lines.append(f"   {name}: {value}")
+        names = ("resume", "agent", "effort", "guidance", "context")
+        lines += [f"   {it}: {value}" for it in names if (value := getattr(task, it, None))]
     return "\n".join(lines)
 
 

@@ -16,7 +16,8 @@ import sys
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,15 @@ _RUFF = (
 )
 _CHECKERS = {".py": _RUFF, ".pyi": _RUFF, ".go": "gofmt -e -l"}
 """Suffix → the command that reads a text of this language on stdin."""
-_PYTHON, _JSON = (".py", ".pyi"), (".json", ".ipynb")
-_SUFFIXES = {*_CHECKERS, ".toml", *_JSON}
+_parse_python = partial(
+    compile, filename="", mode="exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True
+)
+_PARSERS: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys((".py", ".pyi"), _parse_python),
+    **dict.fromkeys((".json", ".ipynb"), lambda text: json.loads(text or "null")),
+    ".toml": tomllib.loads,
+}
+"""Suffix → what raises the first error in a text; a file may be empty."""
 
 _FINDING = re.compile(r"^[^\n]*?:(\d+):\d+: (\S.*)$", re.MULTILINE)
 """`a.py:4:7: F821 ...`."""
@@ -62,7 +70,7 @@ class Checkers:
     async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
         """See `tool.Around`: adds new errors to the result of an edit."""
         path = Path(action.path)
-        if action.tool.effect != "edit" or path.suffix not in _SUFFIXES:
+        if action.tool.effect != "edit" or path.suffix not in {*_CHECKERS, *_PARSERS}:
             return await self.within(action, run)
 
         async def edit_and_check() -> ToolOutput:
@@ -138,23 +146,16 @@ def find_syntax_error(path: Path, data: bytes) -> str:
     a text that cannot be judged."""
     try:
         text = data.decode("utf-8-sig")
-        if path.suffix in _PYTHON:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                compile(text, "", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
-        elif path.suffix == ".toml":
-            tomllib.loads(text)
-        elif path.suffix in _JSON:
-            json.loads(text or "null")
+        with warnings.catch_warnings(action="ignore"):
+            _PARSERS.get(path.suffix, str)(text)
     except SyntaxError as error:
         # Of which Python it is an error: the project's may be newer.
         version = ".".join(map(str, sys.version_info[:2]))
         return f"line {error.lineno or 1}: {error.msg} (as Python {version} reads it)"
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
         # Comments are meant: it is the JSON of some tool that takes them.
-        return "" if _COMMENT.search(text) else f"line {error.lineno}: {error.msg}"
-    except tomllib.TOMLDecodeError as error:
-        return str(error)
+        is_meant = path.suffix != ".toml" and _COMMENT.search(text)
+        return "" if is_meant else str(error)
     except (ValueError, RecursionError, MemoryError):  # not text, a NUL, too deep
-        pass
+        return ""
     return ""

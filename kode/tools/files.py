@@ -123,12 +123,14 @@ def refuse_protected(context: ToolContext, path: Path) -> None:
 def is_secret(context: ToolContext, path: Path) -> bool:
     """Whether no tool may read a file because it holds keys: kode's config, a process's
     environment."""
-    if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/environ", str(path)):
-        return True
+    is_environment = re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/environ", str(path)) is not None
     is_config = path.name.casefold().startswith("config.json")
-    return not _is_in_tmp(context, path) and any(
-        (is_config and _is_inside(path, folder)) or _is_same_file(path, folder / "config.json")
-        for folder in context.place.protected
+    return is_environment or (
+        not _is_in_tmp(context, path)
+        and any(
+            (is_config and _is_inside(path, folder)) or _is_same_file(path, folder / "config.json")
+            for folder in context.place.protected
+        )
     )
 
 

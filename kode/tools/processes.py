@@ -25,9 +25,8 @@ from kode.tool import Blocked
 from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from kode.sandbox.attempt import Attempt
     from kode.sandbox.reach import Interest, Opens
-    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.sandbox import Attempt, Sandbox
 
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""

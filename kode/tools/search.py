@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain, starmap, zip_longest
 from pathlib import Path
 from typing import Annotated, Any
@@ -261,21 +261,19 @@ class _TextSearch:
             texts.append(f"{number}{':' if number in file.hits else '-'}{text}")
         return "\n".join(texts)
 
-    def describe_omissions(self) -> Iterator[str]:
+    def describe_omissions(self) -> list[str]:
         """Notes on what is left out."""
-        if self.shown < self.total:
-            total = f"{self.total:,}" if self.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
-            yield (
-                f"[{total} hits in {plural(len(self.files), 'file')}, {self.shown} shown. "
-                "Narrow the pattern, path or glob for the others.]"
-            )
-        if self.shown and self.distance < self.around:
-            yield "[Not all of the context has room: search fewer files, or read them.]"
-        if self.keys:
-            keys = (files.display_path(self.context, Path(path)) for path in self.keys[:5])
-            yield f"[Left out, since they are likely to hold keys: {', '.join(keys)}.]"
-        if self.dropped:
-            yield f"[Hits on lines of several megabytes are not shown: {self.dropped}.]"
+        total = f"{self.total:,}" if self.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
+        keys = (files.display_path(self.context, Path(path)) for path in self.keys[:5])
+        notes = {
+            f"{total} hits in {plural(len(self.files), 'file')}, {self.shown} shown. Narrow the "
+            "pattern, path or glob for the others.": self.shown < self.total,
+            "Not all of the context has room: search fewer files, or read them.": self.shown
+            and self.distance < self.around,
+            f"Left out, since they are likely to hold keys: {', '.join(keys)}.": self.keys,
+            f"Hits on lines of several megabytes are not shown: {self.dropped}.": self.dropped,
+        }
+        return [f"[{note}]" for note, is_needed in notes.items() if is_needed]
 
 
 def _bytes(text: Mapping[str, str]) -> bytes:

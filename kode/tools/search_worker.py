@@ -60,12 +60,12 @@ def _scan_folder(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules
 
 
 def _is_ignored(path: str, is_folder: bool, rules: _Rules) -> bool:
-    for folder, spec in reversed(rules):
-        relative = path[len(folder.rstrip("/")) + 1 :] + ("/" if is_folder else "")
-        include = spec.check_file(relative).include
-        if include is not None:
-            return include
-    return False
+    end = "/" if is_folder else ""
+    includes = (
+        spec.check_file(path[len(folder.rstrip("/")) + 1 :] + end).include
+        for folder, spec in reversed(rules)
+    )
+    return next((include for include in includes if include is not None), False)
 
 
 def _rules_of(folder: str) -> "GitIgnoreSpec | None":
@@ -97,9 +97,9 @@ def _rules_above(root: str) -> _Rules:
 
 def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
     hits: list[tuple[str, dict[str, Any]]] = []
-    with contextlib.suppress(OSError, ValueError):  # as ripgrep: unreadable or binary, it has none
-        with open(path, "rb") as file:
-            hits = list(_find_hits(file, pattern, context))
+    # As ripgrep: an unreadable or binary file has none.
+    with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
+        hits = list(_find_hits(file, pattern, context))
     name = base64.b64encode(os.fsencode(path)).decode()
     messages = [("begin", {}), *hits, ("end", {"binary_offset": None})] if hits else []
     for kind, data in messages:

@@ -58,8 +58,7 @@ async def shell(
     if not command.strip() or "\0" in command:
         raise ToolError("`command` is empty or has a NUL character: give one command line.")
     # Some models fill in 0 or -1 for what they leave out.
-    timeout_s = timeout_s if timeout_s > 0 else DEFAULT_TIMEOUT_S
-    limit_s = min(timeout_s, MAX_TIMEOUT_S)
+    limit_s = min(timeout_s if timeout_s > 0 else DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S)
     cwd = context.place.cwd
     if not cwd.is_dir():
         raise ToolError(
@@ -103,8 +102,6 @@ async def shell(
             "[Still running in the background when the command ended, and ended with it: "
             f"{len(leftovers)} ({names}).]"
         )
-    if timeout_s > MAX_TIMEOUT_S:
-        notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
     output = running.describe(notes)
     return replace(output, summary=status, exit_status=exit_status, checks=checks)
 

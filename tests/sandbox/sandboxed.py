@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode.git import git_folders
-from kode.sandbox.attempt import Attempt
 from kode.sandbox.reach import Grants, Interest
-from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.sandbox import Attempt, Sandbox
 from kode.tool import FileChange
 from kode.tools import processes
 from tests.workplaces import workplace

@@ -16,8 +16,7 @@ import pytest
 from kode.cli.commands import doctor
 from kode.errors import SandboxUnknownError
 from kode.sandbox import kernel, reach, trial
-from kode.sandbox.attempt import Attempt
-from kode.sandbox.sandbox import Sandbox, open_store, remove_abandoned
+from kode.sandbox.sandbox import Attempt, Sandbox, open_store, remove_abandoned
 from kode.tool import ToolContext
 from tests.needs import lacking, skip_without
 from tests.sandbox.conftest import in_shell

@@ -133,17 +133,16 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
     details = make_details(**values)
     until = addition.until or details.get("expires_at", "")[:10]
     note = memory.new_statement(replace(addition, details=details, until=until), author)
-    return check_note(note, is_ttl_strict=memory.settings.notes.strict_ttl)
+    return check_note(note)
 
 
-def check_note(note: Statement, *, is_ttl_strict: bool = False) -> Statement:
+def check_note(note: Statement) -> Statement:
     """The note. Raises: MemoryRefused that says what is wrong with it and what would be right."""
     certainty, lasts, has_end, tags, evidence = (
         detail(note, name) for name in ("confidence", "stability", "expires_at", "tags", "evidence")
     )
     size, is_soul = len(note.text), note.kind == "soul"
     is_certain = certainty >= MIN_RULE_CONFIDENCE and evidence
-    is_end_missing = is_ttl_strict and lasts == "volatile" and not has_end
     faults = {
         "The text is empty: say in one sentence what to remember.": not note.text.strip(),
         f"confidence is {certainty!r}: give a number from 0 to 1.": not 0 <= certainty <= 1,
@@ -155,7 +154,6 @@ def check_note(note: Statement, *, is_ttl_strict: bool = False) -> Statement:
         "A soul is always shown: it is not sensitive.": is_soul and note.private,
         f"stability is {lasts!r}: say {', '.join(STABILITIES)}.": lasts not in STABILITIES,
         "A permanent note never expires: leave out ttl_days.": lasts == "permanent" and has_end,
-        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": is_end_missing,
     }
     if fault := next((fault for fault, is_wrong in faults.items() if is_wrong), ""):
         raise MemoryRefused(f"{fault} Nothing was changed.")

@@ -56,10 +56,19 @@ async def remember(
     scope: Annotated[Literal["user", "project"] | None, "project: only here"] = None,
 ) -> ToolOutput:
     """Keep a note for later: what the user decides or prefers."""
-    details: dict[str, object] = {"tags": tags, "evidence": evidence, "confidence": confidence}
-    details |= {"stability": stability, "ttl_days": ttl_days}
-    addition = Addition(target=kind or "log", text=content, scope=scope or "", details=details)
-    addition = replace(addition, private=sensitivity == "sensitive")
+    addition = Addition(
+        target=kind or "log",
+        text=content,
+        scope=scope or "",
+        private=sensitivity == "sensitive",
+        details={
+            "tags": tags,
+            "evidence": evidence,
+            "confidence": confidence,
+            "stability": stability,
+            "ttl_days": ttl_days,
+        },
+    )
     note = layout.new_note(memory, addition, _author(memory, evidence or ()))
     return answer(memory, await memory.save(note))
 

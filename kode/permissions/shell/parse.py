@@ -148,8 +148,11 @@ def parse_plain(text: str) -> tuple[Item, ...] | None:
         words = tuple(Word(_unquote(it["word"])) for it in tokens if it["word"])
         before, behind = operators[at], "".join(operators[at + 1 : at + 2])
         items.append(ShellCommand(text=source, words=words, before=before, behind=behind))
-        for it in filter(lambda token: token["redirect"], tokens):
-            items.append(Redirect(it["redirect"], it["way"], Word(_unquote(it["target"]))))
+        items += [
+            Redirect(it["redirect"], it["way"], Word(_unquote(it["target"])))
+            for it in tokens
+            if it["redirect"]
+        ]
     return tuple(items)
 
 

@@ -78,14 +78,6 @@ async def test_a_note_that_may_not_be_is_refused(
     assert texts(memory) == []
 
 
-async def test_strict_lifetimes_ask_for_days(tmp_path: Path) -> None:
-    home = Sessions(tmp_path, system="notes", settings={"notes": {"strict_ttl": True}})
-    memory = await home.open()
-    with pytest.raises(ToolError, match="strict_ttl"):
-        await call(memory, "remember", content="A note", stability="volatile")
-    await call(memory, "remember", content="A note", stability="volatile", ttl_days=3)
-
-
 async def test_the_details_of_a_note_survive_its_process(home: Sessions) -> None:
     memory = await home.open()
     await call(memory, "remember", content="Ask first", tags=["b", "a", "a "], ttl_days=3, **RULE)

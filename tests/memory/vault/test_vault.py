@@ -230,17 +230,6 @@ async def test_the_index_comes_once_until_it_changes(home: Sessions) -> None:
     assert "facts/project.md" in await resumed.recall(Turn(number=2, text="hi"))
 
 
-async def test_short_facts_are_shown_whole(home: Sessions) -> None:
-    memory = await home.open()
-    await write(memory, "facts/user.md", "- Name: Zhang San\n")
-    later = await home.open("s2")
-    await later.inject("start")
-    first, second = [await later.recall(Turn(number=number, text="")) for number in (1, 2)]
-    assert "- Name: Zhang San (the model, 2026-03-01)" in first
-    assert "Zhang" not in second
-    await write(later, "facts/user.md", "- Name: Li Si\n")
-
-
 @dataclass
 class Reflector:
     """Answers a reflection with these messages, then with the last one over and over."""
