@@ -1,7 +1,9 @@
 """kode's dataclasses are those of the standard library in all that a caller sees."""
 
 import dataclasses
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +68,13 @@ def test_a_value_is_that_of_a_dataclass(options: dict[str, bool]) -> None:
             ]
             both.append([what_happens(act) for act in acts])
     assert both[:2] == both[2:]
+
+
+def test_no_module_of_the_core_defines_another_dataclass() -> None:
+    core = Path(values.__file__).parent
+    others = [path for path in core.rglob("*.py") if not path.is_relative_to(core / "plugins")]
+    found = [path for path in others if re.search("^from dataclasses", path.read_text(), re.M)]
+    assert found == [Path(values.__file__)]
 
 
 def test_a_frozen_value_refuses_changes() -> None:

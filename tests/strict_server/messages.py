@@ -1,8 +1,10 @@
 """What Anthropic's Messages API refuses, in its words, and what it makes of a prompt."""
 
+import base64
 import hashlib
 import itertools
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,6 +63,7 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
     turns = turns_of(body)
     _marks(body)
     _texts(body, turns)
+    _attachments(body)
     _roles(turns, memory)
     _pairs(turns)
     thinks = _thinks(body, model)
@@ -176,7 +179,8 @@ def _tools(body: Body) -> None:
 
 
 def _marks(body: Body) -> None:
-    marked = [*_marked([body.get(place) for place in ("tools", "system", "messages")])]
+    parts = [body.get(place) for place in ("tools", "system", "messages")]
+    marked = [*_blocks_with("cache_control", parts)]
     refuse(len(marked) > 4, f"A maximum of 4 cache_control. Found {len(marked)}.")
     lives = [block["cache_control"].get("ttl", "5m") for block in marked]
     refuse(lives != sorted(lives), "cache_control.ttl: '1h' must not come after '5m'")
@@ -184,12 +188,12 @@ def _marks(body: Body) -> None:
     refuse(blank, "cache_control cannot be set for empty text blocks")
 
 
-def _marked(value: Any) -> Iterator[Block]:
-    """The blocks with a mark, those within a block before it."""
+def _blocks_with(key: str, value: Any) -> Iterator[Block]:
+    """The blocks that have a key, those within a block before it."""
     inner = value.values() if isinstance(value, dict) else value
     for each in inner if isinstance(value, dict | list) else ():
-        yield from _marked(each)
-    if isinstance(value, dict) and value.get("cache_control"):
+        yield from _blocks_with(key, each)
+    if isinstance(value, dict) and value.get(key):
         yield value
 
 
@@ -201,6 +205,16 @@ def _texts(body: Body, turns: list[Turn]) -> None:
         for block in turn.blocks:
             is_blank = block["type"] == "text" and not block["text"].strip()
             refuse(is_blank, "messages: text content blocks must contain non-whitespace text")
+
+
+def _attachments(body: Body) -> None:
+    """For a window of 200,000 tokens."""
+    blocks = _blocks_with("source", body["messages"])
+    files = [(block["type"], base64.b64decode(block["source"]["data"])) for block in blocks]
+    sides = [max(struct.unpack(">II", data[16:24])) for kind, data in files if kind == "image"]
+    refuse(len(sides) > 20 and max(sides) > 2000, "many-image requests: at most 2000 pixels")
+    pages = sum(len(re.findall(rb"/Type /Page\b", file)) for kind, file in files if kind != "image")
+    refuse(pages > 100, "messages: A maximum of 100 PDF pages may be provided.")
 
 
 ROLES = {"tool_use": "assistant", "server_tool_use": "assistant", "tool_result": "user"}
