@@ -179,8 +179,8 @@ def _tools(body: Body) -> None:
 
 
 def _marks(body: Body) -> None:
-    parts = [body.get(place) for place in ("tools", "system", "messages")]
-    marked = [*_blocks_with("cache_control", parts)]
+    parts = map(body.get, ("tools", "system", "messages"))
+    marked = [*_blocks_with("cache_control", [*parts])]
     refuse(len(marked) > 4, f"A maximum of 4 cache_control. Found {len(marked)}.")
     lives = [block["cache_control"].get("ttl", "5m") for block in marked]
     refuse(lives != sorted(lives), "cache_control.ttl: '1h' must not come after '5m'")
@@ -208,7 +208,6 @@ def _texts(body: Body, turns: list[Turn]) -> None:
 
 
 def _attachments(body: Body) -> None:
-    """For a window of 200,000 tokens."""
     blocks = _blocks_with("source", body["messages"])
     files = [(block["type"], base64.b64decode(block["source"]["data"])) for block in blocks]
     sides = [max(struct.unpack(">II", data[16:24])) for kind, data in files if kind == "image"]
