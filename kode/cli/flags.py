@@ -35,24 +35,23 @@ def add_conversation_flags(parser: Parser) -> None:
     parser.set_defaults(record=None, replay=None, session_id=None, piped=(), screen=None)
     add_setting_flags(parser)
     parser.first_flags = FIRST_FLAGS
-    add = parser.add_argument
-    attached = "attach files (folders: as a listing)"
-    add("--ctx", metavar="FILE[,FILE]", action="append", default=[], help=attached)
-    add("--mcp-config", metavar="FILE", action="append", default=[], help="MCP servers: file, JSON")
-    about = "use the plug-in in this file, for this run"
-    add("--plugin", metavar="FILE", action="append", default=[], help=about)
-    output, source = "text (default), json, stream-json", "stream-json: messages on stdin"
-    add("--output-format", metavar="FORMAT", choices=FORMATS, help=output)
-    add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=source)
-    add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
-    add("--name", metavar="NAME", type=_name, help="what `kode -r NAME` finds the session by")
-    add("--no-session", action="store_true", help="do not save this session")
-    add("--cwd", metavar="DIR", help="work in this directory")
-    add("--ask", action="store_true", help="`run`: ask before what needs permission")
-    add("--quiet", action="store_true", help="no progress on stderr")
-    add("--verbose", action="store_true", help="more on stderr: thinking, tool output")
-    add("--no-color", action="store_true", help="no colours (also: NO_COLOR)")
-    add("--plain", action="store_true", help="for screen readers and logs: no colour, no drawing")
+    several = {"action": "append", "default": []}
+    parser.add_flags(
+        ("--ctx FILE[,FILE]", "attach files (folders: as a listing)", several),
+        ("--mcp-config FILE", "MCP servers: file, JSON", several),
+        ("--plugin FILE", "use the plug-in in this file, for this run", several),
+        ("--output-format FORMAT", "text (default), json, stream-json", {"choices": FORMATS}),
+        ("--input-format FORMAT", "stream-json: messages on stdin", {"choices": FORMATS[::2]}),
+        ("--json-schema FILE", "answer with JSON that fits this schema"),
+        ("--name NAME", "what `kode -r NAME` finds the session by", {"type": _name}),
+        ("--no-session", "do not save this session"),
+        ("--cwd DIR", "work in this directory"),
+        ("--ask", "`run`: ask before what needs permission"),
+        ("--quiet", "no progress on stderr"),
+        ("--verbose", "more on stderr: thinking, tool output"),
+        ("--no-color", "no colours (also: NO_COLOR)"),
+        ("--plain", "for screen readers and logs: no colour, no drawing"),
+    )
 
 
 def _name(text: str) -> str:
@@ -64,44 +63,48 @@ def _name(text: str) -> str:
 def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:
     """Adds the flags that change settings, and trust; returns what reads them, `config_flags`."""
     add_model_flags(parser)
-    add = parser.add_argument
-    add("--max-steps", metavar="N", type="whole", help="maximum model requests per turn (90)")
-    add("--max-budget-usd", metavar="X", type="amount", help="spending limit per turn")
-    add("--shared-budget", metavar="FILE", help="a budget file shared by several kodes")
-    add("--timeout", metavar="S", type="seconds", help="time limit per turn, in seconds")
-    add("--system", metavar="TEXT", help="replace kode's own system prompt")
-    add("--append-system", metavar="TEXT", help="add to the system prompt")
+    parser.add_flags(
+        ("--max-steps N", "maximum model requests per turn (90)", {"type": "whole"}),
+        ("--max-budget-usd X", "spending limit per turn", {"type": "amount"}),
+        ("--shared-budget FILE", "a budget file shared by several kodes"),
+        ("--timeout S", "time limit per turn, in seconds", {"type": "seconds"}),
+        ("--system TEXT", "replace kode's own system prompt"),
+        ("--append-system TEXT", "add to the system prompt"),
+    )
     add_permission_flags(parser)
-    add("--add-dir", metavar="DIR", action="append", default=[], help="also work in this folder")
-    trusting = "use the repository's extensions without approval"
-    add("--trust-project", action="store_true", help=trusting)
-    add("--sandbox", action="store_true", help="run commands only in a sandbox, in mode full too")
-    add("--no-memory", action="store_true", help="do not read or write memory")
-    add("--memory", metavar="SYSTEM", help="the memory system: tiered, vault, journal, notes")
-    add("--no-agents", action="store_true", help="do not read AGENTS.md and similar files")
+    parser.add_flags(
+        ("--add-dir DIR", "also work in this folder", {"action": "append", "default": []}),
+        ("--trust-project", "use the repository's extensions without approval"),
+        ("--sandbox", "run commands only in a sandbox, in mode full too"),
+        ("--no-memory", "do not read or write memory"),
+        ("--memory SYSTEM", "the memory system: tiered, vault, journal, notes"),
+        ("--no-agents", "do not read AGENTS.md and similar files"),
+    )
     _add_other_names(parser)
     return config_flags
 
 
 def add_model_flags(parser: Parser) -> None:
     """Adds the flags that choose the model."""
-    add = parser.add_argument
-    add("--model", metavar="M", help="the model to use")
-    add("--provider", metavar="PROVIDER", help="openai, anthropic, ollama, ... or your own")
-    add("--base-url", metavar="URL", help="another server that speaks the provider's format")
-    add("--effort", metavar="LEVEL", choices=EFFORTS, help="how much it thinks: none ... max")
-    add("--script", metavar="FILE", help="the script that the provider `scripted` plays")
+    parser.add_flags(
+        ("--model M", "the model to use"),
+        ("--provider PROVIDER", "openai, anthropic, ollama, ... or your own"),
+        ("--base-url URL", "another server that speaks the provider's format"),
+        ("--effort LEVEL", "how much it thinks: none ... max", {"choices": EFFORTS}),
+        ("--script FILE", "the script that the provider `scripted` plays"),
+    )
 
 
 def add_permission_flags(parser: Parser) -> None:
     """Adds the mode and the rules."""
-    add = parser.add_argument
     kode_name = lambda name: MODE_CALLED.get(name, name)  # noqa: E731
-    modes = "ask (default), auto-edit, plan or full"
-    add("--permission-mode", metavar="MODE", type=kode_name, choices=MODES, help=modes)
-    rule: dict[str, Any] = {"metavar": "RULE", "action": "append", "default": []}
-    add("--allow", help="allow without asking, e.g. 'shell(pytest:*)'", **rule)
-    add("--deny", help="never allow, e.g. 'edit(secrets/**)'", **rule)
+    rules = {"action": "append", "default": []}
+    modes = {"type": kode_name, "choices": MODES}
+    parser.add_flags(
+        ("--permission-mode MODE", "ask (default), auto-edit, plan or full", modes),
+        ("--allow RULE", "allow without asking, e.g. 'shell(pytest:*)'", rules),
+        ("--deny RULE", "never allow, e.g. 'edit(secrets/**)'", rules),
+    )
 
 
 def _add_other_names(parser: Parser) -> None:

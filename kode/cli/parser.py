@@ -57,8 +57,6 @@ HINTS: Mapping[str, str] = {
     "/config": "`kode config show` in a shell shows the settings; `kode config set KEY VALUE`.",
     "/doctor": "`kode doctor` in a shell checks this machine.",
     "/login": "Quit, then `kode init --force` sets up another key; `kode doctor` names it.",
-    "/theme": "kode uses the colours of your terminal.",
-    "/vim": "Set `repl.vi_mode` to true in the config.",
 }
 """Commands of the shell and of the prompt that kode lacks → what to do instead."""
 
@@ -179,6 +177,14 @@ class Parser(argparse.ArgumentParser):
         if isinstance(action, argparse._SubParsersAction):
             wrong, listed = f"unknown command {value!r}", "The commands are"
         raise _no_choice(f"{self.prog}: {wrong}", str(value), listed, choices)
+
+    def add_flags(self, *rows: tuple[Any, ...]) -> None:
+        """Adds flags: how each is written (`-m --model M`), what it does, what argparse takes."""
+        for written, about, *more in rows:
+            names = [word for word in written.split() if word.startswith("-")]
+            metavar = written.removeprefix(" ".join(names)).strip()
+            kind = {"metavar": metavar} if metavar else {"action": "store_true"}
+            self.add_argument(*names, help=about, **{**kind, **dict(*more)})
 
     def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`

@@ -17,12 +17,7 @@ from kode import images, paths
 from kode.errors import KodeError, ServerError, StorageError, ToolError, UserError
 from kode.events import Emit, Notice, ToolOutput as OutputEvent
 from kode.extensions import trust
-from kode.extensions.definitions import (
-    CHARS_PER_TOKEN,
-    AgentDefinition,
-    has_all_tools,
-    may_use,
-)
+from kode.extensions.definitions import CHARS_PER_TOKEN, AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import ServerEntry, ToolDefinition, find_servers
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.review import Reviewer, find_items, name_of

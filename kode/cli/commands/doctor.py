@@ -51,9 +51,8 @@ MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": 
 def main(argv: Sequence[str]) -> int:
     """Prints each finding when it is made; 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
-    parser.add_argument("--json", action="store_true", help="one JSON list instead of lines")
     about = "instead prove the sandbox: run commands in it that must not get out"
-    parser.add_argument("--sandbox", action="store_true", help=about)
+    parser.add_flags(("--json", "one JSON list instead of lines"), ("--sandbox", about))
     arguments = parser.parse(argv)
     findings = []
     for unmasked in _prove_sandbox() if arguments.sandbox else examine(directory()):

@@ -159,9 +159,8 @@ def _row(item: Candidate | Approved, scope: str, state: str, digest: str) -> dic
 
 def _approve(parser: Parser, argv: Sequence[str]) -> Answered:
     parser.add_argument("name", metavar="ITEM", nargs="?")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     about = "servers may run without a sandbox where there is none, hooks do"
-    parser.add_argument("--outside", action="store_true", help=about)
+    parser.add_flags(("--yes", "do not ask for confirmation"), ("--outside", about))
     arguments, (items, approvals, home) = parser.parse(argv), _open_trust()
     wanted = [*(_find_items(items, arguments.name) if arguments.name else items)]
     if arguments.outside:

@@ -51,8 +51,7 @@ def main(argv: Sequence[str]) -> int:
     UserError without a terminal."""
     parser = Parser("kode init", "Guided set-up; writes a config file that only you can read.")
     about = "write $KODE_HOME/config.json (the default; project files may not hold keys)"
-    parser.add_argument("--global", action="store_true", help=about)
-    parser.add_argument("--force", action="store_true", help="replace an existing config file")
+    parser.add_flags(("--global", about), ("--force", "replace an existing config file"))
     arguments = parser.parse(argv)
     target = paths.config_file(paths.home())
     if target.exists() and not arguments.force:

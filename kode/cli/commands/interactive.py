@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import installed, paths
 from kode.cli.commands.run import RunOptions, run_read_task, run_task, surround
-from kode.cli.flags import (
-    add_conversation_flags,
-    config_flags,
-    finish_startup,
-    working_directory,
-)
+from kode.cli.flags import add_conversation_flags, config_flags, finish_startup, working_directory
 from kode.cli.parser import COMMANDS, Parser, is_completing, of_plugins
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.printer import complain
@@ -75,18 +70,12 @@ def _parser() -> Parser:
         parser.add_commands({name: about for name, (_, about) in every if about})
     else:
         parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
-    parser.add_argument("-p", "--print", action="store_true", help="same as `kode run TASK`")
-    add = parser.add_argument
-    add("-c", "--continue", action="store_true", dest="newest", help="as `kode continue`")
-    add(
-        "-r",
-        "--resume",
-        nargs="?",
-        const=PICK,
-        metavar="ID",
-        help="that session (id or name), or pick one",
+    parser.add_flags(
+        ("-p --print", "same as `kode run TASK`"),
+        ("-c --continue", "as `kode continue`", {"dest": "newest"}),
+        ("-r --resume ID", "that session (id or name), or pick one", {"nargs": "?", "const": PICK}),
+        ("--session-id ID", "with -p: the id of the new session"),
     )
-    parser.add_argument("--session-id", metavar="ID", help="with -p: the id of the new session")
     add_conversation_flags(parser)
     return parser
 
@@ -94,9 +83,7 @@ def _parser() -> Parser:
 def continue_newest(argv: Sequence[str]) -> int:
     """Runs `kode continue` with these arguments and returns its exit code."""
     parser = Parser("kode continue", "Resume the newest session: with TASK like `kode run`.")
-    parser.add_argument(
-        "--id", metavar="ID", help="another: its id, a beginning of it, or its name"
-    )
+    parser.add_flags(("--id ID", "another: its id, a beginning of it, or its name"))
     parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
     add_conversation_flags(parser)
     arguments = parser.parse(argv)

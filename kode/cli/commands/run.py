@@ -35,11 +35,7 @@ from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
 from kode.paths import relative_path
-from kode.process import (
-    SIGNALS,
-    cancelled_by_signals,
-    handle_signals,
-)
+from kode.process import SIGNALS, cancelled_by_signals, handle_signals
 from kode.values import dataclass
 
 if TYPE_CHECKING:
@@ -81,10 +77,7 @@ class RunOptions:
 
     @classmethod
     def parse(
-        cls,
-        argv: Sequence[str],
-        command: str = "kode run",
-        about: str = ABOUT,
+        cls, argv: Sequence[str], command: str = "kode run", about: str = ABOUT
     ) -> "RunOptions":
         """Parses TASK and the flags of `kode run`, those of plug-ins included, for a command that
         takes them too. Raises: ConfigError."""
@@ -204,10 +197,7 @@ def surround(arguments: argparse.Namespace, session_id: str | None) -> "Iterator
 
 
 def run_read_task(
-    arguments: argparse.Namespace,
-    text: str,
-    piped: "tuple[Text, ...]",
-    session_id: str | None,
+    arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
     """As `run_task`, for a text that was read already, and piped input. Raises: ConfigError without
     a task; else as `run_task`."""

@@ -122,8 +122,7 @@ SHOWN = 20
 
 
 def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    parser.add_argument("--all", action="store_true", help=f"not only the last {SHOWN}")
-    parser.add_argument("--json", action="store_true", help="one JSON list")
+    parser.add_flags(("--all", f"not only the last {SHOWN}"), ("--json", "one JSON list"))
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN + 1
     summaries = index.list_sessions(paths.home(), limit=limit)
@@ -286,11 +285,10 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     """Runs `kode cost` with these arguments: a table with one row per request, each break's reason
     below its row. Raises: SessionError, StorageError, ConfigError."""
     parser = Parser("kode cost", "Show the cost of each request, by default of the last session.")
-    add = parser.add_argument
-    add("id", nargs="?", metavar="ID", help=ID_HELP)
-    add("--why", action="store_true", help="where a cache was lost, why, and what that cost")
-    add("--json", action="store_true", help="one JSON object")
-    add("--cwd", metavar="DIR", help="the project whose last session and prices to use")
+    parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
+    parser.add_flags(("--why", "where a cache was lost, why, and what that cost"))
+    parser.add_flags(("--json", "one JSON object"))
+    parser.add_flags(("--cwd DIR", "the project whose last session and prices to use"))
     arguments = parser.parse(argv)
     home, cwd = paths.home(), working_directory(arguments)
     session_id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, cwd)[0]
@@ -352,7 +350,7 @@ def _more(cost_usd: float | None) -> str:
 
 
 def _purpose(entry: Entry) -> str:
-    """`turn`, `memory`, `compaction` or `subagent`."""
+    """`turn`, or that of a `UsageEntry`."""
     return str(getattr(entry, "purpose", "turn"))
 
 

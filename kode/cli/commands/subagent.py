@@ -109,19 +109,20 @@ def main(argv: Sequence[str]) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line of `kode subagent`. Raises: ConfigError."""
     parser = Parser("kode subagent", "Run one focused task in its own process, as JSON lines.")
-    add = parser.add_argument
-    add("--goal", metavar="G", help="the task")
-    add("--context", metavar="C", help="with --goal: what the subagent needs to know")
-    add("--task", metavar="FILE", help="the task as JSON: goal, context, guidance, ...")
-    add("--memory-snapshot", metavar="FILE", help="a snapshot of memory, as JSON")
-    add("--agent", metavar="NAME", help="use this one of `kode extensions agents`")
-    add("--timeout", metavar="S", type="seconds", help="time limit, in seconds of work (1800)")
-    add("--max-steps", metavar="N", type="whole", help="maximum model requests (60)")
-    add("--quiet", action="store_true", help="no progress on stderr")
-    add("--parent-session", metavar="ID", help="the session that started it")
-    add("--from-parent", action="store_true", help=argparse.SUPPRESS)
+    parser.add_flags(
+        ("--goal G", "the task"),
+        ("--context C", "with --goal: what the subagent needs to know"),
+        ("--task FILE", "the task as JSON: goal, context, guidance, ..."),
+        ("--memory-snapshot FILE", "a snapshot of memory, as JSON"),
+        ("--agent NAME", "use this one of `kode extensions agents`"),
+        ("--timeout S", "time limit, in seconds of work (1800)", {"type": "seconds"}),
+        ("--max-steps N", "maximum model requests (60)", {"type": "whole"}),
+        ("--quiet", "no progress on stderr"),
+        ("--parent-session ID", "the session that started it"),
+        ("--from-parent", argparse.SUPPRESS),
+    )
     add_model_flags(parser)
-    add("--cwd", metavar="DIR", help="work in this directory")
+    parser.add_flags(("--cwd DIR", "work in this directory"))
     add_permission_flags(parser)
     arguments = parser.parse(argv)
     if (arguments.goal is None) == (arguments.task is None):

@@ -16,11 +16,7 @@ from kode.values import dataclass
 
 SUBJECT_COLUMNS = 12  # enough to recognize a path or a task
 MIN_SAME_CHARS = 40  # enough of a fact to recognize it
-NOTICES = {
-    "info": ("", "dim"),
-    "warning": ("Warning:", "warning"),
-    "error": ("Error:", "error"),
-}
+NOTICES = {"info": ("", "dim"), "warning": ("Warning:", "warning"), "error": ("Error:", "error")}
 """The level of a notice → the word before it, and its style."""
 
 

@@ -1,11 +1,9 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
 The signs and numbers of added lines are green, those of removed ones red, the text has the colours
-of its syntax; within a changed line the differing part is underlined. With 256 colours the lines
-stand on bands. Nothing here reads files or computes diffs. Heavy, so imported with the first diff.
+of its syntax. With 256 colours the lines stand on bands. Heavy: imported with the first diff.
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -23,7 +21,7 @@ from kode.cli.screen.lines import breaks
 from kode.cli.screen.screen import INSET, STYLES, Screen
 from kode.messages import plural
 from kode.plain_text import clean
-from kode.values import dataclass, field
+from kode.values import dataclass
 
 MAX_LINE_CHARS = 1_000
 """Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""
@@ -36,10 +34,6 @@ MAX_ROWS = 4
 
 NUMBERED_FROM_COLUMNS = 50
 """On a narrower screen line numbers would take the text's space."""
-
-MAX_COMPARED_CHARS = 400  # no line of code is longer
-MAX_COMPARED_LINES = 30
-"""Longer lines, and longer runs of changed lines, are not compared word by word."""
 
 _SYNTAX: dict[_TokenType, str] = {
     Token.Comment: "dim",
@@ -56,7 +50,6 @@ CODE_THEME = ANSISyntaxTheme({kind: Style.parse(STYLES[name]) for kind, name in 
 """The colours of code, also of that in Markdown."""
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _SIGNS = {"+": "added", "-": "removed"}
 
 
@@ -71,8 +64,6 @@ class DiffLine:
     """In the new file; in the old one for `-`. 0 if there is none."""
     file: str = ""
     """The name of its file, as in the header."""
-    changes: list[tuple[int, int]] = field(default_factory=list)
-    """Where the text differs from its counterpart."""
     coloured: Text | None = None
     """The text in the colours of its syntax."""
 
@@ -124,8 +115,6 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
         return
     style = _SIGNS.get(line.kind, "")
     text = line.coloured or Text(line.text)
-    for start, end in line.changes:
-        text.stylize("changed", start, end)
     room = max(width - len(gutter) - 2, 4)
     rows = list(text.divide(breaks(text.plain, room)))
     if most is not None and len(rows) > most:
@@ -175,7 +164,6 @@ def _parse(diff: str) -> list[DiffLine]:
             lines.append(DiffLine("h", file if file == removed else re.sub(r"^[ab]/", "", file)))
         elif text:
             lines.append(DiffLine("h", text))
-    _mark_changes(lines)
     return lines
 
 
@@ -202,29 +190,3 @@ def find_lexer(file_name: str) -> Lexer | None:
         return get_lexer_for_filename(file_name, stripnl=False)
     except ClassNotFound:
         return None
-
-
-def _mark_changes(lines: list[DiffLine]) -> None:
-    """Marks the differences between removed lines and equally many added lines after them."""
-    runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
-    for old_run, new_run in pairwise(runs):
-        is_pair = (old_run[0].kind, new_run[0].kind) == ("-", "+")
-        if not is_pair or len(old_run) != len(new_run) or len(new_run) > MAX_COMPARED_LINES:
-            continue
-        for removed, added in zip(old_run, new_run, strict=True):
-            _compare(removed, added)
-
-
-def _compare(removed: DiffLine, added: DiffLine) -> None:
-    if max(len(removed.text), len(added.text)) > MAX_COMPARED_CHARS:
-        return
-    old, new = _WORD.findall(removed.text), _WORD.findall(added.text)
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    # In lines with little in common everything would stand out, and so nothing.
-    if matcher.ratio() < 0.5:
-        return
-    for kind, *ends in matcher.get_opcodes():
-        if kind != "equal":
-            a, b, c, d = ends
-            removed.changes.append((len("".join(old[:a])), len("".join(old[:b]))))
-            added.changes.append((len("".join(new[:c])), len("".join(new[:d]))))

@@ -52,8 +52,6 @@ _OPEN_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]*)(?:\](?:\([^)\n]*)?)?$")
 BETWEEN_COLUMNS = 2
 """What a table takes beside the text of each column."""
 
-_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
-
 # HTML is text here: a model that writes <div> means the letters, and rich would drop them.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 _BLOCK_PARSER = MarkdownIt("commonmark", {"html": False}).disable("inline")
@@ -313,18 +311,9 @@ class TerminalMarkdown(Markdown):
         super().__init__("", hyperlinks=False)
         self.markup, self.parsed = markup, _PARSER.parse(markup)
         self.inlines = Markdown.inlines | {"url"}
-        _mark_tasks(self.parsed)
         for token in self.parsed:
             if token.children:
                 token.children = list(_replace_links(token.children))
-
-
-def _mark_tasks(tokens: list[Token]) -> None:
-    """Shows the `[ ]` or `[x]` at the beginning of an item as a box."""
-    for item, _, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if item.type == "list_item_open" and inline.children and item.markup in "-*+":
-            text = inline.children[0]
-            text.content = _BOXES.get(text.content[:4], text.content[:4]) + text.content[4:]
 
 
 def _replace_links(tokens: list[Token]) -> Iterator[Token]:

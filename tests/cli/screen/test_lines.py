@@ -15,7 +15,6 @@ from kode.cli.screen.lines import (
     one_line,
     wrap_words,
 )
-from kode.cli.screen.markdown import TerminalMarkdown
 from tests.cli.terminals import make_screen
 
 
@@ -46,12 +45,6 @@ def test_numbers_are_short():
 
 
 WIDTHS = (40, 60, 80, 120)
-TABLE = """\
-| File | What it does | Time |
-|---|---|---:|
-| kode/providers/responses_in.py | Reads the stream of events, internationalization too | 412 ms |
-| tests/test_stream.py | Checks cancellation | 8 ms |
-"""
 DIFF = """\
 --- a/x.py
 +++ b/x.py
@@ -65,14 +58,6 @@ DIFF = """\
 def whole_words(text: str, shown: str) -> set[str]:
     """The words of a text that stand in one piece on no line."""
     return set(text.replace("|", " ").split()) - {"---", "---:"} - set(shown.split())
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_table_breaks_no_word(width):
-    shown = make_screen(width).render_rich(TerminalMarkdown(TABLE))
-
-    assert whole_words(TABLE, shown.replace(":", "")) == set()
-    assert max(map(cell_width, shown.split("\n"))) <= width
 
 
 @pytest.mark.parametrize("width", WIDTHS)

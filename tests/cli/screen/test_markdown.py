@@ -1,8 +1,8 @@
 import itertools
 import re
 import textwrap
+from pathlib import Path
 
-import pytest
 from hypothesis import given, strategies as st
 
 from kode.cli.screen.lines import cell_width
@@ -14,6 +14,8 @@ from kode.cli.screen.markdown import (
 )
 from tests.cli.terminals import make_screen
 from tests.tables import for_each
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 def screen(width=60):
@@ -145,36 +147,10 @@ def test_chinese_letters_fill_the_line_they_begin_in():
     assert not any(line.startswith(("，", "。")) for line in rest)
 
 
-@pytest.mark.parametrize(
-    ("item", "shown"),
-    [("- [x] a", "• ☑ a"), ("* [ ] a", "• ☐ a"), ("- a", "• a"), ("1. [x] a", "1. [x] a")],
-)
-def test_items_of_tasks_have_a_box(item, shown):
-    assert screen().render_rich(TerminalMarkdown(item)).strip() == shown
-
-
-GROWING = """The **first** word of `scheduler.py` is *not* what **nobody `knows`** said, see
-[the docs](http://a.test/c) for `x = a * b * c`. It goes on __here__ with a_b_c and 2 * 3.
-
-## What I found
-
-- one **bold** item
-- two `code` items
-  1. nested *text*
-
-| function | before |
-|---|---|
-| `add` | **wrong** |
-
-> quoted **text**
-
-Done, ~~not~~ yes.
-"""
-
-
 def test_a_growing_reply_shows_no_mark_that_goes_again():
     splitter, shown = BlockSplitter(), []
-    for character in GROWING:
+    answer = (DATA / "answer.md").read_text()
+    for character in re.sub("```.*?```", "", answer, flags=re.DOTALL):
         splitter.feed(character)
         shown.append(screen(60).render_rich(TerminalMarkdown(splitter.preview())))
 

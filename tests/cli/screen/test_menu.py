@@ -1,5 +1,3 @@
-import pytest
-
 from kode.cli.screen.menu import Choice, Menu
 from tests.cli.terminals import make_screen
 
@@ -12,44 +10,17 @@ def sessions() -> Menu:
     return Menu(choices, is_searchable=True)
 
 
-def pressed(menu: Menu, keys: str) -> Choice | None:
-    """What the last of some keys chooses, when those before choose nothing."""
-    *before, last = keys
-    assert [menu.press(key) for key in before] == [None] * len(before)
-    return menu.press(last)
-
-
-@pytest.mark.parametrize(("keys", "chosen"), [("y", YES), ("N", NO), ("x1y", YES), ("x", None)])
-def test_a_key_chooses_at_once_and_others_mean_nothing(keys: str, chosen: Choice | None):
-    assert pressed(Menu([YES, NO]), keys) == chosen
-
-
 def asking() -> Menu:
     lasting = [Choice("a1", "the file", "a1"), Choice("a2", "the folder", "a2")]
     choices = [YES, Choice("a", "always", "a"), NO]
     return Menu(choices, selected=2, behind={"a": lasting}, takes_words=True)
 
 
-def test_lasting_choices_open_behind_a_key_and_wait_for_more():
-    menu = asking()
-
-    assert pressed(menu, "a") is menu.find_highlighted() is None
-    assert [one.value for one in menu.list_offered()] == ["a1", "a2"]
-    menu.move("", -1)
-    assert menu.find_highlighted().value == "a2"
-    menu.move("", 1)
-    assert menu.find_highlighted().value == "a1"
-    assert pressed(menu, "yna2").value == "a2"
-
-
 def test_typing_narrows_a_menu_that_can_be_searched():
     menu = sessions()
 
-    assert [one.value for one in menu.list_offered("session 2")] == [
-        "2",
-        "12",
-        *map(str, range(20, 30)),
-    ]
+    offered = [choice.value for choice in menu.list_offered("session 2")]
+    assert offered == ["2", "12", *map(str, range(20, 30))]
     assert menu.find_highlighted("session 29") == Choice("29", "session 29")
     assert menu.find_highlighted("nothing like it") is None
     assert "no match" in "".join(menu.lines(SCREEN.paint, "nothing like it", 80, 10))

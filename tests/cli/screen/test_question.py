@@ -1,11 +1,6 @@
 import pytest
 
-from kode.cli.screen.question import (
-    BY_MODE,
-    make_ask,
-    outcome_line,
-    parse_answer,
-)
+from kode.cli.screen.question import BY_MODE, make_ask, outcome_line, parse_answer
 from kode.permissions.approvals import id_of
 from kode.permissions.question import Answer, Question
 from tests.cli.terminals import Person, make_screen
@@ -47,16 +42,11 @@ def question(**changes):
         ("use trash", Answer(choice="no", message="use trash")),
         ("nothing of the kind", Answer(choice="no", message="nothing of the kind")),
         ("yes but later", Answer(choice="no", message="yes but later")),
-        ("x", None),
+        *((line, None) for line in ("x", "a", "s", "p", "a0", "a5")),
     ],
 )
 def test_an_answer_is_a_choice_or_an_explained_no(line, answer):
     assert parse_answer(line, question()) == answer
-
-
-@pytest.mark.parametrize("line", ["a", "s", "p", "a0", "a5"])
-def test_no_letter_alone_gives_a_lasting_yes(line):
-    assert parse_answer(line, question()) is None
 
 
 def test_shift_tab_takes_the_mode_only_where_it_is_offered():

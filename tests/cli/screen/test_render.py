@@ -59,21 +59,6 @@ def test_live_lines_fit_width_and_height_at_every_moment(width):
             assert all(cell_width(line) <= width - 1 for line in lines)
 
 
-def test_a_retry_is_one_line_and_discards_the_text():
-    state = Shown()
-    retry = RetryScheduled(
-        attempt=1, max_attempts=3, delay_s=2.0, reason="overloaded.", discards_text=True
-    )
-
-    text = state.show(
-        TurnStarted(text="x"), TextDelta(text="Hal"), retry, TextDelta(text="Hello"), replied("")
-    )
-
-    assert text.count("overloaded.") == 1
-    assert "Hal\n" not in text
-    assert text.endswith("Hello\n")
-
-
 def test_a_call_written_as_text_leaves_only_its_line():
     state = Shown()
     written = '{"name": "read_file", "path": "a.py"}'
@@ -122,12 +107,15 @@ def test_the_reason_of_retries_is_said_once_in_a_row():
     first = RetryScheduled(attempt=1, max_attempts=5, delay_s=2.0, reason="No server answers")
     second = replace(first, attempt=2)
 
-    text = Shown().show(TurnStarted(text="x"), first, second, StepStarted(step=2), first)
+    cut = replace(first, discards_text=True)
+    again = (TextDelta(text="Hal"), cut, TextDelta(text="Hello"), replied(""))
+    text = Shown().show(TurnStarted(text="x"), first, second, StepStarted(step=2), *again)
 
     assert [line for line in text.splitlines() if line] == [
         "No server answers. Retrying in 2.0s (2 of 5).",
         "Retrying in 2.0s (3 of 5).",
-        "No server answers. Retrying in 2.0s (2 of 5).",
+        "No server answers. Retrying in 2.0s (2 of 5). The reply restarts.",
+        "  Hello",
     ]
 
 
