@@ -111,10 +111,12 @@ class ServerFields(BaseModel):
         return (self.program, *self.args) if self.program else ()
 
 
-def find_servers(home: Path, cwd: Path) -> tuple[tuple[ServerEntry, ...], list[str]]:
+def find_servers(
+    home: Path, cwd: Path, *, with_disabled: bool = False
+) -> tuple[tuple[ServerEntry, ...], list[str]]:
     """The servers configured for `cwd`, and a sentence for each that is unusable, or hidden by one
     of the same name: the person's own hide the project's, `.mcp.json` hides `kode.json`, bundles
-    come last. Never raises."""
+    come last. A disabled one hides none. Never raises."""
     project, personal = paths.project_root(cwd), paths.config_file(home)
     configured, faults = list[ServerEntry](), list[str]()
     for path in filter(None, (personal, project / ".mcp.json", project_file(cwd))):
@@ -126,12 +128,13 @@ def find_servers(home: Path, cwd: Path) -> tuple[tuple[ServerEntry, ...], list[s
     for bundle in bundles_in(home)[0]:
         configured += entries_in(bundle.servers, bundle.folder, "bundle", project, [])
     entries: dict[str, ServerEntry] = {}
-    for entry in configured:
-        if (nearer := entries.get(entry.name)) is not None:
-            hidden = f"the MCP server {entry.name} is hidden by {nearer.origin}"
-            faults.append(f"{entry.origin}: {hidden}.")
-        elif not entry.values.get("disabled"):
-            entries[entry.name] = entry
+    disabled = [entry for entry in configured if entry.values.get("disabled")]
+    enabled = [entry for entry in configured if entry not in disabled]
+    for entry in (*enabled, *(disabled if with_disabled else ())):
+        nearer = entries.setdefault(entry.name, entry)
+        if nearer is not entry:
+            text = f"{entry.origin}: the MCP server {entry.name} is hidden by {nearer.origin}."
+            faults.append(text)
     return tuple(entries.values()), faults
 
 
@@ -157,7 +160,6 @@ def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Itera
 
 def resolve(entry: ServerEntry, environ: Mapping[str, str]) -> ServerFields:
     """Replaces the variables of an entry. Raises: ConfigError that names an unset variable."""
-
     # A value passed by a program is literal.
     variables = None if entry.scope == "client" else environ
     try:
@@ -194,9 +196,8 @@ def add(
         section[name] = values
     write_document(path, document)
     if shared:
-        names = {name for name, _ in servers}
-        entries, _ = find_servers(home, cwd)
-        trust.approve(home, project, [entry.item for entry in entries if entry.name in names])
+        entries = entries_in(dict(servers), path, "project", project, [])
+        trust.approve(home, project, [entry.item for entry in entries])
     return path
 
 
@@ -213,13 +214,23 @@ def read_named_servers(text: str, cwd: Path) -> tuple[ServerEntry, ...]:
     return entries
 
 
-def remove(path: Path, name: str) -> None:
-    """Removes an entry from a config file. Raises: ConfigError, StorageError."""
+def change(path: Path, name: str, values: Mapping[str, Any] | None) -> None:
+    """Replaces an entry in a config file, or removes it. Raises: ConfigError, StorageError."""
+    if path.is_dir():
+        raise ConfigError(f"{name} comes with the bundle {path}: `kode extensions list`.")
     document = _document(path)
-    if name not in document.get(SECTION, {}):
+    section = document.get(SECTION, {})
+    if name not in section:
         raise ConfigError(f"{path} has no MCP server {name}. `kode mcp list` lists them.")
-    del document[SECTION][name]
+    section[name] = values
+    if values is None:
+        del section[name]
     write_document(path, document)
+
+
+def tokens_file(home: Path, url: str) -> Path:
+    """Where the login at the server of this address is stored."""
+    return paths.mcp_tokens_file(home, hashlib.sha256(url.encode()).hexdigest()[:16])
 
 
 def _find_fault(path: Path, name: str, values: Any) -> str:

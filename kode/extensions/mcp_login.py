@@ -6,7 +6,6 @@ The protocol is the SDK's: PKCE, issuer, resource, registration, wider scopes. T
 
 import asyncio
 import contextlib
-import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -23,11 +22,11 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, BaseModel
 
-from kode import durable, paths
+from kode import durable
 from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
-from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields
+from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields, tokens_file
 from kode.values import dataclass
 
 CALLBACK = "/kode/callback"
@@ -45,10 +44,9 @@ def make_authorization(
     """The authorization of requests to a server. `show` shows the login page to a person, if one
     can log in now, and returns whether. If nobody can, a request fails with a ServerError that says
     how to log in; `closed` gets the same text."""
-    key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
+    path, pages = tokens_file(home, server.url), list[str]()
     # The same port at each login, because some servers accept no other.
-    port = _FIRST_PORT + int(key, 16) % _PORTS
-    tokens, pages = _Tokens(paths.mcp_tokens_file(home, key), server.url), list[str]()
+    tokens, port = _Tokens(path, server.url), _FIRST_PORT + int(path.stem, 16) % _PORTS
 
     async def keep_page(page: str) -> None:
         pages.append(page)
@@ -67,7 +65,7 @@ def make_authorization(
             raise ServerError(f"nobody logged in within {LOGIN_TIMEOUT_S:g} s") from error
         finally:
             listener.close()
-        failure = ServerError(f"it wants you to log in: `kode mcp test {server.name}`")
+        failure = ServerError(f"it wants you to log in: `kode mcp login {server.name}`")
         if not closed.done():
             closed.set_result(failure.fault)
         raise failure

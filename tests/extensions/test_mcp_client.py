@@ -198,7 +198,7 @@ async def test_a_call_that_needs_wider_rights_asks_the_person(guarded, connect):
         return {}
 
     for server, said in (
-        (guarded, "log in: `kode mcp test guarded`"),
+        (guarded, "log in: `kode mcp login guarded`"),
         (ServerFields(name="gone", url="http://127.0.0.1:9/mcp"), "The MCP server gone failed"),
     ):
         with pytest.raises(ServerError, match=said):

@@ -1,7 +1,13 @@
-"""`kode mcp`: lists, adds, imports, removes, approves and tests the MCP servers of a folder."""
+"""`kode mcp`: lists, adds, imports, removes, switches, approves and tests the MCP servers of a
+folder, and logs in to them.
+
+Nothing of a paste is run, and no right that kode gives is taken from one: the person types those.
+"""
 
 import argparse
 import asyncio
+import base64
+import contextlib
 import json
 import os
 import re
@@ -14,26 +20,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from kode import credentials, paths
+from kode import credentials, durable, paths
 from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
+from kode.cli.screen.question import make_ask
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import mcp_config, mcp_server, review, trust
-from kode.extensions.mcp_config import (
-    ServerEntry as McpServerEntry,
-    find_servers,
-    remove,
-    target_of,
-)
-from kode.permissions.question import visible
+from kode.permissions.question import Question, visible
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_connection import Connection
-
 
 ABOUT = """\
 Add an MCP server to your own config, or to the project's `.mcp.json`:
@@ -41,28 +42,32 @@ Add an MCP server to your own config, or to the project's `.mcp.json`:
   kode mcp add NAME URL                     kode mcp add NAME -- COMMAND ARG...
   kode mcp add '{"mcpServers": {...}}'      kode mcp add NAME '{"command": ...}'
 
-The `mcp add` lines of other agents work with `kode` in the place of their name."""
+Or paste what a README has, in quotes: an address, a whole `claude mcp add ...` or `codex mcp add \
+...` line, a TOML block of Codex, a `cursor://` link. kode shows what it would add, and asks."""
 ABOUT_IMPORT = (
     "List the MCP servers of Claude Code, Codex, Cursor, VS Code, Zed and Gemini on this "
     "machine; with names, take those. Secrets become references to your environment."
 )
-MAX_BYTES = 32 * 1024 * 1024
-"""Limit of a file; `~/.claude.json` holds whole histories."""
+MAX_BYTES = 32 * 1024 * 1024  # `~/.claude.json` holds whole histories
+MAX_PASTE_CHARS = 50_000  # no server's entry is as long
 
+_AGENTS = ("claude", "codex", "gemini")
+_ADDS = (["mcp", "add"], ["mcp", "add-json"])
+"""The programs with an `mcp add` like kode's, and what follows their name."""
 _SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
 """Where Claude Code, Cursor and Gemini, VS Code, Zed, Codex, and opencode have servers by name."""
-_TARGETS = {"command", "url", "httpUrl", "serverUrl"}
-"""Keys of which each server has one."""
+_TARGETS = {"command", "url", "httpUrl", "serverUrl"}  # each server has one of these keys
 _RENAMED = {"httpUrl": "url", "serverUrl": "url", "http_headers": "headers", "environment": "env"}
 _TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
-_GRANTS = ("write", "network", "read", "outside")
-"""Keys of kode alone."""
+_GRANTS = ("write", "network", "read", "outside")  # keys that a person types as flags
 _KEYS = ("type", "url", "env", "headers", "timeout", "disabled", *_GRANTS)
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([\w.-]+)\}")
+_TOML = re.compile(r"^\s*\[mcp_servers\.", re.MULTILINE)
+_LINK = re.compile(r"cursor:|https://cursor\.com/\S*install-mcp")
 
 
 class ParsedServer(NamedTuple):
@@ -78,38 +83,133 @@ def add(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Answers `kode mcp add ...` and `add-json`. Raises: ConfigError, StorageError, BusyError."""
     parser.description = ABOUT
     _add_flags(parser)
-    words, command = _split(argv, parser)
-    flags = {key: value for key, value in vars(parser.parse(words, mixed=True)).items() if value}
-    name, target, scope = (flags.pop(key, "") for key in ("name", "target", "scope"))
-    flags |= {key: dict(flags[key]) for key in ("env", "headers") if key in flags}
-    pasted = next(filter(_is_json, (name, target)), "")
-    if (document := _parse_json(pasted)) is not None:
-        servers = _servers_in(document, name if name != pasted else "")
-    elif pasted or parser.prog.endswith("json"):
-        raise ConfigError(
-            f"{parser.prog}: {(pasted or target or ' '.join(command))[:60]!r} is no JSON of an MCP "
-            "server. In a shell it needs single quotes around it: '{\"mcpServers\": {…}}'."
-        )
-    else:
-        if command and flags.get("type", "stdio") != "stdio":
-            target, *command = command
-        target = flags.pop("url", target)
-        servers = {name: {"command": command} if command else {"url": target} if target else {}}
-    parsed = [_parse(key, values, flags) for key, values in servers.items()]
-    if not parsed or not all(server.name and server.values for server in parsed):
+    parser.add_flags(
+        ("--read PATH", "let it read a file or folder of your home", {"action": "append"}),
+        ("--write", "let it change the project"),
+        ("--network", "let it use the network"),
+        ("--outside", "run it without the sandbox, after you approve"),
+        ("--yes", "do not ask for confirmation of a paste"),
+    )
+    servers, scope, form = _read_line(parser, argv)
+    if not servers or not all(server.name and server.values for server in servers):
         raise ConfigError(
             f"{parser.prog}: name a server, and give its address, program or JSON. "
             f"`{parser.prog} --help` shows the forms."
         )
-    return _add_all(parsed, scope)
+    # Scripts pass JSON, and see it; who pastes anything else has a terminal.
+    has_terminal = sys.stdin is not None and sys.stdin.isatty()
+    asks = form and (form != "JSON" or has_terminal)
+    if asks and not asyncio.run(_confirm(servers, form, has_terminal)):
+        return CommandAnswer(lines=["Nothing was added."], exit_code=EXIT_FAILED)
+    return _add_all(servers, scope)
+
+
+async def _confirm(servers: Sequence[ParsedServer], form: str, has_terminal: bool) -> bool:
+    """Whether the person wants what a paste would add. Raises: ConfigError without a terminal."""
+    entries = {server.name: server.values for server in servers}
+    preview = public(json.dumps(entries, indent=2, ensure_ascii=False))
+    if not has_terminal:
+        say(preview, sys.stderr)
+        raise ConfigError(f"No terminal to ask in about this {form}: --yes adds it.")
+    question = Question(
+        tool="trust",
+        title=f"Add what this {form} says",
+        preview=preview,
+        reason="A server can run a program and instruct the model, from the next session on.",
+        kind="trust",
+        takes_words=False,
+    )
+    return (await make_ask()(question)).choice != "no"
+
+
+def _read_line(
+    parser: Parser, argv: Sequence[str], typed: Mapping[str, Any] | None = None
+) -> tuple[Sequence[ParsedServer], str, str]:
+    """The servers of a line of `mcp add`, their scope, and as what they were pasted; "" if `--yes`
+    takes them unasked. `typed` are the flags of the line around a paste. Raises: ConfigError."""
+    if max(map(len, argv), default=0) > MAX_PASTE_CHARS:
+        raise ConfigError(f"{parser.prog}: that is too long for a server. Paste its entry alone.")
+    words, command = _split(argv, parser)
+    flags = {key: value for key, value in vars(parser.parse(words, mixed=True)).items() if value}
+    name, target, scope = (flags.pop(key, "") for key in ("name", "target", "scope"))
+    is_asked, form = not flags.pop("yes", False), ""
+    flags |= {key: dict(flags[key]) for key in ("env", "headers") if key in flags}
+    flags |= typed or {}
+    pasted = next(filter(_is_document, (name, target)), "")
+    if pasted or parser.prog.endswith("json"):
+        form, document = "JSON", _parse_json(pasted)
+        if _TOML.search(pasted):
+            form = "TOML"
+            with contextlib.suppress(ValueError):
+                document = tomllib.loads(pasted)
+        if document is None:
+            raise ConfigError(
+                f"{parser.prog}: {(pasted or target or ' '.join(command))[:60]!r} is no {form} of "
+                "an MCP server. In a shell it needs single quotes around it: "
+                "'{\"mcpServers\": {…}}'."
+            )
+        servers = _servers_in(document, name if name != pasted else "")
+    elif foreign := _foreign_words(name, command):
+        plain = Parser(f"kode mcp {foreign[2]}")
+        _add_flags(plain)
+        parsed, theirs, _ = _read_line(plain, foreign[3:], flags)
+        return parsed, scope or theirs, "line" if is_asked else ""
+    elif _LINK.match(name):
+        servers, form = _read_link(name), "link"
+    else:
+        if command and flags.get("type", "stdio") != "stdio":
+            target, *command = command
+        target = flags.pop("url", target)
+        if mcp_config.ADDRESS.match(name) and not (target or command):
+            name, target, form = _name_of(name), name, "address"
+        servers = {name: {"command": command} if command else {"url": target} if target else {}}
+    parsed = [_parse(key, values, flags) for key, values in servers.items()]
+    return parsed, scope, form if is_asked else ""
+
+
+def _foreign_words(name: str, command: Sequence[str]) -> list[str]:
+    """The words of another agent's `mcp add` line, in quotes or not; [] for anything else. No shell
+    reads them: what it would act on is a word. Raises: ConfigError for several lines."""
+    words, text = [name, *command], name.replace("\\\n", " ").strip().removeprefix("$ ")
+    if not command:
+        try:
+            words = shlex.split(text)
+        except ValueError:
+            return []
+    if words[:1] == [] or words[0] not in _AGENTS or words[1:3] not in _ADDS:
+        return []
+    if "\n" in text:
+        raise ConfigError("These are several lines. Paste one at a time.")
+    return words
+
+
+def _read_link(link: str) -> dict[str, Any]:
+    """The server of a link that installs it in Cursor. Raises: ConfigError."""
+    query = {key: values[0] for key, values in parse_qs(urlsplit(link).query).items()}
+    try:
+        data = query.get("config", "").replace(" ", "+").translate({45: "+", 95: "/"})
+        document = object_of(base64.b64decode(data + "=" * (-len(data) % 4), validate=True))
+    except ValueError:
+        document = None
+    if not document or not (servers := _servers_in(document, query.get("name", ""))):
+        raise ConfigError(
+            "The link has no server that can be read: its `config` must be JSON in base64."
+        )
+    return servers
+
+
+def _name_of(address: str) -> str:
+    """A name for the server at an address: the word of its host that tells most."""
+    host = urlsplit(address).hostname or ""
+    labels = [label for label in host.split(".")[:-1] if label not in ("api", "mcp", "www")]
+    return max(labels, key=len, default=host) if re.search("[a-z]", host) else host
 
 
 def import_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Answers `kode mcp import ...`. Raises: ConfigError, StorageError, BusyError."""
     parser.description = ABOUT_IMPORT
-    add = parser.add_argument
-    add("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
-    add("--json", action="store_true", help="one JSON list, and take nothing")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
+    parser.add_flags(("--json", "one JSON list, and take nothing"))
     arguments = parser.parse(argv)
     cwd, faults = directory(), list[str]()
     foreign, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
@@ -123,8 +223,8 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     if chosen:
         return _add_all(chosen.values(), "home", faults)
     rows = [
-        {"agent": agent, "name": it.name, "path": str(path), "runs": target_of(it.values)}
-        for agent, path, it in foreign
+        {"agent": agent, "name": name, "path": str(path), "runs": mcp_config.target_of(values)}
+        for agent, path, (name, values, _) in foreign
     ]
     return CommandAnswer(
         value=rows,
@@ -161,7 +261,7 @@ def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
         if word == "--":
             return words, rest
         if not word.startswith("-"):
-            if is_named and not _is_json(word) and not mcp_config.ADDRESS.match(word):
+            if is_named and not _is_document(word) and not mcp_config.ADDRESS.match(word):
                 return words, [word, *rest]
             is_named = True
         words.append(word)
@@ -175,24 +275,17 @@ def _add_flags(parser: Parser) -> None:
     add("name", metavar="NAME", nargs="?", help="the server")
     add("target", metavar="URL", nargs="?", help="the address of an HTTP server, or JSON")
     scopes = ("home", "project", "user", "local", "global", "shared")
-    where = "home (default; also user, local) or project"
-    add("-s", "--scope", choices=scopes, default="home", help=where)
-    kinds = ("stdio", "http", "sse", "streamable-http")
-    about = "stdio, http (default for a URL) or sse"
-    add("-t", "--transport", dest="type", choices=kinds, help=about)
-    about = "a variable the server gets; ${VAR} is replaced from your environment"
-    pair: dict[str, Any] = {"action": "append", "type": _pair}
-    add("-e", "--env", metavar="NAME=VALUE", help=about, **pair)
-    about = "a header of its requests"
-    add("-H", "--header", dest="headers", metavar="NAME:VALUE", help=about, **pair)
-    add("--url", metavar="URL", help="the address of an HTTP server")
-    add("--bearer-token-env-var", metavar="VAR", help="a variable with the token for its requests")
-    add("--timeout", metavar="MS", type="whole", help="time limit of a call, in milliseconds")
-    about = "let it read a file or folder of your home"
-    add("--read", metavar="PATH", action="append", help=about)
-    add("--write", action="store_true", help="let it change the project")
-    add("--network", action="store_true", help="let it use the network")
-    add("--outside", action="store_true", help="run it without the sandbox, after you approve")
+    kinds = {"dest": "type", "choices": ("stdio", "http", "sse", "streamable-http")}
+    pairs: dict[str, Any] = {"action": "append", "type": _pair}
+    parser.add_flags(
+        ("-s --scope SCOPE", "home (default; also user, local) or project", {"choices": scopes}),
+        ("-t --transport TYPE", "stdio, http (default for a URL) or sse", kinds),
+        ("-e --env NAME=VALUE", "a variable it gets; ${VAR} is taken from your environment", pairs),
+        ("-H --header NAME:VALUE", "a header of its requests", {**pairs, "dest": "headers"}),
+        ("--url URL", "the address of an HTTP server"),
+        ("--bearer-token-env-var VAR", "a variable with the token for its requests"),
+        ("--timeout MS", "time limit of a call, in milliseconds", {"type": "whole"}),
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -202,8 +295,8 @@ def _pair(text: str) -> tuple[str, str]:
     return match[1].strip(), match[2]
 
 
-def _is_json(word: str) -> bool:
-    return word.lstrip().startswith(("{", '"'))
+def _is_document(word: str) -> bool:
+    return word.lstrip().startswith(("{", '"')) or bool(_TOML.search(word))
 
 
 def _parse_json(text: str) -> dict[str, Any] | None:
@@ -232,25 +325,24 @@ def _parse(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> Pa
     not take is changed. Raises: ConfigError."""
     plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-._")[:40]
     try:
-        entry, unused = _entry_of(values, flags)
+        entry, notes = _entry_of(values, flags)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise ConfigError(
             f"The MCP server {name!r} has a value of the wrong kind: docs/extensions.md says what "
             "each key holds."
         ) from error
-    notes = [f"It is called {plain} here."] if plain != name else []
-    notes += [f"kode does not use its {', '.join(unused)}."] if unused else []
-    return ParsedServer(plain, entry, notes)
+    return ParsedServer(plain, entry, [f"It is called {plain} here."] * (plain != name) + notes)
 
 
 def _entry_of(
     values: Mapping[str, Any], flags: Mapping[str, Any]
-) -> tuple[dict[str, Any], Sequence[str]]:
-    """An entry of kode, and the keys that it has no use for. Raises: TypeError, ValueError,
-    AttributeError, KeyError for a value of another type."""
+) -> tuple[dict[str, Any], list[str]]:
+    """An entry of kode, and sentences about what it does not take. Raises: TypeError,
+    ValueError, AttributeError, KeyError for a value of another type."""
     text = json.dumps(values).replace("${workspaceFolder}", ".").replace("${userHome}", "${HOME}")
     text = _VARIABLE.sub(lambda match: f"${{{_NO_NAME.sub('_', match[1])}}}", text)
     rest = {_RENAMED.get(key, key): value for key, value in json.loads(text).items()}
+    granted = [key for key in _GRANTS if rest.pop(key, None)]
     for key, value in flags.items():
         rest[key] = {**rest.get(key, {}), **value} if isinstance(value, dict) else value
     command = rest.pop("command", ())
@@ -269,7 +361,10 @@ def _entry_of(
     rest["disabled"] = rest.get("disabled") or not rest.pop("enabled", True)
     entry = {"command": words[0], "args": words[1:]} if words else {}
     entry |= {key: rest.pop(key) for key in _KEYS if key in rest}
-    return {key: value for key, value in entry.items() if value}, sorted(rest.keys() - {"name"})
+    notes = [f"What is pasted grants no `{key}`: type --{key} if it needs that." for key in granted]
+    if unused := ", ".join(sorted(rest.keys() - {"name"})):
+        notes.append(f"kode does not use its {unused}.")
+    return {key: value for key, value in entry.items() if value}, notes
 
 
 # ── what other agents have ───────────────────────────────────────────────────────────────────
@@ -293,10 +388,9 @@ def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, 
             for part in (*((of_folders or {}).get(folder) or {} for folder in folders), document):
                 servers = _servers_in(part) if part.keys() & {*_SECTIONS} else {}
                 for name, values in servers.items():
-                    plain = {key: values[key] for key in values if key not in _GRANTS}
-                    if agent == "gemini" and "url" in plain:  # `httpUrl` is of the newer transport
-                        plain = {"type": "sse", **plain}
-                    yield agent, path, _replace_secrets(_parse(name, plain, {}))
+                    if agent == "gemini" and "url" in values:  # `httpUrl` is the newer transport's
+                        values = {"type": "sse", **values}
+                    yield agent, path, _replace_secrets(_parse(name, values, {}))
         except (OSError, ValueError, AttributeError, ConfigError) as error:
             faults.append(f"{path} could not be read: {error}")
 
@@ -348,18 +442,18 @@ NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAM
 def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
-    entries, faults = find_servers(paths.home(), directory())
+    entries, faults = mcp_config.find_servers(paths.home(), directory(), with_disabled=True)
     values, rows = [], []
     for entry in entries:
         approvals = _approvals_of(entry)
-        pins = mcp_server.saved_pins(entry, approvals)
+        pins, state = mcp_server.saved_pins(entry, approvals), trust.state(entry.item, approvals)
         row = {
             "name": entry.name,
             "scope": entry.scope,
-            "state": trust.state(entry.item, approvals),
+            "state": "disabled" if entry.values.get("disabled") else state,
             "origin": str(entry.origin),
             "hash": trust.digest(entry.item),
-            "runs": target_of(entry.values),
+            "runs": mcp_config.target_of(entry.values),
             "tools": len(pins),
             "tokens": sum(len(pin.content) for pin in pins) // 4,
         }
@@ -377,10 +471,11 @@ def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     )
 
 
-def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, McpServerEntry]:
+def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, mcp_config.ServerEntry]:
     """The arguments and the server that they name. Raises: ConfigError if there is none."""
     parser.add_argument("name", metavar="SERVER", help="the server")
-    arguments, (entries, faults) = parser.parse(argv), find_servers(paths.home(), directory())
+    arguments = parser.parse(argv)
+    entries, faults = mcp_config.find_servers(paths.home(), directory(), with_disabled=True)
     for entry in entries:
         if entry.name == arguments.name:
             return arguments, entry
@@ -390,9 +485,25 @@ def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, McpS
 
 def _remove(parser: Parser, argv: Sequence[str]) -> str:
     _, entry = _find(parser, argv)
-    remove(entry.origin, entry.name)
+    mcp_config.change(entry.origin, entry.name, None)
     mcp_server.forget(paths.home(), entry, _approvals_of(entry))
     return f"Removed {entry.name} from {entry.origin}."
+
+
+def _switch(on: bool, parser: Parser, argv: Sequence[str]) -> str:
+    _, entry = _find(parser, argv)
+    values = {key: value for key, value in entry.values.items() if key != "disabled"}
+    mcp_config.change(entry.origin, entry.name, values if on else {**values, "disabled": True})
+    return f"{'Enabled' if on else 'Disabled'} {entry.name} in {entry.origin}."
+
+
+def _log_out(parser: Parser, argv: Sequence[str]) -> str:
+    _, entry = _find(parser, argv)
+    tokens = mcp_config.tokens_file(paths.home(), mcp_config.resolve(entry, os.environ).url)
+    if not tokens.exists():
+        return f"You are not logged in to {entry.name}."
+    durable.remove(tokens)
+    return f"Logged out of {entry.name}: kode has no login of it any more."
 
 
 def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
@@ -409,7 +520,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(lines=map(public, lines))
 
 
-def _approvals_of(entry: McpServerEntry) -> trust.Approvals:
+def _approvals_of(entry: mcp_config.ServerEntry) -> trust.Approvals:
     approvals = trust.load(paths.home(), entry.root)
     complain(approvals.problem)  # once: the damaged file is then out of the way
     return approvals
@@ -422,7 +533,7 @@ def _reach(run: Callable[..., Any], parser: Parser, argv: Sequence[str]) -> Answ
     return answer
 
 
-async def _approve(entry: McpServerEntry, *, unasked: bool) -> Answered:
+async def _approve(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     """Approves the entry first, because nothing of it may start before; then its current tools."""
     if not await _settle(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
@@ -431,8 +542,18 @@ async def _approve(entry: McpServerEntry, *, unasked: bool) -> Answered:
     return EXIT_OK if await _settle(entry, items, unasked=unasked) else EXIT_FAILED
 
 
+async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
+    """Connects, which logs in if the server wants that. Raises: ConfigError for a program."""
+    url = mcp_config.resolve(entry, os.environ).url
+    if not url:
+        raise ConfigError(f"{entry.name} is a program: it has no login. `kode mcp test` tries it.")
+    async with _open(entry, unasked=unasked):
+        is_in = mcp_config.tokens_file(paths.home(), url).exists()
+    return f"Logged in to {entry.name}." if is_in else f"{entry.name} answers without a login."
+
+
 async def _settle(
-    entry: McpServerEntry, items: Sequence[trust.Candidate], *, unasked: bool
+    entry: mcp_config.ServerEntry, items: Sequence[trust.Candidate], *, unasked: bool
 ) -> bool:
     """Whether a person approves what is pending of `items`."""
     from kode.cli.commands.extensions import approve_shown
@@ -443,7 +564,7 @@ async def _settle(
     return await approve_shown(pending, approvals, paths.home(), unasked=unasked, lines=sys.maxsize)
 
 
-async def _test(entry: McpServerEntry, *, unasked: bool) -> Answered:
+async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
     tools cannot be pinned."""
     approvals = _approvals_of(entry)
@@ -472,7 +593,7 @@ async def _test(entry: McpServerEntry, *, unasked: bool) -> Answered:
 
 
 @asynccontextmanager
-async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
+async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
     """Starts or reaches a server while a person waits. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
@@ -504,9 +625,13 @@ COMMANDS: Commands = {
     "list": (_list, "list all servers, with source and trust"),
     "get": (_show, "show one server: its entry and approved tools"),
     "remove": (_remove, "remove one from the file it is in"),
+    "enable": (partial(_switch, True), "use one again"),
+    "disable": (partial(_switch, False), "do not use one, but keep its entry"),
+    "login": (partial(_reach, _log_in), "log in to one at an address"),
+    "logout": (_log_out, "delete the login of one"),
     "approve": (partial(_reach, _approve), "approve a project's server, or changed tools"),
     "test": (partial(_reach, _test), "connect to one and list what it offers; log in if needed"),
-    "add": (add, "add one: NAME URL, NAME -- COMMAND ARG..., or JSON"),
+    "add": (add, "add one: NAME URL, NAME -- COMMAND ARG..., or what you paste"),
     "add-json": (add, "add one: NAME JSON"),
     "import": (import_servers, "list or take what other agents have configured here"),
 }
