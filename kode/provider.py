@@ -90,7 +90,7 @@ class Request:
     one goes as an answered message before the task, whatever model reads it later: the beginning of
     the conversation stays the same."""
     aside: bool = False
-    """Whether the answer is no part of the conversation: it is the note of a compaction."""
+    """Whether the answer is no part of the conversation: a compaction's note, a side question's."""
 
 
 class Provider(Protocol):

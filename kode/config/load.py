@@ -24,7 +24,9 @@ from kode.config.files import (
     find_foreign,
     guard_home,
     project_folders,
+    read_document,
     read_text,
+    write_document,
 )
 from kode.config.model import Config, Section, flat, must_be
 from kode.credentials import redact
@@ -179,6 +181,14 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
     _validate(added)
     layer = _flatten(json.dumps(document), Path(place)).items()
     return _nest_settings({other: it for other, it in layer if other[: len(keys)] != keys} | added)
+
+
+def store_value(key: str, value: Any, place: str) -> Path:
+    """Sets a key in the person's own config file, and returns that. Raises: as `with_value`;
+    StorageError."""
+    path = paths.config_file(paths.home())
+    write_document(path, with_value(read_document(path), key, value, place))
+    return path
 
 
 def locate(error: BaseException, origins: Mapping[str, str]) -> None:

@@ -118,6 +118,7 @@ class ProviderPart(ServerChoice):
 
 class Repl(Section):
     vi_mode: bool = False
+    theme: Literal["auto", "dark", "light", "16", "none"] = "auto"
     notify: Literal[True, False, "bell"] = True
     plain: bool = False
 

@@ -26,6 +26,7 @@ from kode.engine.agent import Agent
 from kode.engine.call import preview_call
 from kode.engine.context import (
     Context,
+    answer_question,
     compact,
     context_tokens,
     is_compactable,
@@ -325,8 +326,7 @@ class Conversation:
         provider, began = self.agent.provider, time.monotonic()
         if isinstance(provider, HttpProvider):
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.config.timeout_s):
-                    await provider.learn(self.settings.emit)
+                await asyncio.wait_for(provider.learn(self.settings.emit), self.config.timeout_s)
         self.waited_s, provider = time.monotonic() - began, self.agent.provider
         self.agent = replace(self.agent, search=assembly.can_search(self.config, provider))
         if self.config.web_search and not self.agent.search:
@@ -359,8 +359,7 @@ class Conversation:
             levels = ", ".join(("default", *EFFORTS))
             raise UserError(f"There is no effort {str(level)[:40]!r}. The levels are: {levels}.")
         effort = None if level == "default" else level
-        config = self.config.model_copy(update={"effort": effort})
-        self.settings = self.settings.with_config(config)
+        self.settings = self.settings.with_config(self.config.model_copy(update={"effort": effort}))
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
 
     def list_models(self, *, ask: bool = False) -> tuple[str, ...]:
@@ -368,8 +367,7 @@ class Conversation:
         from kode.providers.server import list_models
 
         choice = resolve_provider(self.config, os.environ, self.settings.loaded.origins)
-        named = (self.agent.provider.model, *self.config.prices)
-        return list_models(choice, named, ask=ask)
+        return list_models(choice, (self.agent.provider.model, *self.config.prices), ask=ask)
 
     @property
     def modes(self) -> dict[str, str]:
@@ -387,8 +385,12 @@ class Conversation:
         await self.start()
         if not is_compactable(self.agent, self.context):
             return None
-        emit = self.settings.emit
-        return await compact(self.agent, self.context, emit, wish=wish)
+        return await compact(self.agent, self.context, self.settings.emit, wish=wish)
+
+    async def answer_question(self, question: str) -> str:
+        """`/btw`, see `engine.context.answer_question`. Raises: KodeError."""
+        await self.start()
+        return await answer_question(self.agent, self.context, question)
 
     async def window(self) -> dict[str, int]:
         """What fills the model's window, or will at the start: kind → tokens."""
@@ -420,8 +422,7 @@ class Conversation:
         catalog = self.catalog or find_extensions(self.place.cwd, self.settings.trust_project)
         offered |= {skill.item.name: skill.description for skill in in_use(catalog.skills)}
         for command in in_use(catalog.commands):
-            hint = f"{command.argument_hint} " if command.argument_hint else ""
-            offered[command.item.name] = f"{hint}{command.description}"
+            offered[command.item.name] = f"{command.argument_hint} {command.description}".strip()
         return offered
 
     async def memory_command(self, argv: Sequence[str]) -> "Outcome":

@@ -490,7 +490,6 @@ async def _ask(conversation: "Conversation", provider: Provider, request: Reques
     spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
     usage = message.usage or Usage()
     spend.add(usage, cost := cost_usd(info, usage))
-    conversation.session.append(
-        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
-    )
+    entry = UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
+    conversation.session.append(entry)
     return message

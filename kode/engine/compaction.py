@@ -36,7 +36,7 @@ from kode.values import replace
 NOTE_TOKENS = 2_000
 QUESTION_TOKENS = 300  # what the question for the note takes, about
 WORDS_PER_TOKEN = 0.35  # to ask the model for, so that it ends before its limit
-NO_CALLS = "Not run: write the note as text, and call no tool."
+NO_CALLS = "Not run: write what you were asked for as text, and call no tool."
 CALL_CHARS = 2_000  # of a call, and of its result, in a transcript
 LISTED_FILES = 100  # a few hundred tokens
 TOKENS_FOR_A_LISTED_FILE = 300  # of the window
@@ -77,7 +77,7 @@ async def note_on(
             text = clip_middle(text, len(text) // transcripts)
             before, text = (), f"<transcript>\n{text}\n</transcript>\n\n{question}"
         asked = replace(request, messages=(*before, user_message(text, "note")))
-        return await _answer(agent, session, asked)
+        return await answer_aside(agent, session, asked, "compaction")
 
     try:
         return await ask_for_note(int(behind < least))
@@ -88,15 +88,17 @@ async def note_on(
         return await ask_for_note(4)
 
 
-async def _answer(agent: Agent, session: Session, request: Request) -> str:
-    """The text of the answer; a model that calls a tool is told once that it cannot."""
+async def answer_aside(agent: Agent, session: Session, request: Request, purpose: str) -> str:
+    """The text of an answer beside the conversation, of which only the cost is recorded, for its
+    `purpose`; a model that calls a tool is told once that it cannot. Raises: ProviderError;
+    StorageError."""
     for _ in range(2):
         reply = await ask(agent, request, silent, [])
         if reply.usage is not None:
             cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
             agent.spend.add(reply.usage, cost_usd)
             session.append(
-                UsageEntry(purpose="compaction", usage=reply.usage, cost_usd=cost_usd, model=model)
+                UsageEntry(purpose=purpose, usage=reply.usage, cost_usd=cost_usd, model=model)
             )
         note_search(session, reply)
         if not (calls := calls_of(reply)):

@@ -18,7 +18,7 @@ from kode.engine.tokens import MESSAGE_TOKENS, chars_of, tokens_of, tokens_of_pa
 from kode.errors import LARGER_WINDOW, KodeError
 from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
-from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
 from kode.provider import Request, ToolSpec
 from kode.session.entries import (
     CompactionEntry,
@@ -29,10 +29,11 @@ from kode.session.entries import (
     plain_value,
 )
 from kode.session.log import Session
+from kode.session.messages import add_message
 from kode.session.plan import Plan
 from kode.tool import CALLS_ANY
 from kode.tools.builtin import format_tools
-from kode.values import dataclass, field
+from kode.values import dataclass, field, replace
 
 # Shares of the window:
 KEPT_TAIL_SHARE = 0.1  # for the latest messages after a compaction
@@ -55,6 +56,7 @@ HEADINGS = {
 """Sections whose changes the model is told at the end. Memory tells its own."""
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
 """Replaces a section in the messages that disappeared while the session was closed."""
+QUESTION = "A question beside the work: answer in short, from this conversation. Call no tool."
 _KINDS = {"opening": "system prompt", "memory": "memory", "compaction": "summary of before"}
 """Source of a text → the kind that it counts as in `window_parts`, if not the conversation."""
 
@@ -223,11 +225,7 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     limit = int(info.context_window * agent.config.context.compact_at)
     while context_tokens(context) > limit and _can_free(agent, context):
         await compact(agent, context, emit)
-    # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
-    # the window together with its limit.
-    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _room_behind(agent, context))
-    request = _request(agent, context, max(1, min(info.max_output_tokens, room)))
-    session = context.session
+    request, session = _request(agent, context), context.session
     digests = session.chain.of(request.messages)
     session.append(
         RequestEntry(
@@ -242,13 +240,25 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     return request
 
 
-def _request(agent: Agent, context: Context, max_output_tokens: int | None = None) -> Request:
-    session = context.session
+async def answer_question(agent: Agent, context: Context, question: str) -> str:
+    """Answers a question from the conversation, of which nothing of it becomes a part, also while a
+    turn runs: its request begins like those of the turn. Raises: ProviderError; StorageError."""
+    request, messages = _request(agent, context), [*context.session.messages]
+    add_message(messages, [], user_message(f"{QUESTION}\n\n{question}", "note"))
+    request = replace(request, messages=messages, answer_schema=None, aside=True)
+    return await compaction.answer_aside(agent, context.session, request, "question")
+
+
+def _request(agent: Agent, context: Context) -> Request:
+    session, info = context.session, agent.provider.info
+    # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
+    # the window together with its limit.
+    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _room_behind(agent, context))
     return Request(
         system=session.system,
         messages=session.messages,
         tools=context.specs,
-        max_output_tokens=max_output_tokens,
+        max_output_tokens=max(1, min(info.max_output_tokens, room)),
         small=agent.small,
         effort=agent.effort,
         search=agent.search,

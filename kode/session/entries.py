@@ -251,7 +251,7 @@ class RequestEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class UsageEntry(Entry):
     purpose: str
-    """`memory`, `compaction` or `subagent`."""
+    """`memory`, `compaction`, `question` or `subagent`."""
     usage: Usage
     cost_usd: float | None = None
     model: str = ""

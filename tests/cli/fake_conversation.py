@@ -304,6 +304,10 @@ class FakeConversation:
 
     async def compact(self, wish=""): ...
 
+    async def answer_question(self, question: str) -> str:
+        await asyncio.sleep(60 if question == "for long?" else 0)
+        return f"**{question}** It does.\n\n- on both\n- sides"
+
     closing = "Saving memory"
 
     async def close(self) -> None:

@@ -3,13 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from kode.engine.context import compact, context_tokens
+from kode.engine.context import answer_question, compact, context_tokens
 from kode.engine.tokens import tokens_of
 from kode.events import ContextReduced, Emit, silent
 from kode.memory.contract import Drop, NullMemory
 from kode.memory.system import Guarded
 from kode.messages import Message, Usage, results_of, text_of
 from kode.provider import Request
+from kode.session.entries import UsageEntry
 from kode.tool import ToolContext, tool
 from tests.engine.conftest import ECHO, Bench, MakeBench, calls, says
 
@@ -183,6 +184,31 @@ async def test_the_note_request_ends_the_conversation_with_an_unchanged_beginnin
     assert replace(note, messages=(), aside=False, max_output_tokens=None) == replace(
         turn, messages=(), max_output_tokens=None
     )
+
+
+async def test_a_side_question_leaves_nothing_but_its_cost(bench: MakeBench) -> None:
+    """It comes while a call runs, which has no result yet."""
+    beside: list[str] = []
+
+    @tool(effect="read", subject="text")
+    async def look(context: ToolContext, text: str) -> str:
+        """Ask beside it."""
+        beside.append(await answer_question(run.agent, run.context, "how far?"))
+        return text
+
+    said = (says("half", usage=Usage(input_tokens=9)), says("one"), says("two"))
+    run = bench(calls(("look", '{"text": "a"}')), *said, tools=(look,))
+    await run.turn()
+    await run.turn("again")
+
+    first, question, *others = run.provider.requests
+    assert beside == ["half"]
+    assert question.messages[: len(first.messages)] == first.messages
+    assert replace(question, messages=(), aside=False) == replace(first, messages=())
+    assert not any("how far?" in str(request.messages) for request in others)
+    assert "how far?" not in str(run.session.entries)
+    (cost,) = [entry for entry in run.session.entries if isinstance(entry, UsageEntry)]
+    assert (cost.purpose, cost.usage.input_tokens) == ("question", 9)
 
 
 @pytest.mark.parametrize("text", ["", "I go on reading."])

@@ -1,6 +1,7 @@
 """`kode config`: the effective value and origin of every key, secrets masked; and `kode
 permissions`: the rules that apply in a project, the person's saved approvals among them."""
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -12,8 +13,7 @@ from kode.cli.parser import Commands, Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import CHANGES, Answered, CommandAnswer, change_rules, rule_rows
 from kode.config.choice import is_url
-from kode.config.files import read_document, write_document
-from kode.config.load import Faults, Loaded, load_config, project_file, with_value
+from kode.config.load import Faults, Loaded, load_config, project_file, store_value
 from kode.config.model import display_value, flat
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
@@ -39,8 +39,7 @@ def _path(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Without `--all` only the first keys, and those that are set."""
-    parser.add_argument("--all", action="store_true", help="every key")
-    parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
+    parser.add_flags(("--all", "every key"), ("--json", "one JSON object, of every key"))
     arguments, loaded = parser.parse(argv), _load()
     values = {key: display_value(key, value) for key, value in flat(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
@@ -66,21 +65,16 @@ def _set(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("key", metavar="KEY", help=about)
     parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is; null for none")
     arguments = parser.parse(argv)
-    key, text = arguments.key, arguments.value
-    path = paths.config_file(paths.home())
-    document = read_document(path)
+    key, value = arguments.key, arguments.value
+    with contextlib.suppress(ValueError):
+        value = json.loads(value)
     try:
-        value = json.loads(text)
-    except ValueError:
-        value = text
-    try:
-        document = with_value(document, key, value, "kode config set")
+        path = store_value(key, value, "kode config set")
     except Faults:
         if isinstance(value, str):
             raise
-        # A model may be named 5.
-        value, document = text, with_value(document, key, text, "kode config set")
-    write_document(path, document)
+        value = arguments.value  # a model may be named 5
+        path = store_value(key, value, "kode config set")
     loaded = _load()
     origin = loaded.origins.get(key, str(path))
     notes = [] if str(path) in origin else [f"note: here {origin} decides."]
@@ -112,8 +106,7 @@ def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _wrong_urls(loaded: Loaded) -> list[str]:
-    values = flat(loaded.config)
-    urls = {key: values[key] for key in ("base_url", "memory.embedding.base_url")}
+    urls = {key: url for key, url in flat(loaded.config).items() if key.endswith("base_url")}
     for name, part in loaded.config.providers.items():
         urls[f"providers.{name}.base_url"] = part.base_url
     return [

@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode import installed, paths
+from kode import installed
 from kode.cli.parser import Commands, Parser, nearest
 from kode.cli.screen.printer import Answered, CommandAnswer
-from kode.config.files import read_document, write_document
-from kode.config.load import with_value
+from kode.config.load import store_value
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
 from kode.process import find_program
@@ -89,9 +88,8 @@ def _describe(plugin: Installed) -> Iterator[str]:
 
 def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswer:
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
-    plugin, path = _find(parser, argv), paths.config_file(paths.home())
-    key = f"{SECTION}.{plugin.name}.enabled"
-    write_document(path, with_value(read_document(path), key, is_on, parser.prog))
+    plugin = _find(parser, argv)
+    path = store_value(f"{SECTION}.{plugin.name}.enabled", is_on, parser.prog)
     installed.forget()
     lines = [f"{plugin.name} is {'on' if is_on else 'off'} ({path})."]
     if is_on and not plugin.is_own:

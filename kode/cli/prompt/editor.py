@@ -16,12 +16,7 @@ from pathlib import Path
 from prompt_toolkit import layout
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import (
-    CompleteEvent,
-    Completer,
-    Completion,
-    ThreadedCompleter,
-)
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
 from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
@@ -57,6 +52,7 @@ RULE_FROM_ROWS = 12  # on a smaller terminal the rows are for the reply
 ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 LEAVING_S = 2.0  # Ctrl-C twice within this time, with nothing to stop, exits
 ALT_S = 0.05  # how long Esc waits for a key: Alt and a key come as Esc and the key, at once
+CHORD_S = 1.0  # how long the first of two keys waits for the second, but for vi's
 ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
 _PLAIN = "noreverse bg:default fg:default"
 STYLE = Style.from_dict(
@@ -408,11 +404,13 @@ class Editor:
         self.buffer.reset()
         self.app.vi_state.input_mode = InputMode.INSERT
 
-    def use_vi(self) -> None:
-        """Switches to vi keys."""
-        self.app.editing_mode = EditingMode.VI
-        # Esc alone is a separate key here; Alt+Enter comes as two keys at once.
-        self.app.timeoutlen = ALT_S
+    def switch_vi(self) -> bool:
+        """Switches to vi keys, or back; returns whether they are vi's now."""
+        is_vi = self.app.editing_mode != EditingMode.VI
+        self.app.editing_mode = EditingMode.VI if is_vi else EditingMode.EMACS
+        # Esc alone is a separate key in vi; Alt+Enter comes as two keys at once.
+        self.app.timeoutlen = ALT_S if is_vi else CHORD_S
+        return is_vi
 
     def control(self, sequence: str) -> None:
         """Sends kode's own escape sequence to the terminal."""

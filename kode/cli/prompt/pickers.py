@@ -1,5 +1,5 @@
 """What a person picks from a list: a session (`/resume`, `kode -r`), a prompt to go back to
-(`/rewind`), a model and its effort."""
+(`/rewind`), a model and its effort, a theme."""
 
 import asyncio
 import os
@@ -199,6 +199,17 @@ async def use_effort(state: PromptState, argument: str) -> None:
     if argument:
         conversation.use_effort(argument.lower())
     state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))
+
+
+async def use_theme(state: PromptState, argument: str) -> None:
+    """Paints in other colours, in later sessions too. Raises: ConfigError for no theme."""
+    from kode.config.load import store_value
+
+    names = [Choice(name, name) for name in ("auto", "dark", "light", "16", "none")]
+    if name := argument or await choose(state.screen, "Choose the colours", names):
+        path = store_value("repl.theme", name, "/theme")
+        state.screen.use_theme(name)
+        state.screen.print(f"Theme: {one_line(name)} ({path}).", "accent")
 
 
 def effort_line(conversation: "Conversation") -> str:

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.submit import (
-    Opening,
-    begin,
-    open_conversation,
-    run_turn,
-    submit,
-)
+from kode.cli.prompt.submit import Opening, begin, open_conversation, run_turn, submit
 from kode.cli.screen.lines import clip_middle
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, read_line

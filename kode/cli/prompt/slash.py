@@ -16,13 +16,7 @@ from kode import __version__, paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
 from kode.cli.prompt.attach import use_clipboard
-from kode.cli.prompt.pickers import (
-    effort_line,
-    resume,
-    rewind,
-    use_effort,
-    use_model,
-)
+from kode.cli.prompt.pickers import effort_line, resume, rewind, use_effort, use_model, use_theme
 from kode.cli.prompt.state import PromptState, SlashCommand
 from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
 from kode.cli.screen.lines import bars, clip, cost_text, count, duration, explain, one_line
@@ -68,11 +62,7 @@ async def plan(state: PromptState, argument: str) -> None:
         screen.print(str(plan.path), "dim")
 
 
-_COPY = (
-    ("WAYLAND_DISPLAY", "wl-copy"),
-    ("DISPLAY", "xclip -selection clipboard"),
-    ("", "pbcopy"),
-)
+_COPY = (("WAYLAND_DISPLAY", "wl-copy"), ("DISPLAY", "xclip -selection clipboard"), ("", "pbcopy"))
 """(variable that must be set, command that fills the clipboard)"""
 
 
@@ -403,6 +393,30 @@ def _show_servers(state: PromptState) -> None:
         screen.print("  No MCP servers here. `kode mcp add NAME URL` configures one.")
 
 
+async def switch_vi(state: PromptState, argument: str) -> None:
+    """Turns vi's keys on or off, in later sessions too. Raises: KodeError."""
+    from kode.config.load import store_value
+
+    if state.editor is None:
+        raise UserError("Here are no keys: `kode config set repl.vi_mode true` is for others.")
+    is_vi = state.editor.switch_vi()
+    path = store_value("repl.vi_mode", is_vi, "/vim")
+    state.hint(f"Vi's keys are {'on: Esc, and i to type' if is_vi else 'off'} ({path}).")
+
+
+async def ask_beside(state: PromptState, argument: str) -> None:
+    """Answers a question beside the conversation. Raises: KodeError, UserError without one."""
+    question, task = state.pastes.unfold(argument), asyncio.current_task()
+    if not question or task is None:
+        raise UserError("/btw QUESTION asks something beside the conversation.")
+    state.questions[task] = question
+    try:
+        answer = await state.conversation.answer_question(question)
+    finally:
+        del state.questions[task]
+    state.renderer.show_aside(question, answer)
+
+
 USAGE = "/bg kill ID stops one; all stop with kode."
 
 
@@ -474,9 +488,12 @@ FIRST = (
 """The commands that `/help` lists."""
 FURTHER = (
     SlashCommand("/effort", "set how much the model thinks", use_effort, "[LEVEL]"),
+    SlashCommand("/theme", "choose the colours", use_theme, "[NAME]", while_busy=True),
+    SlashCommand("/vim", "turn vi's keys on or off", switch_vi, while_busy=True),
     SlashCommand("/init", "write or improve AGENTS.md", write_instructions, "[WISH]"),
     SlashCommand("/review", "review uncommitted changes, or a branch", review, "[BRANCH]"),
     SlashCommand("/remember", "remember a fact, as #FACT does", remember, "[env:] FACT"),
+    SlashCommand("/btw", "ask beside the conversation", ask_beside, "QUESTION", while_busy=True),
     SlashCommand("/context", "what fills the context window", show_context, while_busy=True),
     SlashCommand("/redo", "redo the last /undo", redo),
     SlashCommand("/bg", "what runs in the background", background, "[kill ID]", while_busy=True),

@@ -107,6 +107,8 @@ class PromptState:
     """The running work, one at a time, which Ctrl-C stops."""
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
     """Work that runs beside the job."""
+    questions: dict["asyncio.Task[object]", str] = field(default_factory=dict)
+    """What asks a side question (`/btw`) → the question."""
     _job_since: float = 0.0
 
     @property
@@ -154,7 +156,9 @@ class PromptState:
             self.show_failure(error)
 
     def interrupt(self) -> bool:
-        """Stops the running job; False if there was none."""
+        """Stops a side question, else the running job; False if there was none."""
+        if self.questions:
+            return [*self.questions][-1].cancel()
         if self.closing is not None:
             return self.closing.cancel()
         if self.job is None:
@@ -200,6 +204,8 @@ class PromptState:
             ("dim", clip(f"queued: {one_line(text)} (↑ to edit)", width))
             for text in (*self.steering[-3:], *self.queued[-3:])
         ]
+        asked = (f"btw: {one_line(text)} (Esc stops it)" for text in self.questions.values())
+        queued += [("dim", clip(text, width)) for text in asked]
         if not self.is_busy:
             return queued
         now = time.monotonic()

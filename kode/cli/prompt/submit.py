@@ -111,8 +111,9 @@ async def _open(state: PromptState, opening: Opening) -> None:
     try:
         state.opened = conversation = await opening()
         state.screen.notifies = conversation.config.repl.notify is not False
+        state.screen.use_theme(conversation.config.repl.theme)
         if state.editor is not None and conversation.config.repl.vi_mode:
-            state.editor.use_vi()
+            state.editor.switch_vi()
         if conversation.session.turns:
             state.show_resumed()
     except asyncio.CancelledError:

@@ -163,6 +163,15 @@ class Renderer:
         self._feed(text)
         self._finish_text()
 
+    def show_aside(self, question: str, answer: str) -> None:
+        """Shows a side question and its answer behind a bar, apart from the conversation."""
+        from kode.cli.screen.markdown import TerminalMarkdown
+
+        self._print_gap("line")
+        self.screen.print(clip(f"btw: {one_line(question)}", self.screen.width), "bold")
+        rendered = self.screen.render_rich(TerminalMarkdown(clean(answer)))
+        self.screen.print_painted("\n".join(f"│{line[1:]}" for line in rendered.split("\n")))
+
     def show_outcome(self, line: str) -> None:
         """Shows what a permission question came to, with the call that follows."""
         self._print_gap("tool")

@@ -89,14 +89,18 @@ STYLES = {
     "person": "bold",
     "added": "bold green",
     "removed": "bold red",
-    "changed": "bold underline",
     "keyword": "bright_blue",
     "string": "magenta",
 }
 """Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are too
 weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
 
+_CODES = {"bold": "1", "dim": "2", "underline": "4"}
 THEMES = {
+    "none": {
+        name: " ".join(word for word in looks.split() if word in _CODES)
+        for name, looks in STYLES.items()
+    },
     "16": STYLES,
     "dark": STYLES
     | {
@@ -113,10 +117,9 @@ THEMES = {
         "removed": "color(16) on color(224)",
     },
 }
-"""Looks by the background of the terminal. A band has a colour of its own for its text too: it can
-be read where the background was guessed wrong."""
+"""Looks without colours, in the terminal's own, and by its background. A band has a colour of its
+own for its text too: it can be read where the background was guessed wrong."""
 
-_CODES = {"bold": "1", "dim": "2", "underline": "4"}
 _COLOURS = {"red": "31", "green": "32", "magenta": "35", "bright_blue": "94"}
 _COLOUR = re.compile(r"(on )?color\((\d+)\)")
 
@@ -204,6 +207,11 @@ class Screen:
         fill = FILL if self.color and " on " in looks else ""
         end, lines = f"{fill}\x1b[0m", text.split("\n")
         return "\n".join(f"{start}{line}{end}" if line or fill else line for line in lines)
+
+    def use_theme(self, name: str) -> None:
+        """Paints by one of `THEMES` from now on; `auto`: by what the terminal says of itself."""
+        self.theme = name if name in THEMES else find_theme(os.environ)
+        self._console = None
 
     @property
     def asking(self) -> bool:
@@ -322,7 +330,7 @@ class Screen:
                 theme=Theme(looks | styles),
                 force_terminal=self.rich_terminal,
                 color_system="256" if self.rich_terminal else None,
-                no_color=not self.color,
+                no_color=not self.color or self.theme == "none",
                 legacy_windows=False,
                 highlight=False,
                 markup=False,

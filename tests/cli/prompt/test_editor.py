@@ -12,6 +12,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.keys import bindings
+from kode.cli.prompt.slash import switch_vi
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.render import Renderer
@@ -141,6 +142,17 @@ async def test_esc_stops_the_turn_and_a_second_edits() -> None:
         while not state.replacing:
             await asyncio.sleep(0)
         assert editor.buffer.text == "count the files"
+
+
+async def test_vi_keys_are_switched_on_and_off() -> None:
+    async with prompt() as (editor, keys):
+        editor.state.editor = editor
+        await switch_vi(editor.state, "")
+        await typed(editor, keys, "one two")
+        keys.send_text("\x1bdd")
+        while editor.buffer.text:
+            await asyncio.sleep(0)
+        assert editor.switch_vi() is False
 
 
 async def test_up_takes_back_the_message_that_waits() -> None:

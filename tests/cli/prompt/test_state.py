@@ -202,8 +202,6 @@ async def test_a_rewind_says_which_files_it_would_change(chat):
 
 
 async def test_a_rewind_can_be_undone_and_says_what_is_unanswered(chat):
-    assert "Nothing was rewound" in await chat.type("/rewind undo")
-
     chat.talk.rewound = chat.talk.cut_short = True
     text = await chat.type("/rewind undo")
     assert "Resumed 20260101-000000-abcdef" in text
@@ -218,6 +216,20 @@ async def test_harmless_commands_run_beside_a_turn_and_others_wait(chat):
         await asyncio.sleep(0.001)
 
     assert chat.state.queued == ["/compact"]
+    chat.state.interrupt()
+    await chat.settled()
+
+
+async def test_a_side_question_is_answered_beside_a_turn(chat):
+    await chat.running()
+    submit(chat.state, "/btw does it?")
+    submit(chat.state, "/btw for long?")
+    await asyncio.sleep(0.01)
+    assert "btw: does it?\n│ does it? It does.\n" in chat.text
+    assert [line for _, line in chat.state.live(80, 9)][-1] == "btw: for long? (Esc stops it)"
+    chat.state.interrupt()
+    await asyncio.sleep(0.01)
+    assert (chat.state.is_busy, len(chat.state.beside)) == (True, 0)
     chat.state.interrupt()
     await chat.settled()
 
@@ -333,6 +345,11 @@ async def test_extensions_lists_each_kind_or_one(chat):
         ("/rename login page", "This session is called login-page: kode -r login-page"),
         ("/rename 2026", "'2026' looks like an id. Give a name with a word"),
         ("/rename", "A name has 1 to 60 characters"),
+        ("/rewind undo", "Nothing was rewound since your last message."),
+        ("/theme light", "Theme: light ("),
+        ("/theme neon", "it must be 'auto', 'dark', 'light', '16' or 'none'"),
+        ("/vim", "Here are no keys"),
+        ("/btw", "/btw QUESTION asks"),
         ("/copy", "There is no answer to copy yet."),
     ],
 )
