@@ -167,7 +167,7 @@ class Renderer:
         """Shows a side question and its answer behind a bar, apart from the conversation."""
         from kode.cli.screen.markdown import TerminalMarkdown
 
-        self._print_gap("line")
+        self._print_gap("person")  # apart on both sides
         self.screen.print(clip(f"btw: {one_line(question)}", self.screen.width), "bold")
         rendered = self.screen.render_rich(TerminalMarkdown(clean(answer)))
         self.screen.print_painted("\n".join(f"│{line[1:]}" for line in rendered.split("\n")))
