@@ -475,7 +475,8 @@ async def open_conversation(
         place = open_workplace(config, home, cwd)
         plugins = open_plugins(settings, place, session)
         tools = (*settings.tools, *plugins.tools)
-        settings = replace(settings, emit=plugins.emit, tools=tools, sections=plugins.sections)
+        emit = plugins.emit if plugins.subscribers else settings.emit
+        settings = replace(settings, emit=emit, tools=tools, sections=plugins.sections)
         commands = BackgroundCommands(settings.emit)
         conversation = Conversation(
             settings=settings, commands=commands, plugins=plugins, attachments=[*attachments]

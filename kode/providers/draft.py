@@ -146,7 +146,7 @@ class Draft:
             call.pieces.clear()
             piece = json.dumps(piece, ensure_ascii=False)
         call.pieces.append(piece)
-        self.count(piece)
+        self.grow(len(piece), is_said=True)
 
     def note_stop(self, reason: Any) -> None:
         """Records the server's stop reason; the last one counts."""
@@ -161,16 +161,12 @@ class Draft:
             if is_number(value) and value >= 0:
                 self.usage[name] = int(value)
 
-    def count(self, piece: str) -> None:
-        """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
-        self.continues_after_stop = self.continues_after_stop or bool(piece)
-        self.grow(len(piece))
-
-    def grow(self, chars: int) -> None:
-        """Counts what is kept of the reply.
+    def grow(self, chars: int, *, is_said: bool = False) -> None:
+        """Counts what is kept of the reply; with `is_said` the reply itself goes on.
 
         Raises: RefusedError beyond `MAX_CHARS`.
         """
+        self.continues_after_stop = self.continues_after_stop or (is_said and chars > 0)
         self.chars += chars
         if self.chars > MAX_CHARS:
             raise RefusedError(
@@ -193,7 +189,7 @@ class Draft:
             self._half_pairs[kind, key] = piece[-1]
             piece = piece[:-1]
         text = piece if piece.isascii() else join_surrogates(piece)
-        self.count(text)
+        self.grow(len(text), is_said=True)
         return text
 
     @property

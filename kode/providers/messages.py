@@ -486,7 +486,7 @@ def _take_fields(key: Hashable, fields: Mapping[str, Any], draft: Draft) -> None
     draft.add_thinking(key, fields.get("thinking"))
     for name, sign in SIGNS.items():
         if isinstance(value := fields.get(name), str) and value:
-            draft.count(value)
+            draft.grow(len(value), is_said=True)
             setattr(draft.part("thinking", key), sign, value)
     if "partial_json" in fields:
         draft.add_arguments(draft.part("call", key), fields["partial_json"])
@@ -505,7 +505,8 @@ def _add(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> 
     elif "partial_json" in delta:
         draft.add_arguments(draft.part("item", coming.key), delta["partial_json"])
     else:
-        draft.count("".join(piece for piece in delta.values() if isinstance(piece, str)))
+        sizes = [len(piece) for piece in delta.values() if isinstance(piece, str)]
+        draft.grow(sum(sizes), is_said=True)
     for name, value in delta.items():
         if name in ("type", "partial_json"):
             continue

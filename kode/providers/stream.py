@@ -234,35 +234,35 @@ class Decoder:
             end = len(text) - text.endswith(b"\r")
             lines = text[:end].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
             self._pieces = [lines.pop() + text[end:]]
-            for line in lines:
-                yield from self._read_line(line)
+            yield from filter(None, map(self._read_line, lines))
         if self._size > MAX_EVENT_BYTES:
             raise too_large(self.endpoint)
 
     def end(self) -> Iterator[StreamEvent]:
         """The event that the end of the stream completes, if any."""
-        for line in (b"".join(self._pieces).rstrip(b"\r"), b""):
-            yield from self._read_line(line)
+        lines = b"".join(self._pieces).rstrip(b"\r"), b""
+        yield from filter(None, map(self._read_line, lines))
 
-    def _read_line(self, line: bytes) -> Iterator[StreamEvent]:
+    def _read_line(self, line: bytes) -> StreamEvent | None:
+        """The event that a line ends, if it ends one."""
         name, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
         value = value.removeprefix(b" ")
         if not line:
-            yield from self._take_event()
-        elif name == b"data":
+            return self._take_event()
+        if name == b"data":
             self._data.append(value)
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
+        return None
 
-    def _take_event(self) -> Iterator[StreamEvent]:
+    def _take_event(self) -> StreamEvent | None:
         data, name = b"\n".join(self._data).strip(), self._name
         self._data, self._name, self._size = [], "", sum(map(len, self._pieces))
         if not data:
-            return
+            return None
         self.has_begun = True
         if data.startswith(b"[DONE]"):
-            yield StreamEvent("[DONE]", {})
-            return
+            return StreamEvent("[DONE]", {})
         text = data.decode("utf-8", "replace")
         try:
             value = json.loads(text)
@@ -270,8 +270,7 @@ class Decoder:
             if name == "error":
                 raise from_status(None, text, {}, self.endpoint) from None
             raise
-        if isinstance(value, dict):
-            yield StreamEvent(name, value)
+        return StreamEvent(name, value) if isinstance(value, dict) else None
 
 
 def too_large(endpoint: Endpoint) -> RefusedError:
