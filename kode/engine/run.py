@@ -97,6 +97,8 @@ class Evidence:
     def explain_missing(self) -> str:
         """What makes a turn with an answer incomplete, in sentences: what was refused, and which
         checks failed last, of those since the newest edit that any followed; "" for nothing."""
+        if not self._checks and not self._refused:
+            return ""
         ended = [(name, *run) for name, run in self._checks.items() if run[0] is not None]
         newest = max((after for _, _, after in ended), default=0)
         failed = (name for name, status, after in ended if status and after == newest)
