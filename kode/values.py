@@ -56,7 +56,7 @@ def _compile_init(cls: Any, is_frozen: bool) -> Any:
 
 
 def _compared(value: Any) -> tuple[Any, ...]:
-    return tuple(getattr(value, each.name) for each in fields(value) if each.compare)
+    return tuple([getattr(value, each.name) for each in fields(value) if each.compare])
 
 
 def _is_equal(self: Any, other: object) -> bool:
