@@ -90,7 +90,7 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
         if make is None:
             raise
         with contextlib.suppress(FileExistsError):
-            _make(folder, name, make(place))
+            _make_folder(folder, name, make(place))
         return _enter_or_make(folder, name, place, None)
     except OSError as error:
         entry = status(folder, name)
@@ -99,7 +99,7 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
         raise
 
 
-def _make(folder: int, name: str, mode: int | None) -> None:
+def _make_folder(folder: int, name: str, mode: int | None) -> None:
     if mode is None:
         os.mkdir(name, dir_fd=folder)
         return
@@ -117,7 +117,7 @@ def status(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _copy(source: int, name: str, folder: int, to: str) -> None:
+def _copy_over(source: int, name: str, folder: int, to: str) -> None:
     """Puts a copy of a regular file in place of what is named `to`, atomically. Raises: OSError,
     for a pipe or a device too: nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -157,7 +157,7 @@ def move_in(source: int, name: str, folder: int, to: str) -> None:
     if stat.S_ISLNK(entry.st_mode):
         link_in(os.readlink(name, dir_fd=source), folder, to)
     else:
-        _copy(source, name, folder, to)
+        _copy_over(source, name, folder, to)
     os.unlink(name, dir_fd=source)
 
 

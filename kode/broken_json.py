@@ -80,7 +80,7 @@ def loose_value_at(text: str, position: int) -> tuple[Any, int] | None:
             pieces.append(json.dumps(word.strip("\"'")))
         else:
             is_quoted = word[0] in "\"'"
-            text_of_string = _ESCAPE.sub(_escape, word[1:-1]) if is_quoted else ""
+            text_of_string = _ESCAPE.sub(_fix_escape, word[1:-1]) if is_quoted else ""
             pieces.append(f'"{text_of_string}"' if is_quoted else _CONSTANTS.get(word, word))
     try:
         return json.loads(" ".join(pieces), strict=False), at
@@ -88,7 +88,7 @@ def loose_value_at(text: str, position: int) -> tuple[Any, int] | None:
         return None
 
 
-def _escape(match: re.Match[str]) -> str:
+def _fix_escape(match: re.Match[str]) -> str:
     """An escape as JSON has it; a backslash that escapes nothing stays."""
     escaped = match[1]
     if escaped is None:

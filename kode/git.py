@@ -75,7 +75,7 @@ def git_folders(roots: Iterable[Path]) -> tuple[GitFolder, ...]:
     folders: dict[str, GitFolder] = {}
     for root in real_roots:
         with contextlib.suppress(OSError):  # what is named cannot be looked at
-            for folder in _folders_of(root, real_roots):
+            for folder in _find_folders(root, real_roots):
                 if folder.worktree or folder.path not in folders:
                     folders[folder.path] = folder
     return tuple(sorted(folders.values(), key=lambda folder: folder.path))
@@ -129,7 +129,7 @@ def fold_path(path: str) -> str:
     return "".join(c for c in composed if unicodedata.category(c) != "Cf")
 
 
-def _folders_of(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
+def _find_folders(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
     if _is_git_folder(root):
         yield GitFolder(path=root, worktree="")
     path = _folder_named_by(root)

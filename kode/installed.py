@@ -151,7 +151,7 @@ class Installed:
 def find_plugins() -> tuple[Installed, ...]:
     """Every plug-in of this environment, kode's own first, then by name, read once a process. Of
     those that are on, the module is imported, and nothing of what it names. Never raises."""
-    return _read(str(paths.home()), os.environ.get(FILES, ""))
+    return _read_entry_points(str(paths.home()), os.environ.get(FILES, ""))
 
 
 def plugins() -> tuple[Plugin, ...]:
@@ -161,7 +161,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 def forget() -> None:
     """Makes the next call of `find_plugins` look again, after the config has changed."""
-    _read.cache_clear()
+    _read_entry_points.cache_clear()
     faults.clear()
 
 
@@ -280,7 +280,7 @@ def use_file(name: str) -> None:
     """Uses the plug-in of a file, here and in the kodes that this one starts, before any of the
     same name that is not kode's own. Raises: ConfigError."""
     path = paths.real_path(paths.expand(name))
-    plugin = _plugin_of(path)
+    plugin = _run_file(path)
     if any(other.name == plugin.name and other.is_own for other in find_plugins()):
         raise ConfigError(
             f"--plugin {name}: {plugin.name!r} is a plug-in of kode. Choose another name."
@@ -291,7 +291,7 @@ def use_file(name: str) -> None:
 
 
 @functools.cache
-def _plugin_of(path: str) -> Plugin:
+def _run_file(path: str) -> Plugin:
     """Runs a file, without leaving a compiled one beside it, and returns its `PLUGIN`."""
     module = ModuleType(f"kode_plugin_{Path(path).stem}")
     module.__file__ = path
@@ -312,7 +312,7 @@ def _plugin_of(path: str) -> Plugin:
 
 
 @functools.lru_cache(maxsize=1)
-def _read(home: str, files: str) -> tuple[Installed, ...]:
+def _read_entry_points(home: str, files: str) -> tuple[Installed, ...]:
     """Of several with one name the first, which is kode's own if one is: another package cannot
     take the place of a plug-in by its name."""
     from importlib.metadata import entry_points
@@ -373,7 +373,7 @@ def _look_at(name: str, value: str, about: Mapping[str, str], section: Any) -> I
 
 def _look_at_file(path: str) -> Installed:
     try:
-        plugin, name, fault = _plugin_of(path), _plugin_of(path).name, ""
+        plugin, name, fault = _run_file(path), _run_file(path).name, ""
     except ConfigError as error:
         plugin, name, fault = None, Path(path).stem, str(error)
     return Installed(name, f"the file {path}", "", "PLUGIN", True, fault, plugin)

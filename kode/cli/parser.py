@@ -66,7 +66,7 @@ FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "docto
 """The commands that `kode --help` lists."""
 
 
-def _number(
+def _parse_number(
     kind: Callable[[str], float], allowed: str, fits: Callable[[float], bool]
 ) -> Callable[[str], float]:
     def number(text: str) -> float:
@@ -90,11 +90,11 @@ def _mode(text: str) -> str:
 
 
 KINDS: Mapping[str, Callable[[str], float]] = {
-    "whole": _number(int, "a whole number of 1 or more", lambda value: value >= 1),
-    "natural": _number(int, "a whole number of 0 or more", lambda value: value >= 0),
-    "port": _number(int, "a port: a number up to 65535", lambda value: 0 <= value <= 65_535),
-    "seconds": _number(float, "a number of seconds above 0", lambda value: value > 0),
-    "amount": _number(float, "an amount above 0", lambda value: value > 0),
+    "whole": _parse_number(int, "a whole number of 1 or more", lambda value: value >= 1),
+    "natural": _parse_number(int, "a whole number of 0 or more", lambda value: value >= 0),
+    "port": _parse_number(int, "a port: a number up to 65535", lambda value: 0 <= value <= 65_535),
+    "seconds": _parse_number(float, "a number of seconds above 0", lambda value: value > 0),
+    "amount": _parse_number(float, "an amount above 0", lambda value: value > 0),
 }
 """Numbers that a flag names as its `type`."""
 

@@ -62,11 +62,11 @@ async def add_extensions(
     if unused := "; ".join(settings.loaded.unused):
         emit(Notice(text=f"Not used of other agents' settings: {unused}", level="info"))
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
-    agent, hooks = await asyncio.to_thread(_extend, conversation, agent, catalog)
+    agent, hooks = await asyncio.to_thread(_extend_agent, conversation, agent, catalog)
     return agent, catalog, hooks
 
 
-def _extend(
+def _extend_agent(
     conversation: "Conversation", agent: Agent, catalog: FoundExtensions
 ) -> "tuple[Agent, Hooks | None]":
     """The agent with skills, plug-ins, hooks, and checkers of edits."""

@@ -113,7 +113,7 @@ class PluginHost:
         if not PLUGIN_TYPE.fullmatch(opened.entry_type):
             raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits, hyphens.")
         if plugin.before_call:
-            self.interceptors.append(partial(_judge, opened, load(plugin, plugin.before_call)))
+            self.interceptors.append(partial(_judge_call, opened, load(plugin, plugin.before_call)))
         if not is_whole:
             return
         self.opened.append(opened)
@@ -195,7 +195,7 @@ def _render_sections(opened: PluginSession) -> dict[str, str]:
     return {f"{opened.entry_type}-{name}": str(text) for name, text in texts.items()}
 
 
-async def _judge(opened: PluginSession, judge: Any, call: Action) -> CallDecision | None:
+async def _judge_call(opened: PluginSession, judge: Any, call: Action) -> CallDecision | None:
     """What a plug-in decides about a call; one that fails refuses it."""
     try:
         answer = guard_plugin(opened.plugin, judge)(opened, call)

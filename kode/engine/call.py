@@ -5,8 +5,8 @@ shown second: what a person saw as done is on disk. Every call gets a result, wh
 
     run_calls     one recorded result for each call of a reply
       _run_call     its result, whatever happens
-        _perform      _parse → _judge each action → _run_action for each
-        _conclude     mask, clip, mark, count
+        _perform_call _parse_call → _judge_action → _run_action for each
+        _conclude_call mask, clip, mark, count
 """
 
 import asyncio
@@ -110,7 +110,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     async def run_one(progress: CallProgress) -> None:
         result, output = await _run_call(run, progress)
         # No await from here on: what is shown is recorded, and what is recorded is shown.
-        _record(run, result, *output.pictures, ended_job=output.ended_job)
+        _record_results(run, result, *output.pictures, ended_job=output.ended_job)
         del waiting[progress.call.id]
         run.emit(progress.finish(output))
 
@@ -131,7 +131,9 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
             _cut_short(run, waiting.values())
 
 
-def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
+def _record_results(
+    run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = ""
+) -> None:
     """Records results, with what is news to the model; they tell the end of `ended_job`."""
     unreported = find_unreported(run.context.session.entries)
     if news := notes(it for it in unreported if getattr(it, "name", None) != ended_job):
@@ -144,7 +146,7 @@ def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job
 def _cut_short(run: Run, waiting: Collection[CallProgress]) -> None:
     """Records a result for each call that the end of the turn leaves without one."""
     results = [_result_of_cut(run, progress) for progress in waiting]
-    _record(run, *results)
+    _record_results(run, *results)
     for progress, result in zip(waiting, results, strict=True):
         if progress.started:
             output = ToolOutput(text=result.text, summary="stopped")
@@ -180,7 +182,7 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
     progress.share = min(MAX_RESULT_CHARS, run.result_chars // max(1, run.calls_left))
     run.result_chars, run.calls_left = run.result_chars - progress.share, run.calls_left - 1
     try:
-        output = await _perform(run, progress)
+        output = await _perform_call(run, progress)
     except ToolRefused as fault:
         progress.error, text = fault, f"{fault} {fault.instead}".strip()
         output = ToolOutput(text=text, summary=str(fault), refusals=(fault.refusal,))
@@ -193,15 +195,15 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
         summary = f"internal error in kode. {report(fault) if report else ''}".rstrip()
         output = ToolOutput(text=text, summary=summary)
     progress.untrusted = getattr(progress.error, "untrusted", "") or progress.untrusted
-    return await _conclude(run, progress, output)
+    return await _conclude_call(run, progress, output)
 
 
-async def _perform(run: Run, progress: CallProgress) -> ToolOutput:
-    _parse(run.agent, progress)
-    progress.actions = [_check(run.agent, action) for action in progress.actions]
+async def _perform_call(run: Run, progress: CallProgress) -> ToolOutput:
+    _parse_call(run.agent, progress)
+    progress.actions = [_check_action(run.agent, action) for action in progress.actions]
     if any(action.effect in WORK for action in progress.actions):
         progress.effects = set(map(_effect_of, progress.actions))
-    commands = [await _judge(run, action, progress) for action in progress.actions]
+    commands = [await _judge_action(run, action, progress) for action in progress.actions]
     progress.actions = [command.action for command in commands]
     for command in commands if len(commands) > 1 else ():
         if preview := command.action.tool.preview:  # all can be done, or none is
@@ -214,7 +216,7 @@ async def _perform(run: Run, progress: CallProgress) -> ToolOutput:
     return join_outputs([await _run_action(run, progress, command) for command in commands])
 
 
-def _parse(agent: Agent, progress: CallProgress) -> None:
+def _parse_call(agent: Agent, progress: CallProgress) -> None:
     """Notes the actions of a call, with unchecked arguments; also as far as it gets. Raises:
     ToolError."""
     call, tool = progress.call, _find_tool(agent, progress.call.name)
@@ -227,7 +229,7 @@ def _parse(agent: Agent, progress: CallProgress) -> None:
         progress.actions = [replace(action, tool=part, arguments=values) for part, values in parts]
 
 
-def _check(agent: Agent, action: Action) -> Action:
+def _check_action(agent: Agent, action: Action) -> Action:
     tool, path = action.tool, ""
     is_about_files = tool.effect in ("read", "edit")
     plain = _strip_path_label(agent, action.arguments) if is_about_files else action.arguments
@@ -269,7 +271,7 @@ def _find_tool(agent: Agent, name: str) -> Tool:
     raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
 
 
-async def _judge(run: Run, action: Action, progress: CallProgress) -> AllowedCommand:
+async def _judge_action(run: Run, action: Action, progress: CallProgress) -> AllowedCommand:
     """The action as interceptors want it, and what its tool gets. Raises: ToolRefused; ToolError if
     it cannot succeed."""
     agent, original = run.agent, action
@@ -326,7 +328,7 @@ def _rewrite(agent: Agent, answer: Action, original: Action, before: Decision | 
     """An interceptor's action, checked, with the advice that still counts."""
     try:
         arguments = translate(answer.tool, answer.arguments)
-        action = _check(agent, replace(answer, arguments=arguments))
+        action = _check_action(agent, replace(answer, arguments=arguments))
     except ToolError as error:
         by = f"{answer.changed_by} made a call of this one that cannot run"
         raise ToolError(f"{by}: {error}") from error
@@ -401,7 +403,7 @@ def _edits_of(paths: Iterable[str]) -> set[Effect]:
     return {("edit", path) for path in paths}
 
 
-async def _conclude(
+async def _conclude_call(
     run: Run, progress: CallProgress, output: ToolOutput
 ) -> tuple[ToolResult, ToolOutput]:
     agent, call, source = run.agent, progress.call, progress.untrusted
@@ -489,7 +491,7 @@ def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | No
     progress, subject = CallProgress(masked, agent.secrets), ""
     # A tool expects valid arguments, which these may not be.
     with contextlib.suppress(Exception):
-        _parse(agent, progress)
+        _parse_call(agent, progress)
     with contextlib.suppress(Exception):
         subject = progress.subject
     started = ToolStarted(call_id=call.id, name=progress.name, subject=subject)

@@ -87,7 +87,7 @@ async def run_command(command: AllowedCommand) -> ToolOutput:
     try:
         output = await command.run(attempt.wrap)
         if attempt.ended.is_set():
-            return await _settle(command, attempt, output)
+            return await _settle_changes(command, attempt, output)
         return _find_source(command, output)  # it may open more
     finally:
         if output is None or attempt.ended.is_set():
@@ -115,7 +115,9 @@ def _find_source(command: AllowedCommand, output: ToolOutput) -> ToolOutput:
     return replace(output, untrusted=source or command.agent.marks.find_source(read))
 
 
-async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
+async def _settle_changes(
+    command: AllowedCommand, attempt: "Attempt", output: ToolOutput
+) -> ToolOutput:
     blocked, decision = attempt.find_blocked(output.text), command.context.decision
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
@@ -164,12 +166,12 @@ async def settle_changes(
         changes = await asyncio.to_thread(attempt.changes)
         if not changes:
             return ToolOutput(text="")
-        return await _apply(command, attempt, changes, may_ask=may_ask)
+        return await _apply_changes(command, attempt, changes, may_ask=may_ask)
     except (KodeError, OSError) as error:
         return describe_changes(command.context.place.cwd, (), {_fault(str(error)): ()})
 
 
-async def _apply(
+async def _apply_changes(
     command: AllowedCommand, attempt: "Attempt", changes: Sequence[FileChange], *, may_ask: bool
 ) -> ToolOutput:
     agent, decision, cwd = command.agent, command.context.decision, command.context.place.cwd

@@ -225,7 +225,7 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     limit = int(info.context_window * agent.config.context.compact_at)
     while context_tokens(context) > limit and _can_free(agent, context):
         await compact(agent, context, emit)
-    request, session = _request(agent, context), context.session
+    request, session = _make_request(agent, context), context.session
     digests = session.chain.of(request.messages)
     session.append(
         RequestEntry(
@@ -243,13 +243,13 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
 async def answer_question(agent: Agent, context: Context, question: str) -> str:
     """Answers a question from the conversation, of which nothing of it becomes a part, also while a
     turn runs: its request begins like those of the turn. Raises: ProviderError; StorageError."""
-    request, messages = _request(agent, context), [*context.session.messages]
+    request, messages = _make_request(agent, context), [*context.session.messages]
     add_message(messages, [], user_message(f"{QUESTION}\n\n{question}", "note"))
     request = replace(request, messages=messages, answer_schema=None, aside=True)
     return await compaction.answer_aside(agent, context.session, request, "question")
 
 
-def _request(agent: Agent, context: Context) -> Request:
+def _make_request(agent: Agent, context: Context) -> Request:
     session, info = context.session, agent.provider.info
     # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
     # the window together with its limit.
@@ -335,7 +335,7 @@ async def compact(
     before = compaction.messages_before(session, tail)
     summary = drop.recap
     if summary is None:
-        behind, request = _room_behind(agent, context), _request(agent, context)
+        behind, request = _room_behind(agent, context), _make_request(agent, context)
         summary = await compaction.note_on(agent, session, request, wish or "", behind)
     room = int(min(agent.config.context.keep_user_tokens, window / 5) * share)
     work = compaction.work_in(agent, [*before, *tail])

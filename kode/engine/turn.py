@@ -157,7 +157,7 @@ async def run_turn(
     turn = replace(
         turn, answer=run.answer, status=status, messages=messages, tainted=bool(session.tainted_by)
     )
-    await _settle(run, turn, ended)
+    await _settle_turn(run, turn, ended)
     run.emit(ended)
     return ended
 
@@ -287,7 +287,7 @@ async def _ask(run: Run) -> Message:
             break
         except (asyncio.CancelledError, ProviderError) as fault:
             faults[type(fault)] += 1
-            if not await _recover(run, fault, faults[type(fault)], request):
+            if not await _try_recovery(run, fault, faults[type(fault)], request):
                 _record_partial(run, "".join(streamed))
                 raise
     usage, session = message.usage or Usage(), context.session
@@ -313,7 +313,7 @@ async def _ask(run: Run) -> Message:
     return message
 
 
-async def _recover(run: Run, fault: BaseException, times: int, request: Request) -> bool:
+async def _try_recovery(run: Run, fault: BaseException, times: int, request: Request) -> bool:
     """Changes what has made a request fail, this often now; False if nothing can be done."""
     agent, context, emit = run.agent, run.context, run.emit
     match fault:
@@ -350,7 +350,7 @@ def _record_partial(run: Run, partial: str) -> None:
         run.context.session.append_message(message)
 
 
-async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
+async def _settle_turn(run: Run, turn: Turn, ended: TurnEnded) -> None:
     """Shows the turn to memory, then records its end. Neither may undo the turn itself."""
     agent, session = run.agent, run.context.session
     try:

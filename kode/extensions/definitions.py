@@ -229,7 +229,7 @@ def read_command(path: Path, place: ExtensionFolder, name: str) -> CommandDefini
 def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
     """The files that a command names after `@`, relative to the working directory; anything else is
     just a word."""
-    text = _fill(_RUN.sub("", body), arguments, _words(arguments))
+    text = _fill_arguments(_RUN.sub("", body), arguments, _words(arguments))
     names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
 
@@ -251,16 +251,18 @@ def pieces(body: str, arguments: str) -> list[CommandPiece]:
     words = _words(arguments)
     pieces, position = list[CommandPiece](), 0
     for match in _RUN.finditer(body):
-        pieces.append(CommandPiece(_fill(body[position : match.start()], arguments, words)))
-        pieces.append(CommandPiece(_fill(match[1], arguments, words), runs=True))
+        pieces.append(
+            CommandPiece(_fill_arguments(body[position : match.start()], arguments, words))
+        )
+        pieces.append(CommandPiece(_fill_arguments(match[1], arguments, words), runs=True))
         position = match.end()
-    pieces.append(CommandPiece(_fill(body[position:], arguments, words)))
+    pieces.append(CommandPiece(_fill_arguments(body[position:], arguments, words)))
     if arguments and not _ARGUMENT.search(body):
         pieces.append(CommandPiece(f"\n\nARGUMENTS: {arguments}"))
     return [piece for piece in pieces if piece.text]
 
 
-def _fill(text: str, arguments: str, words: Sequence[str]) -> str:
+def _fill_arguments(text: str, arguments: str, words: Sequence[str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] is None:
             return arguments

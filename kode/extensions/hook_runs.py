@@ -304,7 +304,7 @@ class Hooks:
         hooks = [hook for hook in self.hooks if hook.event == event and hook.matches(names)]
         answers: list[HookAnswer] = []
         for hook in hooks:
-            answer = await self._run(hook, event, fields)
+            answer = await self._run_hook(hook, event, fields)
             if answer.updated is not None:
                 if answers:  # the others have judged another call
                     answer = _refuse(answer, hook, "only the first hook of a call can change it")
@@ -407,7 +407,7 @@ class Hooks:
     def has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)
 
-    async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
+    async def _run_hook(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
         line = self._mask(line_of(event, self.common(), fields))
         ran = await self.run(self, hook, line)
         answer = answer_of(hook, ran)

@@ -170,14 +170,14 @@ class Connection:
                 elicitation_callback=self._elicit if self.elicit else None,
             )
             await links.enter_async_context(self.client)
-        listening = asyncio.ensure_future(self._listen())
+        listening = asyncio.ensure_future(self._listen_for_changes())
         links.callback(listening.cancel)
 
     async def tools(self) -> Mapping[str, ToolDefinition]:
         """Its tools by name. Of two with one name the first counts: the second would hide it."""
         self.left_out.clear()
         definitions: dict[str, ToolDefinition] = {}
-        for tool in await self._list("tools"):
+        for tool in await self._list_items("tools"):
             definitions.setdefault(tool["name"], ToolDefinition(tool))
         return definitions
 
@@ -188,7 +188,7 @@ class Connection:
                 description=_text(item, "description"),
                 arguments=tuple(_arguments(item)),
             )
-            for item in await self._list(kind)
+            for item in await self._list_items(kind)
         )
 
     async def call(
@@ -223,7 +223,7 @@ class Connection:
             result = await self.client.get_prompt(name, dict(arguments))
         return _read_content(message.content for message in result.messages)
 
-    async def _list(self, kind: str) -> list[dict[str, Any]]:
+    async def _list_items(self, kind: str) -> list[dict[str, Any]]:
         items = self._items[kind] = []
         page_of = getattr(self.client, f"list_{kind}")
         if getattr(self.client.server_capabilities, kind) is None:
@@ -306,7 +306,7 @@ class Connection:
             self.news.set()
         await asyncio.sleep(0)
 
-    async def _listen(self) -> None:
+    async def _listen_for_changes(self) -> None:
         """Servers of the newer era announce changes only to listeners; older ones do not support
         that, which is fine."""
         with contextlib.suppress(Exception):

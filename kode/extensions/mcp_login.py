@@ -54,7 +54,9 @@ def make_authorization(
     async def log_in() -> AuthorizationCodeResult:
         result: asyncio.Future[AuthorizationCodeResult] = asyncio.Future()
         try:
-            listener = await asyncio.start_server(partial(_serve, result), "127.0.0.1", port)
+            listener = await asyncio.start_server(
+                partial(_answer_browser, result), "127.0.0.1", port
+            )
         except OSError as error:
             text = f"port {port} is in use, and the login needs it: {error.strerror}"
             raise ServerError(text) from error
@@ -80,7 +82,7 @@ def make_authorization(
     )
 
 
-async def _serve(
+async def _answer_browser(
     result: "asyncio.Future[AuthorizationCodeResult]",
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,

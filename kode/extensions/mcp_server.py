@@ -172,7 +172,9 @@ class Opener:
             why = why or "the sandbox is off"
         if self.sandboxed and not server.outside:
             folder = cache_folder(entry, place.home)
-            start = await asyncio.to_thread(self._wrap, server, folder, pinned, downloads)
+            start = await asyncio.to_thread(
+                self._wrap_in_sandbox, server, folder, pinned, downloads
+            )
             if start is not None:
                 return start
             why = "there is no sandbox here (`kode doctor` says more)"
@@ -185,7 +187,7 @@ class Opener:
             )
         return _ServerStart(server)
 
-    def _wrap(
+    def _wrap_in_sandbox(
         self, server: ServerFields, folder: Path, pinned: bool, downloads: bool
     ) -> "_ServerStart | None":
         """The server with its program in the sandbox; None where there is none. Not on the event

@@ -115,7 +115,7 @@ class Extensions:
             server.start()
         await _wait_for(unlisted, FIRST_TURN_WAITS_S)
         await _wait_for(new, FIRST_START_WAITS_S)
-        await self._download([server for server in new if server.needs_download])
+        await self._ask_to_download([server for server in new if server.needs_download])
         self.reachable = (*tools_of(servers), *pair_of(servers))
         return self._choose_offered(window_tokens)
 
@@ -137,7 +137,7 @@ class Extensions:
         tools = tools_of([*self.servers.values()])
         return tuple(tool for tool in tools if may_use(agent, tool))
 
-    async def _download(self, servers: Sequence[McpServer]) -> None:
+    async def _ask_to_download(self, servers: Sequence[McpServer]) -> None:
         """Asks once about all that need a start with the network, and starts them together."""
         items, off = {it.name: download_item(it.entry) for it in servers}, list[Candidate]()
         try:
@@ -261,7 +261,7 @@ def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     async def search(
         context: ToolContext, query: Annotated[str, "What the tool should do"]
     ) -> ToolOutput:
-        return _search(servers, query)
+        return _search_tools(servers, query)
 
     def target(arguments: Mapping[str, Any]) -> str:
         return f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
@@ -280,7 +280,7 @@ def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     ) -> ToolOutput:
         for candidate in servers:
             if candidate.name == server:
-                return await _call(candidate, tool, context, arguments)
+                return await _call_tool(candidate, tool, context, arguments)
         raise ToolError(f"There is no MCP server {server!r} here. The servers are: {names}.")
 
     return (search, call)
@@ -302,7 +302,7 @@ def _tool_name(server: str, name: str, taken: Collection[str]) -> str:
 
 def _make_tool(server: McpServer, definition: ToolDefinition, name: str) -> Tool:
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
-        return await _call(server, definition.name, context, arguments)
+        return await _call_tool(server, definition.name, context, arguments)
 
     return Tool(
         name=name,
@@ -333,7 +333,7 @@ def _show_hidden(node: Any) -> Any:
     return node
 
 
-async def _call(
+async def _call_tool(
     server: McpServer, name: str, context: ToolContext, arguments: Mapping[str, Any]
 ) -> ToolOutput:
     """Raises: ToolError with the server's own words if it failed."""
@@ -369,7 +369,7 @@ async def _call(
     return ToolOutput(text=text, pictures=tuple(pictures), untrusted=source(server.name))
 
 
-def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
+def _search_tools(servers: Sequence[McpServer], query: str) -> ToolOutput:
     from kode.memory.search import IndexedText, TextIndex
 
     matches = [(server, tool) for server in servers for tool in server.definitions.values()]

@@ -248,7 +248,7 @@ def approve(home: Path, project: Path, items: Sequence[Candidate]) -> Approvals:
                 approved_at=datetime.now(UTC).isoformat(),
             )
 
-    return _change(home, project, add)
+    return _change_approvals(home, project, add)
 
 
 def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str]) -> Approvals:
@@ -272,7 +272,7 @@ def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str])
             names=_hash_names(folders),
         )
 
-    return _change(home, project, pin)
+    return _change_approvals(home, project, pin)
 
 
 def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
@@ -281,7 +281,7 @@ def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     for approval in gone:
         if approval.kind == "instructions":
             record_of(home).withdraw(approval.origin)
-    return _change(
+    return _change_approvals(
         home, project, lambda approvals: [approvals.pop(_identity(o), None) for o in gone]
     )
 
@@ -294,7 +294,7 @@ def _identity(item: Candidate | Approved) -> tuple[str, ...]:
     return item.kind, item.name, str(item.origin)
 
 
-def _change(
+def _change_approvals(
     home: Path, project: Path, change: Callable[[dict[tuple[str, ...], Approved]], object]
 ) -> Approvals:
     """Raises: StorageError, for a damaged file too, which is set aside; BusyError."""

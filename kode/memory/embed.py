@@ -70,13 +70,13 @@ class Embedder:
         """Computes up to `BATCH` missing vectors. Returns how many are left; None in an outage."""
         keys = {self._key(text): text for text in texts}
         if unread := [key for key in keys if key not in self._vectors]:
-            self._exchange(unread, {})
+            self._sync_vectors(unread, {})
         if not (missing := [key for key in unread if key not in self._vectors]):
             return 0
         if time.monotonic() < self._silent_until:
             return None
         try:
-            vectors = await self._ask([keys[key] for key in missing[:BATCH]])
+            vectors = await self._request_vectors([keys[key] for key in missing[:BATCH]])
         except Exception as error:
             # The SDK raises errors of several families; each of them is an outage here.
             if not self._silent_until:
@@ -88,10 +88,10 @@ class Embedder:
                 )
             self._silent_until = time.monotonic() + RETRY_AFTER_S
             return None
-        self._exchange([], dict(zip(missing, vectors, strict=False)))
+        self._sync_vectors([], dict(zip(missing, vectors, strict=False)))
         return len(missing) - len(vectors)
 
-    async def _ask(self, texts: Sequence[str]) -> "list[Vector]":
+    async def _request_vectors(self, texts: Sequence[str]) -> "list[Vector]":
         """Vectors of length 1, or 0. Raises what the SDK raises; ValueError."""
         import numpy as np
         from openai import AsyncOpenAI, omit
@@ -119,7 +119,7 @@ class Embedder:
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
         return list(matrix / np.where(lengths > 0, lengths, 1))
 
-    def _exchange(self, keys: Sequence[str], new: "Mapping[str, Vector]") -> None:
+    def _sync_vectors(self, keys: Sequence[str], new: "Mapping[str, Vector]") -> None:
         """Reads the vectors with these keys, and writes new ones. A damaged file is deleted."""
         import apsw
         import numpy as np

@@ -204,7 +204,7 @@ class Log:
                 file.seek(self._position)
                 lines = file.read().split(b"\n")[:-1]
                 try:
-                    self._take(lines)
+                    self._take_lines(lines)
                     if is_verified or whole or not is_same:
                         self._index.save(file, self._position, self._last_line)
                     self._stamp = stamp
@@ -213,7 +213,7 @@ class Log:
                     self._index.delete()
         self._read_on(whole=True)
 
-    def _take(self, lines: Sequence[bytes]) -> None:
+    def _take_lines(self, lines: Sequence[bytes]) -> None:
         """Adds lines to what was read. Raises: ValueError if that needs all lines."""
         new = list[MemoryChange]()
         for line in lines:

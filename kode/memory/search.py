@@ -277,7 +277,7 @@ class TextIndex:
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
         """Indexes new texts, the last first, and removes others; returns how many are left."""
         self.texts, deadline = texts, monotonic() + limit_s
-        return self._use_index(lambda: self._update(deadline))
+        return self._use_index(lambda: self._update_index(deadline))
 
     def search(
         self,
@@ -322,28 +322,28 @@ class TextIndex:
         return ranked
 
     def _find(self, words: Sequence[str], telling: Sequence[str], period: str) -> list[Match]:
-        matches = self._match((period,), [" ".join(split_words(period))])
+        matches = self._match_phrases((period,), [" ".join(split_words(period))])
         if not telling:
-            return matches + self._match(tuple(words), [" ".join(words), "".join(words)])
+            return matches + self._match_phrases(tuple(words), [" ".join(words), "".join(words)])
         most = MAX_OCCURRENCES // len(telling)
         for length in range(2, MAX_PARTS + 1):
             for run in zip(*(words[first:] for first in range(length)), strict=False):
-                matches += self._match(run, ["".join(run)], most)
+                matches += self._match_phrases(run, ["".join(run)], most)
         in_runs = {word for match in matches for word in match.words}
         for word in telling:
-            same = self._match((word,), [word], most)
+            same = self._match_phrases((word,), [word], most)
             may_be_typo = len(words) <= MAX_QUESTION_WORDS and len(word) in TYPO_CHARS
             if not same and word not in in_runs and may_be_typo:
                 rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
-                same = self._match((word,), list_splits(word)) or [
+                same = self._match_phrases((word,), list_splits(word)) or [
                     match._replace(weight=OTHER_SPELLING_WEIGHT * match.weight, is_spelled_so=False)
-                    for match in self._match((word,), list_misspellings(word), rare + 1)
+                    for match in self._match_phrases((word,), list_misspellings(word), rare + 1)
                     if len(match.scores) <= rare
                 ]
             matches += same
         return [match for match in matches if len(match.scores) < most] or matches
 
-    def _match(
+    def _match_phrases(
         self, words: tuple[str, ...], phrases: Sequence[str], most: int = MAX_OCCURRENCES
     ) -> list[Match]:
         """What `words` stand for, if a text has one of these phrases (at a `*`, any ending)."""
@@ -385,10 +385,10 @@ class TextIndex:
                 raise
             delete_disposable(self._path)
             self._path, self._connection, self._places = None, None, {}
-            self._update(math.inf)
+            self._update_index(math.inf)
             return work()
 
-    def _update(self, deadline: float) -> int:
+    def _update_index(self, deadline: float) -> int:
         if self._connection is None:
             path = self._path if len(self.texts) > MAX_IN_MEMORY else None
             self._connection = open_disposable(path)

@@ -81,7 +81,7 @@ def make_layout(allowlist: Sequence[str] | None) -> Layout:
         title=label,
         kind_of=lambda place: "episode" if is_episodes(place) else "fact",
         check=check,
-        derive=_derive,
+        derive=_make_front_matter,
     )
 
 
@@ -158,7 +158,7 @@ def _phrase_of(entry: str) -> str:
     return next((line for line in lines if any(map(str.isalpha, line))), "")
 
 
-def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
+def _make_front_matter(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
     """With a title, and a summary, generated again unless somebody worded it and nothing is new."""
     stem = name.rpartition("/")[2].removesuffix(".md")
     words = re.sub("[-_]", " ", stem).title()
@@ -232,7 +232,7 @@ async def memory_write(
         advice = "Use `memory_append` to add one, `memory_patch` to change one."
         raise MemoryRefused(f"{name} holds episodes, which are not overwritten. {advice}")
     frame.check_read(memory.seen, place, memory.store.read_text(place) or "", text, label=name)
-    return await _store(memory, place, text, "", quote)
+    return await _store_text(memory, place, text, "", quote)
 
 
 @memory_tool(effect="memory", subject="path")
@@ -246,7 +246,7 @@ async def memory_patch(
     """Change parts of a memory file; each oldText stands in it once."""
     place, before = _read(memory, path)
     text = _apply_patches(plain_lines(before), patches, label(place))
-    return await _store(memory, place, text, source, quote, patches=patches)
+    return await _store_text(memory, place, text, source, quote, patches=patches)
 
 
 @memory_tool(effect="memory", subject="path")
@@ -264,7 +264,7 @@ async def memory_append(
     if is_episodes(place):  # of the present month, whatever month the model takes it for
         now = memory.context.now()
         place, block = month_place(memory.store.project, now), as_episode(block, now)
-    return await _store(memory, place, block, source, quote, summary=summary)
+    return await _store_text(memory, place, block, source, quote, summary=summary)
 
 
 TOOLS = (memory_list, memory_read, memory_write, memory_patch, memory_append)
@@ -312,7 +312,7 @@ def _apply_patches(text: str, patches: Sequence[Patch], name: str) -> str:
     return text
 
 
-async def _store(
+async def _store_text(
     memory: OpenMemory,
     place: str,
     text: str,

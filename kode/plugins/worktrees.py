@@ -193,7 +193,7 @@ def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     """
     project = Path(tree.project)
     try:
-        tip = _commit(tree, title, session)
+        tip = _commit_rest(tree, title, session)
         head = head_of(project)
         files = _files_between(project, f"{head}...{tip}")
         _refuse_conflicts(project, head, tip)
@@ -216,7 +216,7 @@ def drop(tree: Worktree, title: str, session: str) -> str:
     files. Raises: UserError."""
     ref = f"{DROPPED}/{tree.branch.removeprefix('kode/')}"
     try:
-        tip = _commit(tree, title, session)
+        tip = _commit_rest(tree, title, session)
         run_git(Path(tree.project), ["update-ref", ref, tip])
     except GitError as error:
         raise UserError(
@@ -246,7 +246,7 @@ def name_files(files: Sequence[str]) -> str:
     return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
 
 
-def _commit(tree: Worktree, title: str, session: str) -> str:
+def _commit_rest(tree: Worktree, title: str, session: str) -> str:
     """The tip of the branch, after committing what is not. Raises: GitError."""
     root = Path(tree.root)
     if not root.is_dir():  # dropped or merged by hand, or a crash in between

@@ -150,13 +150,13 @@ class _Reading:
         source = InstructionsFile(path=str(path), text=text, sha256=sha256, imported_by=imported_by)
         if is_waiting := self.waits(source):
             self.waiting[real] = source
-        elif by_waiting or not self._add(source, real):
+        elif by_waiting or not self._add_part(source, real):
             return
         if (path.name == WITH_IMPORTS or imported_by) and depth < MAX_IMPORT_DEPTH:
             for imported in self._find_imports(text, path):
                 self.take(imported, str(path), depth + 1, by_waiting=is_waiting)
 
-    def _add(self, source: InstructionsFile, real: Path) -> bool:
+    def _add_part(self, source: InstructionsFile, real: Path) -> bool:
         """Adds the part of a text that fits; False, with a warning, if none does."""
         if self.room == 0:
             self.warnings.append(f"{source.path} was left out: {_LIMIT}.")

@@ -430,11 +430,11 @@ def read_event(
         case "message_start":
             _take_usage(pick(data, "message", "usage"), draft)
         case "content_block_start":
-            _start(_index(data), data.get("content_block"), draft, blocks)
+            _start_block(_index(data), data.get("content_block"), draft, blocks)
         case "content_block_delta":
-            _add(_index(data), data.get("delta"), draft, blocks)
+            _apply_delta(_index(data), data.get("delta"), draft, blocks)
         case "content_block_stop":
-            _complete(_index(data), draft, blocks)
+            _complete_block(_index(data), draft, blocks)
         case "message_delta":
             _take_usage(data.get("usage"), draft)
             _take_stop(data.get("delta"), draft)
@@ -452,13 +452,13 @@ def _index(data: Mapping[str, Any]) -> int:
 def _take_message(message: Mapping[str, Any], draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     """Adds a complete message, from a server that does not stream."""
     for index, block in enumerate(list_of(message.get("content"))):
-        _start(index, block, draft, blocks)
-        _complete(index, draft, blocks)
+        _start_block(index, block, draft, blocks)
+        _complete_block(index, draft, blocks)
     _take_usage(message.get("usage"), draft)
     _take_stop(message, draft)
 
 
-def _start(index: int, block: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+def _start_block(index: int, block: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
         return
     kind = KINDS.get(block["type"], "item")
@@ -492,7 +492,7 @@ def _take_fields(key: Hashable, fields: Mapping[str, Any], draft: Draft) -> None
         draft.add_arguments(draft.part("call", key), fields["partial_json"])
 
 
-def _add(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+def _apply_delta(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     """Applies a delta of any type: text is added to the field of the same name, a list extends it,
     anything else replaces it."""
     if not isinstance(delta, Mapping):
@@ -517,7 +517,7 @@ def _add(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> 
         coming.block[name] = before + value if is_piece and name != "signature" else value
 
 
-def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+def _complete_block(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     """Keeps a block in its own form, unless it is broken or differs from what kode understood."""
     coming = blocks.pop(index, None)
     if coming is None:

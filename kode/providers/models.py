@@ -61,7 +61,7 @@ def info_of(
     dates of their own. "" is any. Not `sold` has only the prices in `overrides`.
     """
     names = _possible_names(model)
-    info = _find_info(names, provider) or _guess(names) or UNKNOWN
+    info = _find_info(names, provider) or _guess_relative(names) or UNKNOWN
     if not sold:
         free: dict[str, Any] = dict.fromkeys(_PRICES)
         info = replace(info, **free)
@@ -228,7 +228,7 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
     return None if maker_key is None else _info(_read_rows(_MAKERS)[maker_key])
 
 
-def _guess(names: tuple[str, ...]) -> ModelInfo | None:
+def _guess_relative(names: tuple[str, ...]) -> ModelInfo | None:
     """The row of the closest relative in a family that nobody else hosts, without its price: with
     the same ending, then the same beginning, then the newest. Of open weights there is no guess:
     relatives are of all sizes."""

@@ -138,7 +138,7 @@ class HttpProvider:
                 async with self._opening:  # in a thread: what it imports takes seconds
                     self._client = self._client or await asyncio.to_thread(self._open)
                 with translate_errors(self._endpoint):
-                    await self._post(prepared, draft)
+                    await self._post_request(prepared, draft)
                 break
             except ContextOverflow as overflow:
                 if overflow.window and overflow.window < self.info.context_window:
@@ -201,7 +201,7 @@ class HttpProvider:
             self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
         return client
 
-    async def _post(self, prepared: Request, draft: Draft) -> None:
+    async def _post_request(self, prepared: Request, draft: Draft) -> None:
         """Posts a prepared request and fills the draft with the answer.
 
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
@@ -212,14 +212,14 @@ class HttpProvider:
         limits = (settings.idle_timeout_s, settings.total_timeout_s)
         deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))
         async with deadline:
-            response = await self._send(body)
+            response = await self._send_body(body)
             await read_reply(response, draft, read_event, deadline)
         finish()
 
-    async def _send(self, body: bytes) -> Any:
+    async def _send_body(self, body: bytes) -> Any:
         """Sends a body through the SDK; returns the response, which streams. Where a key is all
         that signs a request, later ones are like the first: the SDK's work for each takes as long
-        as the exchange itself. Raises as `_post`."""
+        as the exchange itself. Raises as `_post_request`."""
         if (first := self._first) is not None:
             about = {"headers": first.headers, "extensions": first.extensions}
             request = self._http.build_request("POST", first.url, content=body, **about)

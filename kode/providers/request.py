@@ -340,7 +340,7 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
     kinds = schema.get("type") or "object"
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise UnfitSchemaError("its arguments are no object")
-    flat = _flatten(_Expansion(schema).expand(schema))
+    flat = _flatten_schema(_Expansion(schema).expand(schema))
     for name in list(flat["properties"]):
         if form == "anthropic" and not re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name):
             if name in flat["required"]:
@@ -360,7 +360,7 @@ class _Expansion:
 
     def expand(self, raw: Any, refs: Refs = (), depth: int = 0) -> Schema:
         """A schema within the whole; `refs` are the references that have led to it."""
-        schema, refs = self._resolve(raw if depth <= MAX_DEPTH else {}, refs)
+        schema, refs = self._resolve_references(raw if depth <= MAX_DEPTH else {}, refs)
         inner = partial(self.expand, refs=refs, depth=depth + 1)
         kinds, about = _kinds(schema), schema.get("description")
         plain: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
@@ -390,7 +390,7 @@ class _Expansion:
             plain.setdefault("items", {})
         return plain
 
-    def _resolve(self, raw: Any, refs: Refs) -> tuple[Schema, Refs]:
+    def _resolve_references(self, raw: Any, refs: Refs) -> tuple[Schema, Refs]:
         """The schema with what its reference and `allOf` demand merged in; and the references that
         were followed so far, each only once on the way."""
         self.parts += 1
@@ -400,7 +400,7 @@ class _Expansion:
         if isinstance(ref, str) and ref not in refs:
             demands, refs = [*demands, self._find(ref)], (*refs, ref)
         for demand in demands:
-            demanded, refs = self._resolve(demand, refs)
+            demanded, refs = self._resolve_references(demand, refs)
             schema = _merge(demanded, schema)
         return schema, refs
 
@@ -414,10 +414,10 @@ class _Expansion:
         return mapping_of(node)
 
 
-def _flatten(schema: Schema) -> Schema:
+def _flatten_schema(schema: Schema) -> Schema:
     """The schema of an object with the properties of all its alternatives. Its
     description says which of them belong together."""
-    branches = [_flatten(branch) for branch in schema.get("anyOf", ())]
+    branches = [_flatten_schema(branch) for branch in schema.get("anyOf", ())]
     needed = [branch["required"] for branch in branches]
     common = [name for name in next(iter(needed), ()) if all(name in names for names in needed)]
     required = list(dict.fromkeys((*schema.get("required", ()), *common)))

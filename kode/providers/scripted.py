@@ -119,7 +119,7 @@ class Scripted:
     async def reply(self, request: Request, emit: Emit) -> Message:
         """Makes one attempt at one reply; see `kode.provider.Provider`. Raises: the error of the
         script; RefusedError at its end."""
-        reply = self._choose(request)
+        reply = self._choose_reply(request)
         await asyncio.sleep(reply.delay_s)
         if reply.error is not None:
             endpoint, error = Endpoint(base_url="the script", model=self.model), reply.error
@@ -149,7 +149,7 @@ class Scripted:
     async def aclose(self) -> None:
         """Does nothing: there is no connection."""
 
-    def _choose(self, request: Request) -> ScriptedReply:
+    def _choose_reply(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
         texts = [p for p in last.parts if isinstance(p, Text)] if last is not None else []
         # A script may match everything except the workplace, which differs from run to run.

@@ -188,7 +188,7 @@ def tls_context(is_encrypted: bool) -> "ssl.SSLContext":
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-async def _fetch(
+async def _fetch_answer(
     row: ProviderRow,
     url: str,
     key: str,
@@ -305,7 +305,7 @@ class ModelServer:
         base = base.removesuffix("/v1") if at_root else base
         async with asyncio.timeout(timeout_s):
             url = f"{base}{path}"
-            status, data = await _fetch(self.row, url, self.endpoint.api_key, body=body)
+            status, data = await _fetch_answer(self.row, url, self.endpoint.api_key, body=body)
         if _is_loading(status, data):
             raise LoadingError
         # Ollama answers some questions in JSON lines, which are no object.
@@ -369,7 +369,7 @@ async def _reach(choice: ProviderChoice, timeout_s: float) -> ServerAnswer:
     answer = partial(ServerAnswer, url=url)
     address = f"{url.rstrip('/')}{row.models_path}"
     try:
-        ask = partial(_fetch, row, key=choice.api_key or "", headers=choice.headers)
+        ask = partial(_fetch_answer, row, key=choice.api_key or "", headers=choice.headers)
         async with asyncio.timeout(timeout_s):
             status, body = await ask(address)
             if status == 200 and is_near(url):

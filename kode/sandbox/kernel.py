@@ -312,7 +312,7 @@ class SyscallMonitor:
                 fcntl.ioctl(listeners[0], _RECEIVE, request, True)
                 call = _CALL.unpack(request)
                 with contextlib.suppress(Exception):  # what cannot be understood is not reported
-                    hit = self._note(call[1], call[3], call[6:])
+                    hit = self._note_call(call[1], call[3], call[6:])
                     if hit is not None and len(self.blocked) < MAX_HITS:
                         self.blocked[hit] = None
                 answer = (-errno.EPERM, 0) if call[3] == _SOCKET else (0, _CONTINUE)
@@ -329,7 +329,7 @@ class SyscallMonitor:
         ready = dict(poll.poll())
         return self._stop not in ready and bool(ready.get(descriptor, 0) & select.POLLIN)
 
-    def _note(self, pid: int, number: int, arguments: Sequence[int]) -> Blocked | None:
+    def _note_call(self, pid: int, number: int, arguments: Sequence[int]) -> Blocked | None:
         """Notes what a call opens or runs; returns what of it is blocked."""
         if number == _SOCKET:
             return Blocked("socket")

@@ -42,7 +42,7 @@ def enter(orders: dict[str, "Any"]) -> None:
             break
     _check(_libc.capset(b"\x22\x05\x08\x20" + bytes(4), bytes(24)))
     _restrict_files(*orders["landlock"])
-    is_reported = _report(*orders["report"])
+    is_reported = _report_calls(*orders["report"])
     _memory, program = _program(orders["filter_of_reported" if is_reported else "filter"])
     _check(_libc.prctl(_SECCOMP, _FILTER, program, 0, 0))
 
@@ -80,7 +80,7 @@ def _program(steps: bytes) -> "tuple[Any, bytes]":
     return buffer, _number(len(steps) // 8, 2) + bytes(6) + _number(ctypes.addressof(buffer), 8)
 
 
-def _report(report_to: int, steps: bytes) -> bool:
+def _report_calls(report_to: int, steps: bytes) -> bool:
     """Has the kernel report the command's calls to an outside listener. If it cannot (False),
     nothing is reported: the limits hold without. An unanswered call fails."""
     _memory, program = _program(steps)

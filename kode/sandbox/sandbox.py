@@ -103,7 +103,7 @@ def open_store(home: Path, *, outside: Sequence[Path] = ()) -> LayerStore:
             with beneath.closing(_lock_private(parent)):
                 folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                 folder.mkdir(mode=0o700)
-                return LayerStore(folder=folder, lock=_lock(folder))
+                return LayerStore(folder=folder, lock=_lock_folder(folder))
     raise OSError(f"make one of {', '.join(map(str, places))} writable, for you alone")
 
 
@@ -114,7 +114,7 @@ def remove_abandoned(home: Path) -> None:
         with contextlib.suppress(OSError), beneath.closing(_lock_private(parent)):
             for folder in parent.glob(f"{_PREFIX}*"):
                 with contextlib.suppress(OSError):
-                    abandoned.append(LayerStore(folder=folder, lock=_lock(folder)))
+                    abandoned.append(LayerStore(folder=folder, lock=_lock_folder(folder)))
         for store in abandoned:
             store.close()
 
@@ -125,10 +125,10 @@ def _lock_private(parent: Path) -> int:
     status = os.lstat(parent)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(parent)
-    return _lock(parent, fcntl.LOCK_EX)
+    return _lock_folder(parent, fcntl.LOCK_EX)
 
 
-def _lock(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
+def _lock_folder(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
     """Raises: OSError where another process has it, and for what is no folder."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -223,7 +223,7 @@ class Sandbox:
     _is_unknown: bool = False  # whether the last self-test ran out of time
     _store: LayerStore | None = None
     _loopback: Loopback | None = None
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _lock_folder: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would
     spoil each other's folders, and select a weaker sandbox."""
 
@@ -286,7 +286,7 @@ class Sandbox:
         """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about
         0.1 s) while that is not known. Raises: SandboxUnknownError where the trial runs out of
         time; the next call tries again. Nothing may run outside for that reason."""
-        with self._lock:
+        with self._lock_folder:
             if self._support is None:
                 from kode.sandbox.trial import find_support
 
@@ -297,7 +297,7 @@ class Sandbox:
 
     def kind(self) -> SandboxKind:
         """Where commands can be tried, as far as is known; tries once if nobody has."""
-        with self._lock, contextlib.suppress(SandboxUnknownError):
+        with self._lock_folder, contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown:
                 kind = self.support().kind
                 return kind if kind in ("none", "layered") else "plain"
@@ -351,14 +351,14 @@ class Sandbox:
 
     def loopback(self) -> Loopback:
         """The network that its commands share; an empty one where each has its own."""
-        with self._lock:
+        with self._lock_folder:
             self._loopback = self._loopback or make_loopback()
             return self._loopback
 
     def store(self) -> Path:
         """The folder for layers, masks and temporary files, not in a working folder, and hidden
         from commands. Raises: OSError if none can be created."""
-        with self._lock:
+        with self._lock_folder:
             if self._store is None:
                 self._store = open_store(self.place.home, outside=self.folders)
                 atexit.register(self._store.close)
@@ -367,7 +367,7 @@ class Sandbox:
     def close(self) -> None:
         """Removes its `/tmp` and copies, unless a command still runs in it. It can be used
         again."""
-        with self._lock:
+        with self._lock_folder:
             if self.running:
                 return
             self.carried = {}

@@ -78,7 +78,7 @@ def _find_break(before: _SentRequest, now: _SentRequest, price: Price) -> CacheB
     previous, usage = before.usage, now.usage
     repeated = min(previous.input_tokens, usage.input_tokens)
     tokens = max(0, repeated - usage.cached_tokens)
-    kind, cause = _compare(before, now)
+    kind, cause = _find_difference(before, now)
     reports = any(each.cached_tokens + each.cache_write_tokens for each in (previous, usage))
     is_much = tokens > max(SMALL_TOKENS, repeated * SMALL_SHARE)
     # Where the system prompt or a tool differs, a server may cache only whole prompts.
@@ -95,7 +95,7 @@ def _find_break(before: _SentRequest, now: _SentRequest, price: Price) -> CacheB
     return CacheBreak(step=now.answer.id, kind=kind, cause=cause, tokens=tokens, cost_usd=extra)
 
 
-def _compare(before: _SentRequest, now: _SentRequest) -> tuple[str, str]:
+def _find_difference(before: _SentRequest, now: _SentRequest) -> tuple[str, str]:
     """(kind, cause) of the first difference; "" if one request continues the other."""
     old, new = before.parts, now.parts
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]

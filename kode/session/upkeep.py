@@ -133,10 +133,10 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
     is damaged is set aside: a torn line, contents kept for undo, and files with unreadable lines,
     which are rewritten without them if any is left. Raises: SessionError; StorageError."""
     ids = [session_id] if session_id else sorted(id for _, id in files(home))
-    return [_check(home, session_path(home, id), repair=repair) for id in ids]
+    return [_check_session(home, session_path(home, id), repair=repair) for id in ids]
 
 
-def _check(home: Path, path: Path, *, repair: bool) -> Checked:
+def _check_session(home: Path, path: Path, *, repair: bool) -> Checked:
     if is_open(path):
         return Checked(id=path.stem, in_use=True)
     from kode.undo.undo import open_undo  # slow, and no other command needs it
@@ -145,7 +145,7 @@ def _check(home: Path, path: Path, *, repair: bool) -> Checked:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
         repair = repair and (b"\n" not in data or any(entry for _, entry in parse_lines(data)))
-        faults = _repair(home, path) if repair else _find_faults(path, data)
+        faults = _repair_session(home, path) if repair else _find_faults(path, data)
         faults += open_undo(paths.undo_folder(path.with_suffix(""))).check(repair=repair)
     except SessionError as error:
         return Checked(id=path.stem, faults=(str(error),))
@@ -163,7 +163,7 @@ def _find_faults(path: Path, data: bytes) -> list[str]:
     return faults
 
 
-def _repair(home: Path, path: Path) -> list[str]:
+def _repair_session(home: Path, path: Path) -> list[str]:
     """A sentence for each repair. Raises: SessionError, BusyError, StorageError."""
     session, repairs = load(home, path.stem)
     with closing(session), durable.storage_errors(path, "read"):

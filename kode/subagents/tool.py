@@ -49,7 +49,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         description: str = "",
         background: bool = False,
     ) -> ToolOutput:
-        _check(tasks, names)
+        _check_tasks(tasks, names)
         jobs, emit = context.background, silent if background else context.emit
         children = await prepare(delegation, tasks, context.call_id, emit)
         with contextlib.nullcontext(Event()) if jobs is None else jobs.offer() as moved:
@@ -91,7 +91,7 @@ def _preview_tasks(
     agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]
 ) -> str:
     """For the permission question: every task, in full."""
-    _check(arguments["tasks"], agents)
+    _check_tasks(arguments["tasks"], agents)
     lines = []
     for number, task in enumerate(arguments["tasks"], 1):
         lines.append(f"{number}. {task.goal}")
@@ -100,7 +100,7 @@ def _preview_tasks(
     return "\n".join(lines)
 
 
-def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
+def _check_tasks(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
     """Raises: ToolError for tasks that cannot be delegated."""
     if not 1 <= len(tasks) <= MAX_TASKS:
         raise ToolError(

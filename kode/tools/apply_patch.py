@@ -223,10 +223,10 @@ _TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]
 
 
 def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
-    """The hunk with its place, see `_place`. Where its kept lines have changed or were remembered
-    wrongly, without up to three of them on each side, if the others stand only once."""
+    """The hunk with its place, see `_find_place`. Where its kept lines have changed or were
+    remembered wrongly, without up to three of them on each side, if the others stand only once."""
     try:
-        return hunk, *_place(lines, hunk, position)
+        return hunk, *_find_place(lines, hunk, position)
     except Misfit as misfit:
         for first, last in () if misfit.lines else _TRIMS:
             old, new = (lines[first : len(lines) - last] for lines in (hunk.old, hunk.new))
@@ -236,11 +236,11 @@ def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, 
             if is_kept and len(hunk.old) > first + last:
                 shorter = values.replace(hunk, old=old, new=new, at_end=False)
                 with contextlib.suppress(Misfit):
-                    return shorter, *_place(lines, shorter, position, once=True)
+                    return shorter, *_find_place(lines, shorter, position, once=True)
         raise
 
 
-def _place(
+def _find_place(
     lines: Sequence[str], hunk: Hunk, position: int, *, once: bool = False
 ) -> tuple[int, bool]:
     """The index of its first line, and whether its lines are there exactly but for trailing space.

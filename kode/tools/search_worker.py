@@ -45,7 +45,7 @@ def _scan_folder(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules
     if os.path.lexists(os.path.join(folder, ".git")):
         # A nested repository: the rules around it do not apply inside.
         rules = []
-    if spec := _rules_of(folder):
+    if spec := _read_rules(folder):
         rules = [*rules, (folder, spec)]
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
@@ -68,7 +68,7 @@ def _is_ignored(path: str, is_folder: bool, rules: _Rules) -> bool:
     return next((include for include in includes if include is not None), False)
 
 
-def _rules_of(folder: str) -> "GitIgnoreSpec | None":
+def _read_rules(folder: str) -> "GitIgnoreSpec | None":
     try:
         with open(os.path.join(folder, ".gitignore"), "rb") as file:
             lines = file.read(1024 * 1024).decode("utf-8", "surrogateescape").splitlines()
@@ -90,12 +90,12 @@ def _rules_above(root: str) -> _Rules:
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
-        if spec := _rules_of(folder):
+        if spec := _read_rules(folder):
             rules.insert(0, (folder, spec))
     return [] if _is_ignored(root, True, rules) else rules
 
 
-def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
+def _search_file(path: str, pattern: re.Pattern[str], context: int) -> None:
     hits: list[tuple[str, dict[str, Any]]] = []
     # As ripgrep: an unreadable or binary file has none.
     with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
@@ -166,7 +166,7 @@ def main() -> None:
         sys.stderr.write(str(error))
         sys.exit(2)  # as ripgrep
     for path in walk(root):
-        _search(path, pattern, question["context"])
+        _search_file(path, pattern, question["context"])
 
 
 if __name__ == "__main__":

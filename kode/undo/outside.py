@@ -108,7 +108,7 @@ def find_changes(contents: Contents, step: Step) -> None:
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
-        if _walk(now) and then.is_whole:
+        if _walk_tree(now) and then.is_whole:
             before |= _compare_names(then.names, now.names)
         try:
             before |= _compare_commit(contents, step, then) if then.is_git else {}
@@ -128,7 +128,7 @@ def survey(root: Path) -> Survey:
     if os.path.lexists(root / ".git"):
         with contextlib.suppress(GitError):
             _ask_git(tree, "--untracked-files=all", "--ignored=matching")
-    tree.is_whole = _walk(tree)
+    tree.is_whole = _walk_tree(tree)
     if not tree.is_git:
         tree.files = {path for path, mode in tree.names.items() if mode is None}
     return tree
@@ -153,7 +153,7 @@ def _ask_git(tree: Survey, *words: str) -> None:
     tree.is_git = True
 
 
-def _walk(tree: Survey) -> bool:
+def _walk_tree(tree: Survey) -> bool:
     """Notes what is in it, except in closed folders; returns whether no limit ended the walk."""
     waiting, ends_at = [str(tree.root)], time.monotonic() + LOOKING_S
     while waiting:

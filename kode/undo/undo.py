@@ -173,7 +173,7 @@ class Undo:
         step, is_marked = past.last, self.marker is not None and self.marker.exists()
         if step is not None and step.after is None:
             self.remove_stale_temporaries()
-            return self._apply(step, is_continued=True)
+            return self._apply_step(step, is_continued=True)
         if step is None or not is_marked:
             return None
         return UndoResult(history=past, step=step, is_continued=True)
@@ -206,9 +206,9 @@ class Undo:
             durable.make_folder(self.marker.parent)
             durable.replace(self.marker, b"")
         journal.write_step(self.journal, step)
-        return self._apply(step, left)
+        return self._apply_step(step, left)
 
-    def _apply(
+    def _apply_step(
         self, step: Step, left: Mapping[str, str] = {}, *, is_continued: bool = False
     ) -> UndoResult:
         """Changes the files as planned, durably; nothing is lost if it is killed in between.

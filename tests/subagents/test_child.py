@@ -87,7 +87,7 @@ async def test_figures_of_the_parent_are_taken_until_it_is_gone() -> None:
 
 def test_a_process_that_ignores_its_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     killed = threading.Event()
-    monkeypatch.setattr(ChildTurn, "_kill", lambda turn: killed.set())
+    monkeypatch.setattr(ChildTurn, "_kill_tree", lambda turn: killed.set())
     turn = ChildTurn(ChildPipes(lambda: None), Task(goal="g"), Clock(1), timeout_s=1)
 
     turn.stop("timeout", "It is late.", within_s=600)

@@ -37,7 +37,7 @@ def _path(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(lines=[f"{it}{'' if it.exists() else '  (not there)'}" for it in files])
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _show_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Without `--all` only the first keys, and those that are set."""
     parser.add_flags(("--all", "every key"), ("--json", "one JSON object, of every key"))
     arguments, loaded = parser.parse(argv), _load()
@@ -59,7 +59,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     )
 
 
-def _set(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Raises: ConfigError for a key or a value that is none: nothing is written then."""
     about = "its dotted name, as `config show --all` lists it"
     parser.add_argument("key", metavar="KEY", help=about)
@@ -82,7 +82,7 @@ def _set(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
 
 
-def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Reports every fault. Exits 3 if kode cannot start with these settings."""
     from kode.permissions.rules import parse
 
@@ -123,10 +123,10 @@ def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> CommandAnswer:
 
 
 COMMANDS: Commands = {
-    "show": (_show, "show what is set, with its layer (--all: every key; --json)"),
+    "show": (_show_settings, "show what is set, with its layer (--all: every key; --json)"),
     "path": (_path, "show the config files of this directory"),
-    "check": (_check, "check the config files"),
-    "set": (_set, "set a key in your own config file: KEY VALUE"),
+    "check": (_check_settings, "check the config files"),
+    "set": (_set_key, "set a key in your own config file: KEY VALUE"),
 }
 
 

@@ -148,14 +148,14 @@ def disk(case: Case) -> Finding:
 
 
 def git(case: Case) -> Finding:
-    return _program("git", "git", "/undo saves less before commands that discard work")
+    return _find_version("git", "git", "/undo saves less before commands that discard work")
 
 
 def ripgrep(case: Case) -> Finding:
-    return _program("rg", "ripgrep (rg)", "kode searches by itself, more slowly")
+    return _find_version("rg", "ripgrep (rg)", "kode searches by itself, more slowly")
 
 
-def _program(name: str, title: str, without: str) -> Finding:
+def _find_version(name: str, title: str, without: str) -> Finding:
     """What a program says of its version, or what is done without it."""
     path = find_program(name)
     if path is None:

@@ -157,7 +157,7 @@ def _row(item: Candidate | Approved, scope: str, state: str, digest: str) -> dic
     return {"kind": item.kind, "name": item.name, **place, "hash": digest}
 
 
-def _approve(parser: Parser, argv: Sequence[str]) -> Answered:
+def _approve_items(parser: Parser, argv: Sequence[str]) -> Answered:
     parser.add_argument("name", metavar="ITEM", nargs="?")
     about = "servers may run without a sandbox where there is none, hooks do"
     parser.add_flags(("--yes", "do not ask for confirmation"), ("--outside", about))
@@ -195,7 +195,7 @@ async def approve_shown(
     return True
 
 
-def _revoke(parser: Parser, argv: Sequence[str]) -> str:
+def _revoke_approval(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("name", metavar="ITEM")
     name, (_, approvals, home) = parser.parse(argv).name, _open_trust()
 
@@ -213,8 +213,8 @@ def _revoke(parser: Parser, argv: Sequence[str]) -> str:
 TRUST: Commands = {
     "list": (_list_items, "list approved, changed and new items"),
     "show": (_show, "show one item in full, or what changed in it"),
-    "approve": (_approve, "approve one item, or all that are pending"),
-    "revoke": (_revoke, "withdraw an approval"),
+    "approve": (_approve_items, "approve one item, or all that are pending"),
+    "revoke": (_revoke_approval, "withdraw an approval"),
 }
 HOOKS: Commands = {
     "list": (partial(_list_kind, "hooks"), LIST),

@@ -121,7 +121,7 @@ SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _list_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--all", f"not only the last {SHOWN}"), ("--json", "one JSON list"))
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN + 1
@@ -134,7 +134,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     )
 
 
-def _search(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _search_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     about = "words that must all occur; quote a phrase"
     parser.add_argument("words", nargs="+", metavar="WORD", help=about)
     parser.add_argument("--all", action="store_true", help=f"not only the first {SHOWN}")
@@ -168,7 +168,7 @@ def _parse_id(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, 
     return arguments, index.find(paths.home(), arguments.id)
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> Answered:
+def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
     _add_id(parser)
     parser.add_argument("--json", action="store_true", help="the document of `export`")
     arguments, session_id = _parse_id(parser, argv)
@@ -195,7 +195,7 @@ def _trim(parser: Parser, argv: Sequence[str]) -> str:
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
 
-def _cleanup(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _clean_up(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
@@ -213,7 +213,7 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
     return upkeep.fork(paths.home(), session_id, arguments.at)
 
 
-def _import(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _import_files(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     from kode.session.upkeep import find_imported, import_file, session_files
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
@@ -238,7 +238,7 @@ def _import(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(lines=lines, faults=faults, exit_code=EXIT_OK if lines else EXIT_FAILED)
 
 
-def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _check_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("id", metavar="ID", nargs="?", help="one session (default: all)")
     parser.add_argument("--repair", action="store_true", help="repair what can be repaired")
     arguments = parser.parse(argv)
@@ -260,16 +260,16 @@ def _check(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 COMMANDS: Commands = {
-    "list": (_list, "list sessions, the last used first"),
-    "search": (_search, "search the text of all sessions"),
-    "show": (_show, "a transcript"),
+    "list": (_list_sessions, "list sessions, the last used first"),
+    "search": (_search_sessions, "search the text of all sessions"),
+    "show": (_show_session, "a transcript"),
     "delete": (_delete, "delete one session"),
     "trim": (_trim, "keep only the last N messages"),
-    "cleanup": (_cleanup, "delete sessions unused for DAYS days"),
+    "cleanup": (_clean_up, "delete sessions unused for DAYS days"),
     "fork": (_fork, "copy this session into a new one"),
     "export": (export, "write one JSON or Markdown document, or a cassette"),
-    "import": (_import, "import sessions of Claude Code and Codex"),
-    "check": (_check, "check for damage; --repair fixes it"),
+    "import": (_import_files, "import sessions of Claude Code and Codex"),
+    "check": (_check_sessions, "check for damage; --repair fixes it"),
 }
 
 

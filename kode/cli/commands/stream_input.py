@@ -183,13 +183,13 @@ class _Intake:
             # The mark is one that some shells put in front of what they pipe.
             if text := text.removeprefix("\ufeff").strip():
                 try:
-                    self._take(StreamLine.model_validate_json(text))
+                    self._take_line(StreamLine.model_validate_json(text))
                 except ValidationError as error:
                     self._report(f"Line {number} of the input: {_describe_fault(error)}.")
         self.is_over = True
         self.news.set()
 
-    def _take(self, line: StreamLine) -> None:
+    def _take_line(self, line: StreamLine) -> None:
         self.news.set()
         if line.type == "user" and self.running is None:
             self.start([line])

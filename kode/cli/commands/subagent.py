@@ -316,11 +316,11 @@ class ChildTurn:
 
     def end_within(self, seconds: float) -> None:
         """Gives the process so long to end by itself; the shortest time given counts."""
-        timer = threading.Timer(seconds, self._kill)
+        timer = threading.Timer(seconds, self._kill_tree)
         timer.daemon = True
         timer.start()
 
-    def _kill(self) -> None:
+    def _kill_tree(self) -> None:
         from kode.tools import processes
 
         status, error = self.status or "interrupted", self.error or "Interrupted."

@@ -195,7 +195,7 @@ class Editor:
             output.enable_cpr = False  # type: ignore[attr-defined]
         color = state.screen.color
         self.app = _Application(
-            layout=self._layout(),
+            layout=self._make_layout(),
             key_bindings=keys(self),
             style=STYLE,
             color_depth=None if color else ColorDepth.DEPTH_1_BIT,
@@ -206,7 +206,7 @@ class Editor:
         self.app.ttimeoutlen = ALT_S
         self.app.before_render += self._mark_completion
 
-    def _layout(self) -> layout.Layout:
+    def _make_layout(self) -> layout.Layout:
         """From top to bottom: live lines, a menu, the input line, completions, the status line."""
 
         def size() -> tuple[int, int]:

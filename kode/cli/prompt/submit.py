@@ -82,7 +82,7 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     slash_command = state.commands.get(command[0]) if command else None
     if command and slash_command and slash_command.while_busy:
         _echo(state, text)
-        state.start_beside(text, _run, state, *command)
+        state.start_beside(text, _run_slash, state, *command)
         return
     # A message that is being prepared will be a turn before this one is read.
     in_turn = state.in_turn or state.unsent is not None
@@ -94,7 +94,7 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
 def press(state: PromptState, command: str) -> None:
     """Runs a key's command at once, beside other work, without an echo."""
     if state.opened is not None:
-        state.start_beside(command, _run, state, command, "")
+        state.start_beside(command, _run_slash, state, command, "")
     elif command == "/quit":
         state.leave()
 
@@ -127,7 +127,7 @@ async def _open(state: PromptState, opening: Opening) -> None:
 def start(state: PromptState, text: str) -> None:
     """Handles a line now: nothing may be running."""
     state.unsent = text
-    begin(state, _do, state, text)
+    begin(state, _do_line, state, text)
 
 
 def _start_next(state: PromptState, was_stopped: bool) -> None:
@@ -163,7 +163,7 @@ def _can_steer(state: PromptState, text: str) -> bool:
     return is_bare and not read_mentioned(text, state.conversation.place.cwd)
 
 
-async def _do(state: PromptState, text: str) -> None:
+async def _do_line(state: PromptState, text: str) -> None:
     _echo(state, text)
     command = command_of(text)
     if text.startswith("!"):
@@ -173,7 +173,7 @@ async def _do(state: PromptState, text: str) -> None:
     if command is not None:
         state.unsent = None
         state.doing = f"Running {one_line(command[0])}"
-        await _run(state, *command)
+        await _run_slash(state, *command)
         return
     if state.replacing:
         state.replacing = False
@@ -192,7 +192,7 @@ def _echo(state: PromptState, text: str) -> None:
         state.screen.print_prompt(text)
 
 
-async def _run(state: PromptState, name: str, argument: str) -> None:
+async def _run_slash(state: PromptState, name: str, argument: str) -> None:
     """Runs the command with this name or unique prefix, or the command, skill or server's prompt
     that an extension adds; suggests the nearest for an unknown one. Raises: KodeError."""
     command, extensions = state.commands.get(name), state.conversation.extensions

@@ -81,12 +81,12 @@ def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -
     # A command says most at its beginning, a path at both ends.
     is_path = event.name not in ("shell", "delegate_tasks")
     if isinstance(event, events.ToolStarted):
-        return _fit(EventLine("…", doing, event.subject), width, is_path=is_path)
+        return _fit_line(EventLine("…", doing, event.subject), width, is_path=is_path)
     if event.refused:
         why = event.refusals[0].reason if event.refusals else event.text
         reason = re.split(r"(?<=\.)\s", one_line(why), maxsplit=1)[0]
         refused = EventLine("–", f"Denied: {doing.lower()}", event.subject, reason)
-        return _fit(refused, width, is_path=is_path, subject_columns=width // 2)
+        return _fit_line(refused, width, is_path=is_path, subject_columns=width // 2)
     has_succeeded = event.exit_status == 0 and not event.failed and not event.refusals
     summary = "" if has_succeeded else one_line(event.summary)
     time = duration(event.duration_ms / 1000) if event.duration_ms >= 100 else ""
@@ -98,7 +98,7 @@ def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -
         verb = f"{'Stopped' if event.stopped else 'Failed'}: {doing.lower()}"
         outcome = time  # what went wrong stands below
     line = EventLine("✗" if has_failed else "●", verb, event.subject, outcome, style)
-    return _fit(line, width, is_path=is_path)
+    return _fit_line(line, width, is_path=is_path)
 
 
 def describe_calls(calls: Sequence[events.ToolFinished], width: int) -> EventLine:
@@ -118,12 +118,12 @@ def describe_agent(event: events.AgentProgress | events.AgentFinished, width: in
     verb = f"Agent {event.index + 1}:"
     if isinstance(event, events.AgentProgress):
         what = f"{one_line(event.goal)} · {event.activity}"
-        return _fit(EventLine("…", verb, what, used), width)
+        return _fit_line(EventLine("…", verb, what, used), width)
     mark, style = ("●", "good") if event.status == "success" else ("✗", "error")
-    return _fit(EventLine(mark, verb, event.goal, f"{event.status} · {used}", style), width)
+    return _fit_line(EventLine(mark, verb, event.goal, f"{event.status} · {used}", style), width)
 
 
-def _fit(
+def _fit_line(
     line: EventLine, width: int, *, is_path: bool = False, subject_columns: int = SUBJECT_COLUMNS
 ) -> EventLine:
     """The line in at most `width` columns, of which the subject has `subject_columns` before the

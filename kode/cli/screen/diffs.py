@@ -73,7 +73,7 @@ def painted_diff(
 ) -> str:
     """Numbered lines in colour, indented by two; those above `max_lines` are counted. File names
     are shown if there are several files, or with `headings`."""
-    lines = _parse(clean(diff).rstrip("\n").expandtabs(4))
+    lines = _parse_diff(clean(diff).rstrip("\n").expandtabs(4))
     headings = headings or sum(line.kind == "h" for line in lines) > 1
     lines = [line for line in lines if line.kind != "h" or headings]
     # The first hunk of a file needs no separator.
@@ -87,13 +87,13 @@ def painted_diff(
         omitted = plural(len(lines) - max_lines + 1, "more line")
         lines[max_lines - 1 :] = [DiffLine("…", f"… {omitted} (Ctrl-O)")]
     if screen.color:
-        _colour(lines)
+        _colour_syntax(lines)
     numbers = max((len(str(line.number)) for line in lines), default=1)
     if screen.width < NUMBERED_FROM_COLUMNS:
         numbers = 0
     most = MAX_ROWS if max_lines is not None else None
     painted = []
-    for line in _trim(lines):
+    for line in _trim_context(lines):
         style = _SIGNS.get(line.kind, "")
         band = screen.paint(style, "")
         rows = list(_wrap_diff_line(line, screen.width - INSET, numbers, most))
@@ -126,7 +126,7 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
         before = Text(" " * (len(gutter) + 2))
 
 
-def _trim(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
+def _trim_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
     """The lines, with the context at the ends of hunks up to a blank line."""
     for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
         hunk = list(group)
@@ -137,7 +137,7 @@ def _trim(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
         yield from hunk[start:end]
 
 
-def _parse(diff: str) -> list[DiffLine]:
+def _parse_diff(diff: str) -> list[DiffLine]:
     """Parses a diff. Signs count only within a hunk: a removed `-- x` is not a header."""
     lines: list[DiffLine] = []
     old = new = old_left = new_left = 0
@@ -167,7 +167,7 @@ def _parse(diff: str) -> list[DiffLine]:
     return lines
 
 
-def _colour(lines: list[DiffLine]) -> None:
+def _colour_syntax(lines: list[DiffLine]) -> None:
     """Gives each line of a known language its colours."""
     for file, hunk in groupby(lines, key=lambda line: line.file):
         hunk_lines = list(hunk)

@@ -32,7 +32,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
             shown.notify()
             question = Question(tool="form", title=form.server, preview=visible(form.message))
             answer = await shown.await_first_answer(
-                _fill(shown, form), question, lambda answer: None
+                _fill_form(shown, form), question, lambda answer: None
             )
             shown.print("Declined." if answer is None else "Sent to the server.", "dim")
             return answer
@@ -40,7 +40,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
     return elicit
 
 
-async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
+async def _fill_form(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
     screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "bold")
     screen.print_painted("\n".join(_bar_lines(screen, form.message, screen.width)))
     if form.url:
@@ -51,7 +51,7 @@ async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
         return None
     answers: dict[str, Any] = {}
     for part in form.fields:
-        value = await _ask(screen, part)
+        value = await _ask_field(screen, part)
         if value is None and part.required:
             return None
         if value is not None:
@@ -59,7 +59,7 @@ async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
     return answers
 
 
-async def _ask(screen: Screen, field: ElicitField) -> Any:
+async def _ask_field(screen: Screen, field: ElicitField) -> Any:
     """The value of one field; its default if nothing was typed."""
     label, default = one_line(visible(field.title)), field.default
     options = ("yes", "no") if field.kind == "boolean" else field.options

@@ -202,7 +202,7 @@ class Screen:
         """`text` in one of `STYLES`, as far as the screen can show it. The style is set again on
         each line, so that a pager or a cut never leaves it open."""
         looks = THEMES[self.theme].get(style, "") if self.rich_terminal else ""
-        if not (start := _sequence_of(looks, self.color)):
+        if not (start := _style_sequence(looks, self.color)):
             return text
         fill = FILL if self.color and " on " in looks else ""
         end, lines = f"{fill}\x1b[0m", text.split("\n")
@@ -416,7 +416,7 @@ def find_theme(environ: Mapping[str, str]) -> str:
 
 
 @cache
-def _sequence_of(looks: str, color: bool) -> str:
+def _style_sequence(looks: str, color: bool) -> str:
     """The escape sequence that begins a style; "" where nothing of it shows. A screen is painted
     many times a second, in few styles."""
     codes = [_CODES[word] for word in looks.split() if word in _CODES]

@@ -329,7 +329,7 @@ class NotesPolicy(Policy):
             changes = list[MemoryChange]()
             for (place, _), group in groups.items():
                 for at in range(0, len(group) - 1, BATCH):  # a single note stays
-                    new = _merge(store, place, group[at : at + BATCH])
+                    new = _merge_notes(store, place, group[at : at + BATCH])
                     draft = store.draft(MERGE, author)
                     changes.append(replace(draft, add=(new,), end=new.replaces))
             expired = tuple(note.id for note in notes if not layout.is_active(note, now))
@@ -361,7 +361,7 @@ def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int
     return lines[: max(1, sum(size <= max_chars for size in sizes))]
 
 
-def _merge(store: MemoryStore, place: str, notes: Sequence[Statement]) -> Statement:
+def _merge_notes(store: MemoryStore, place: str, notes: Sequence[Statement]) -> Statement:
     """One summary that says what its parts said. It is as new as the newest of them, and lasts."""
     return store.new_statement(
         Author("session"),

@@ -161,7 +161,7 @@ class Team:
                 if {line.id, line.id.partition(".")[0]} & changes.keys():
                     continue
                 try:
-                    change = self._change(store, line, answer.person, view, changes)
+                    change = self._make_change(store, line, answer.person, view, changes)
                 except (ValueError, RecursionError, MemoryRefused) as error:
                     why = shorten(str(error), MAX_FAULT_CHARS)
                     faults[f"A change by {line.person} was left out: {why}"] = None
@@ -176,7 +176,7 @@ class Team:
             memory.warn(fault)
         return arrived
 
-    def _change(
+    def _make_change(
         self,
         store: MemoryStore,
         line: RemoteLine,

@@ -181,7 +181,9 @@ async def ask_permission(
     if call is not None:
         fields = ("tool_call_id", "title", "kind", "raw_input", "locations")
         update = update.model_copy(update={name: getattr(call.start, name) for name in fields})
-    chosen = await _choose(client, session_id, update, permission_options(question.ways_to_allow))
+    chosen = await _choose_option(
+        client, session_id, update, permission_options(question.ways_to_allow)
+    )
     return Answer(choice=cast(Any, chosen) if chosen in ("once", "session", "project") else "no")
 
 
@@ -195,11 +197,11 @@ async def ask_about_plan(client: Client, session_id: str, plan: str) -> Permissi
         status="pending",
         content=[text_content(plan)],
     )
-    chosen = await _choose(client, session_id, update, permission_options(PLAN_OPTIONS))
+    chosen = await _choose_option(client, session_id, update, permission_options(PLAN_OPTIONS))
     return cast(PermissionMode, chosen) if chosen in PLAN_OPTIONS else None
 
 
-async def _choose(
+async def _choose_option(
     client: Client,
     session_id: str,
     call: schema.ToolCallUpdate,

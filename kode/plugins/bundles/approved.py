@@ -305,7 +305,9 @@ def update_bundle(argv: Sequence[str]) -> str | int:
     parser.add_argument("--yes", action="store_true", help=YES)
     home, approved, arguments = _named_bundle(parser, argv)
     fetched = fetch(approved.source)
-    return _confirm(home, approved.source, fetched, approved, approved.network, arguments.yes)
+    return _confirm_bundle(
+        home, approved.source, fetched, approved, approved.network, arguments.yes
+    )
 
 
 def add_bundle(argv: Sequence[str]) -> str | int:
@@ -325,7 +327,7 @@ def add_bundle(argv: Sequence[str]) -> str | int:
             "first, if this one is to take its place."
         )
     network = arguments.network or (before is not None and before.network)
-    return _confirm(home, source, fetched, before, network, arguments.yes)
+    return _confirm_bundle(home, source, fetched, before, network, arguments.yes)
 
 
 def _named_bundle(
@@ -342,7 +344,7 @@ def _named_bundle(
     return home, approved, arguments
 
 
-def _confirm(
+def _confirm_bundle(
     home: Path,
     source: BundleSource,
     fetched: Fetched,

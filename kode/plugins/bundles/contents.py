@@ -72,7 +72,7 @@ def read_tree(folder: Path, below: str = "") -> BundleTree:
     files: dict[str, BundleFile] = {}
     left: dict[str, str] = {}
     try:
-        _collect(top, files, left)
+        _collect_files(top, files, left)
     except OSError as error:
         raise ConfigError(
             f"{visible(str(error.filename))} cannot be read: {error.strerror}."
@@ -80,7 +80,7 @@ def read_tree(folder: Path, below: str = "") -> BundleTree:
     return BundleTree(files=dict(sorted(files.items())), left=left)
 
 
-def _collect(top: Path, files: dict[str, BundleFile], left: dict[str, str]) -> None:
+def _collect_files(top: Path, files: dict[str, BundleFile], left: dict[str, str]) -> None:
     """Raises: OSError; ConfigError."""
     size = 0
     for where, folders, names, opened in os.fwalk(top, onerror=_raise):

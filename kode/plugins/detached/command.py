@@ -61,7 +61,7 @@ def ps(argv: Sequence[str]) -> int:
         raise ConfigError("--merge and --drop contradict each other: give one of them.")
     if part := arguments.merge or arguments.drop:
         session = places.find(home, part)
-        line = _settle(session, merge=bool(arguments.merge))
+        line = _settle_worktree(session, merge=bool(arguments.merge))
         print_either({"id": session.id, "text": line}, [line], as_json=arguments.json)
         return 0
     faults: list[str] = []
@@ -280,7 +280,7 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     return [*lines, settle] if where else lines
 
 
-def _settle(session: Background, *, merge: bool) -> str:
+def _settle_worktree(session: Background, *, merge: bool) -> str:
     """Merges or drops the worktree of a session that has ended. Raises: UserError."""
     id, tree = session.id, session.spec.tree
     if session.life == "alive":

@@ -167,7 +167,7 @@ def conclusion(queue: Queue) -> str:
     return text
 
 
-def _run(parser: Parser, argv: Sequence[str]) -> int:
+def _start_fleet(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     parser.epilog = "flags after `--` go to every `kode run`, e.g. -- --model M --timeout 600\n"
     add("tasks", metavar="TASKS", help="a file with one JSON object per line; - is stdin")
@@ -200,7 +200,7 @@ def _run(parser: Parser, argv: Sequence[str]) -> int:
     return _run_queue(create(home, fleet), arguments)
 
 
-def _resume(parser: Parser, argv: Sequence[str]) -> int:
+def _resume_fleet(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
     _add_queue(parser)
     limit = "the new limit, including what was already spent"
@@ -224,7 +224,7 @@ def _show_status(parser: Parser, argv: Sequence[str]) -> int:
     return 0
 
 
-def _cancel(parser: Parser, argv: Sequence[str]) -> int:
+def _cancel_fleet(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     queue, _ = _open(parser, argv)
     for started in queue.cancel():
@@ -236,7 +236,7 @@ def _cancel(parser: Parser, argv: Sequence[str]) -> int:
     return 0
 
 
-def _collect(parser: Parser, argv: Sequence[str]) -> int:
+def _collect_changes(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     which = "only these; default: all that succeeded"
     parser.add_argument("names", nargs="*", metavar="TASK", help=which)
@@ -336,11 +336,11 @@ def _open(parser: Parser, argv: Sequence[str]) -> tuple[Queue, argparse.Namespac
 
 
 COMMANDS = {
-    "run": (_run, "start a fleet: one task per line"),
+    "run": (_start_fleet, "start a fleet: one task per line"),
     "status": (_show_status, "show the status and result of each task"),
-    "resume": (_resume, "continue after a stop or a crash"),
-    "cancel": (_cancel, "stop the running tasks and start no more"),
-    "collect": (_collect, "print changes as mails: kode fleet collect | git am -3"),
+    "resume": (_resume_fleet, "continue after a stop or a crash"),
+    "cancel": (_cancel_fleet, "stop the running tasks and start no more"),
+    "collect": (_collect_changes, "print changes as mails: kode fleet collect | git am -3"),
 }
 
 

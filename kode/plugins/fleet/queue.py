@@ -304,7 +304,7 @@ class Queue:
         start. Raises: StorageError."""
         with self._locked():
             for state in self.state.open_tasks() if not self.explain_stop() else ():
-                if self._take(state):
+                if self._lock_task(state):
                     lease = Leased(
                         task=state.task.id,
                         lease=secrets.token_hex(8),
@@ -399,7 +399,7 @@ class Queue:
             return False
         return True
 
-    def _take(self, state: TaskState) -> bool:
+    def _lock_task(self, state: TaskState) -> bool:
         """Locks a task for this process, if no worker has it. Raises: StorageError."""
         folder = self.task_folder(state.task.id)
         if state.task.id in self._locks:

@@ -63,7 +63,7 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
                         f"kept: `kode fleet resume {queue.fleet.id}` continues it."
                     )
     finally:
-        await asyncio.shield(_end(queue, show, workers))
+        await asyncio.shield(_cancel_workers(queue, show, workers))
 
 
 def run_worker(queue_id: str, home: str) -> str:
@@ -108,7 +108,9 @@ def _failure_of(worker: "asyncio.Future[str]") -> str:
     return ""
 
 
-async def _end(queue: Queue, show: Show, workers: "Mapping[asyncio.Future[str], Any]") -> None:
+async def _cancel_workers(
+    queue: Queue, show: Show, workers: "Mapping[asyncio.Future[str], Any]"
+) -> None:
     """Cancels the workers that Ray still has, so that they release their tasks, and disconnects."""
     for ref in workers.values():
         with contextlib.suppress(RayError):

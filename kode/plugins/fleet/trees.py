@@ -72,7 +72,7 @@ class Trees:
             self._remove_all(task, root)
             make_folder(root, follow=False)
             folder = os.lstat(root)
-            base = self._make(task, root)
+            base = self._make_tree(task, root)
             if not os.path.samestat(folder, os.lstat(root)):  # git and the copy open it by its path
                 raise GitError("its folder was replaced by somebody else")
             return Tree(root=root, cwd=root / _part_of(task), base=base)
@@ -129,7 +129,7 @@ class Trees:
         """Variables for the repository, outside the tree, that knows the files of a copy."""
         return {"GIT_DIR": str(self._folder_of(task) / "base.git"), "GIT_WORK_TREE": str(root)}
 
-    def _make(self, task: FleetTask, root: Path) -> str:
+    def _make_tree(self, task: FleetTask, root: Path) -> str:
         if task.isolate == "worktree":
             arguments = ["--detach", str(root), task.base]
             add_worktree(Path(task.source), arguments)

@@ -91,13 +91,13 @@ def make_guard(command: str, opens: Any, place: Workplace) -> ProtectedFiles:
     """The guard of a goal with this check, whose first run has opened `opens`. Reads the project;
     call it in a thread.
 
-    It has the tests that the command names (see `_tests_of`), or else all of the project; the
+    It has the tests that the command names (see `_find_tests`), or else all of the project; the
     scripts that the check runs before it opens a test, since what tests run is what they test; what
     says how checks run (`CONFIG`); and the programs and packages installed in the project.
     """
     guard = ProtectedFiles(installed=tuple(_find_installed(place)))
     files, inside = _list_files(guard, place), opens.project
-    tests = _tests_of(command, files, place)
+    tests = _find_tests(command, files, place)
     first = next((at for at, name in enumerate(inside) if is_test(name)), len(inside))
     names = tests | ({*inside[: first + 1]} & {*files} & {*opens.scripts})
     folders_of_tests = tuple(name for name in tests if name.endswith("/"))
@@ -110,7 +110,7 @@ def make_guard(command: str, opens: Any, place: Workplace) -> ProtectedFiles:
             searched.add(os.path.relpath(folder, place.project))
     folders = sorted(name for name in searched if not f"{name}/".startswith(guard.installed))
     packages = (str(place.project / name) for name in inside if name.startswith(guard.installed))
-    modules = {_module_of(path) for path in (*opens.elsewhere, *packages)} - {""}
+    modules = {_name_module(path) for path in (*opens.elsewhere, *packages)} - {""}
     stems = {_stem(path.name) for name in folders for path in (place.project / name).glob("*")}
     return replace(guard, held=held, folders=folders, modules=sorted(modules - stems))
 
@@ -119,7 +119,7 @@ def _stem(name: str) -> str:
     return name.partition(".")[0]
 
 
-def _module_of(path: str) -> str:
+def _name_module(path: str) -> str:
     """The module that a file is, if it is found by its name alone; "" for a part of a package."""
     folder, name = os.path.split(path)
     if not name.endswith(_MODULES) or not os.path.isfile(path):
@@ -165,7 +165,7 @@ def _is_config(name: str) -> bool:
     return any(fnmatch.fnmatchcase(os.path.basename(name), pattern) for pattern in CONFIG)
 
 
-def _tests_of(command: str, files: Sequence[str], place: Workplace) -> set[str]:
+def _find_tests(command: str, files: Sequence[str], place: Workplace) -> set[str]:
     """The files and the tests in folders that a command names, and beside a named test what else is
     in its test folder and is no test; a test folder that it names as a whole, with a final `/`.
     Where it names none of these, every test."""

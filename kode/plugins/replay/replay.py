@@ -181,7 +181,7 @@ class RecordedProvider:
         calls = ", ".join(part.name for part in entry.parts if part.type == "tool_call")
         text = " ".join(part.text for part in entry.parts if part.type == "text")
         summary = calls or text or f"({entry.stop or 'nothing'})"
-        self._compare(request, shorten(summary, SUMMARY_CHARS))
+        self._compare_request(request, shorten(summary, SUMMARY_CHARS))
         self._advance(1)
         return await self._send(entry, emit)
 
@@ -239,7 +239,7 @@ class RecordedProvider:
             return ProviderError(end.error or "The recorded turn failed here.")
         return asyncio.CancelledError()
 
-    def _compare(self, request: Request, summary: str) -> None:
+    def _compare_request(self, request: Request, summary: str) -> None:
         """Adds a step. Raises: KodeError if they must not differ."""
         step = ReplayStep(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
         beginning = self.session_then.beginning
@@ -351,7 +351,7 @@ class _Player:
             await self._begin_process(turn)
         elif any(entry.type == "system" for entry in adopted):
             await self.bare.open("resume")
-        ended = await self.bare.turn(*_words_of(turn.prompt), provider.take_steering)
+        ended = await self.bare.turn(*_split_prompt(turn.prompt), provider.take_steering)
         if ended.status == "interrupted" and turn.end and turn.end.status != "interrupted":
             raise asyncio.CancelledError  # cancelled by the person now
         provider.end_turn(ended, self.session.messages)
@@ -462,7 +462,7 @@ def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
     return tools or builtin_tools
 
 
-def _words_of(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
+def _split_prompt(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
     """The person's words, and what else came with them but the opening, which is made again."""
     parts = [
         p
@@ -483,10 +483,10 @@ def main(argv: Sequence[str]) -> int:
     add("session", metavar="SESSION", help="a session id, any unique prefix, or a cassette")
     add("--cwd", metavar="DIR", help="another folder with the project's files")
     add("--json", action="store_true", help="one JSON object")
-    return asyncio.run(_replay(parser.parse(argv)))
+    return asyncio.run(_run_replay(parser.parse(argv)))
 
 
-async def _replay(arguments: argparse.Namespace) -> int:
+async def _run_replay(arguments: argparse.Namespace) -> int:
     recording, cwd = _read_recording(arguments)
     if not cwd.is_dir():
         raise SessionError(

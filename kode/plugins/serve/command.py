@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     from kode.plugins.serve.server import make_memory_server, make_server
 
     server = make_memory_server(bounds) if arguments.memory_only else make_server(sessions)
-    asyncio.run(_serve(server, sessions))
+    asyncio.run(_serve_client(server, sessions))
     return 0
 
 
@@ -69,7 +69,7 @@ def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     return tuple(named or [cwd])
 
 
-async def _serve(server: "MCPServer", sessions: "ServedSessions") -> None:
+async def _serve_client(server: "MCPServer", sessions: "ServedSessions") -> None:
     """Serves one client, then closes what it has left open."""
     serving = asyncio.ensure_future(_serve_stdio(server))
     with cancelled_by_signals(serving):

@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
     from kode.plugins.view.pages import PageSubject, application
 
     place = PageSubject(home=home, cwd=cwd, config=loaded.config)
-    with _listen(arguments.port) as listener:
+    with _open_socket(arguments.port) as listener:
         keys = Keys(address=f"{HOST}:{listener.getsockname()[1]}")
         print(
             f"{keys.link}\nThe link works once, in one browser. Ctrl-C ends kode view.", flush=True
@@ -69,7 +69,7 @@ def has_screen() -> bool:
     return sys.platform == "darwin" or any(displays)
 
 
-def _listen(port: int) -> socket.socket:
+def _open_socket(port: int) -> socket.socket:
     try:
         return socket.create_server((HOST, port))
     except OSError as error:
