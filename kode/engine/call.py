@@ -110,7 +110,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     async def run_one(progress: CallProgress) -> None:
         result, output = await _run_call(run, progress)
         # No await from here on: what is shown is recorded, and what is recorded is shown.
-        _record_results(run, result, *output.pictures, ended_job=output.ended_job)
+        _record(run, result, *output.pictures, ended_job=output.ended_job)
         del waiting[progress.call.id]
         run.emit(progress.finish(output))
 
@@ -131,9 +131,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
             _cut_short(run, waiting.values())
 
 
-def _record_results(
-    run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = ""
-) -> None:
+def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
     """Records results, with what is news to the model; they tell the end of `ended_job`."""
     unreported = find_unreported(run.context.session.entries)
     if news := notes(it for it in unreported if getattr(it, "name", None) != ended_job):
@@ -146,7 +144,7 @@ def _record_results(
 def _cut_short(run: Run, waiting: Collection[CallProgress]) -> None:
     """Records a result for each call that the end of the turn leaves without one."""
     results = [_result_of_cut(run, progress) for progress in waiting]
-    _record_results(run, *results)
+    _record(run, *results)
     for progress, result in zip(waiting, results, strict=True):
         if progress.started:
             output = ToolOutput(text=result.text, summary="stopped")

@@ -87,7 +87,7 @@ async def run_command(command: AllowedCommand) -> ToolOutput:
     try:
         output = await command.run(attempt.wrap)
         if attempt.ended.is_set():
-            return await _settle_changes(command, attempt, output)
+            return await _settle(command, attempt, output)
         return _find_source(command, output)  # it may open more
     finally:
         if output is None or attempt.ended.is_set():
@@ -115,9 +115,7 @@ def _find_source(command: AllowedCommand, output: ToolOutput) -> ToolOutput:
     return replace(output, untrusted=source or command.agent.marks.find_source(read))
 
 
-async def _settle_changes(
-    command: AllowedCommand, attempt: "Attempt", output: ToolOutput
-) -> ToolOutput:
+async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
     blocked, decision = attempt.find_blocked(output.text), command.context.decision
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
