@@ -47,9 +47,9 @@ _DEFAULT_PASSWORDS = frozenset(
 
 def _is_password_of_url(match: re.Match[str]) -> bool:
     user, password = match["user"], match["value"]
-    if password == user or password.lower() in _DEFAULT_PASSWORDS:
-        return False
-    return not is_placeholder(password) and not password.startswith(("$", "%", "{", "<", ":"))
+    is_common = password == user or password.lower() in _DEFAULT_PASSWORDS
+    is_reference = is_placeholder(password) or password.startswith(("$", "%", "{", "<", ":"))
+    return not (is_common or is_reference)
 
 
 def _is_random_body(body: str, min_chars: int = 16) -> bool:
@@ -245,9 +245,8 @@ def _is_mixed(value: str) -> bool:
 
 def _is_password(value: str, *, is_assigned: bool) -> bool:
     """Whether a value looks like a password, in an assignment (`is_assigned`) or a sentence."""
-    if len(value) < (6 if is_assigned else 8) or not _is_value(value) or _UUID.fullmatch(value):
-        return False
-    if _TECHNICAL.fullmatch(value):
+    is_id = _UUID.fullmatch(value) or _TECHNICAL.fullmatch(value)
+    if len(value) < (6 if is_assigned else 8) or not _is_value(value) or is_id:
         return False
     if is_assigned and _is_scrambled_password(value.rstrip("!#?*")):
         return True
