@@ -60,8 +60,7 @@ HINTS: Mapping[str, str] = {
 }
 """Commands of the shell and of the prompt that kode lacks → what to do instead."""
 
-MAX_FLAG_COLUMNS = 22
-"""Of the first flags, with what they take."""
+MAX_FLAG_COLUMNS = 22  # of the first flags, with what they take
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
 """The commands that `kode --help` lists."""
 

@@ -55,16 +55,16 @@ ALT_S = 0.05  # how long Esc waits for a key: Alt and a key come as Esc and the 
 CHORD_S = 1.0  # how long the first of two keys waits for the second, but for vi's
 ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
 _PLAIN = "noreverse bg:default fg:default"
+ACCENTS = {"16": "ansibrightblue", "dark": "#87d7ff", "light": "#005faf"}
+"""The accent of each of `screen.THEMES`, as prompt_toolkit names colours."""
 STYLE = Style.from_dict(
     {
         "dim": "dim",
         "completion-menu": _PLAIN,
         "completion-menu.completion": _PLAIN,
-        "completion-menu.completion.current": "reverse",
         "completion-menu.meta.completion": f"{_PLAIN} dim",
         "completion-menu.meta.completion.current": f"{_PLAIN} dim",
         "scrollbar.background": _PLAIN,
-        "scrollbar.button": "reverse dim",
     }
 )
 _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")
@@ -529,8 +529,11 @@ class Editor:
 
     def _mark_completion(self, _: object) -> None:
         menu, taken = self.buffer.complete_state, self._find_completion()
+        accent = ACCENTS.get(self.state.screen.theme) if self.state.screen.color else None
+        look = f"{_PLAIN} bold fg:{accent}" if accent else "reverse"
         for row in menu.completions if menu is not None else ():
-            row.style = "class:completion-menu.completion.current" if row is taken else ""
+            row.selected_style = f"class:completion-menu.completion.current {look}"
+            row.style = row.selected_style if row is taken else ""
 
     def interrupt(self) -> None:
         """Handles Ctrl-C and SIGINT: stops what runs, clears the line; twice, exits."""

@@ -44,9 +44,8 @@ async def run_repl(
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _handle_signals(state) as ended_by:
-        name, more = paths.short_path(folder), " · ? for help"
-        name = clip_middle(name, screen.width - len(f"kode in {more}"))
-        screen.print(f"kode in {name}{more}", "dim")
+        free = screen.width - len("kode in  · ? for help")
+        screen.print(f"kode in {clip_middle(paths.short_path(folder), free)} · ? for help", "dim")
         if _can_draw(screen):
             async with prompt_below(state) as drawing:
                 open_conversation(state, opening)

@@ -39,8 +39,7 @@ TIPS = (
     "kode start TASK works without a terminal; kode ps lists such sessions",
     "kode view shows sessions and their cost in the browser",
 )
-TIP_AFTER_S = 3.0
-"""Who waits for so long has the time to read one of them."""
+TIP_AFTER_S = 3.0  # who waits for so long has the time to read one
 
 
 MODE_STYLES = {"ask": "accent", "plan": "string", "auto-edit": "good", "full": "error"}

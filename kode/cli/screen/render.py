@@ -137,8 +137,7 @@ class Renderer:
             return lines[-max(height, 1) :]
         spinner = ("", progress.line(self.clock(), width))
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
-        is_below_text = bool(tail) or (self._last == "text" and not lines)
-        apart = [("", "")] if is_below_text else []
+        apart = [("", "")] if tail or (self._last == "text" and not lines) else []
         below = [("dim", clip(tip, width))] if (tip := progress.tip(self.clock())) else []
         return [*gap, *lines, *apart, spinner, *below][-max(height, 1) :]
 
