@@ -23,7 +23,9 @@ BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/plugin.py": {"_begin": NAMED},
     "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
-    "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
+    "plugins/fleet/trees.py": {
+        "_make_tree": "a folder of its own, whose place is checked afterwards"
+    },
     "config/files.py": {"guard_home": HOME},
     "durable.py": {
         "remove_stale_temporaries": "temporary files of kode by their prefix, never through a link",
