@@ -1,9 +1,8 @@
 """A provider over HTTP: one request and its answer through an SDK's client, in one wire format.
 
-The SDK opens the connection and signs: each request, or where a key is all that signs, the first,
-whose headers later ones have. The body is joined from bytes cached per message, and events are read
-raw (`stream.py`): the SDK's typed path walks all messages for every request, hides what a broken
-server sent, and presents a truncated call as a whole one.
+The SDK opens the connection, signs the request and names the errors. The body is joined from bytes
+cached per message, and events are read raw (`stream.py`): the SDK's typed path walks all messages
+for every request, hides what a broken server sent, and presents a truncated call as a whole one.
 """
 
 import asyncio
@@ -91,10 +90,6 @@ class HttpProvider:
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
-        self._http: Any = None
-        """The HTTP client of that."""
-        self._first: Any = None
-        """Its first request, of which later ones have the address and the headers."""
         self._opening = asyncio.Lock()
         self._questions = 0
         self._encoded: tuple[Target, EncodedMessages] | None = None
@@ -189,14 +184,11 @@ class HttpProvider:
     def _open(self) -> Any:
         """The client, whose address is known from now on where a cloud's region decides it. Raises:
         UserError for a missing or impossible key."""
-        url, endpoint = self._settings.base_url, self._endpoint
-        self._http = sdk_of(self.api).DefaultAsyncHttpxClient(
-            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
-            verify=tls_context(endpoint.base_url.startswith("https")),
-        )
-        with translate_errors(endpoint):
-            is_official = self.target.is_official
-            client = open_client(self.row, endpoint, url, self._http, is_official=is_official)
+        url = self._settings.base_url
+        with translate_errors(self._endpoint):
+            client = open_client(
+                self.api, self.row, self._endpoint, url, is_official=self.target.is_official
+            )
         if not self._endpoint.base_url:
             self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
         return client
@@ -211,35 +203,21 @@ class HttpProvider:
         read_event, finish = self._format.event_reader(draft, endpoint, self.target, prepared)
         limits = (settings.idle_timeout_s, settings.total_timeout_s)
         deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))
-        async with deadline:
-            response = await self._send_body(body)
-            await read_reply(response, draft, read_event, deadline)
-        finish()
-
-    async def _send_body(self, body: bytes) -> Any:
-        """Sends a body through the SDK; returns the response, which streams. Where a key is all
-        that signs a request, later ones are like the first: the SDK's work for each takes as long
-        as the exchange itself. Raises as `_post_request`."""
-        if (first := self._first) is not None:
-            about = {"headers": first.headers, "extensions": first.extensions}
-            request = self._http.build_request("POST", first.url, content=body, **about)
-            return await self._http.send(request, stream=True, follow_redirects=False)
-        headers = {"Content-Type": "application/json", **self._settings.headers}
+        headers = {"Content-Type": "application/json", **settings.headers}
         # Vertex' client moves the model from the body into the address.
         content = {"body": json.loads(body)} if self.row.client == "vertex" else {"content": body}
-        stream = await self._client.post(
-            self._format.path,
-            **content,
-            cast_to=object,
-            # A redirect would carry the key and the conversation to another host.
-            options={"headers": headers, "follow_redirects": False},
-            stream=True,
-            stream_cls=sdk_of(self.api).AsyncStream[object],
-        )
-        if self._endpoint.api_key and not self.row.client:
-            self._first = stream.response.request
-            del self._first.headers["content-length"]
-        return stream.response
+        async with deadline:
+            stream = await self._client.post(
+                self._format.path,
+                **content,
+                cast_to=object,
+                # A redirect would carry the key and the conversation to another host.
+                options={"headers": headers, "follow_redirects": False},
+                stream=True,
+                stream_cls=sdk_of(self.api).AsyncStream[object],
+            )
+            await read_reply(stream.response, draft, read_event, deadline)
+        finish()
 
     async def aclose(self) -> None:
         """Closes the connections."""
@@ -254,23 +232,29 @@ def sdk_of(api: str) -> Any:
 
 
 def open_client(
-    row: ProviderRow, endpoint: Endpoint, base_url: str | None, http: Any, *, is_official: bool
+    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, *, is_official: bool
 ) -> Any:
-    """Opens the client for a row over an HTTP client. `base_url` is the one in the settings; a
-    server that is not official may need no key.
+    """Opens the client for a row. `base_url` is the one in the settings; a server that is not
+    official may need no key.
 
     Raises: UserError for a missing or impossible key, address, region, project or package.
     """
     import httpx2
 
-    key, api, sdk = endpoint.api_key, endpoint.api, sdk_of(endpoint.api)
+    key, sdk = endpoint.api_key, sdk_of(api)
     if not (key.isascii() and key.isprintable()):
         raise missing_key(endpoint)
     # Retries, time limits and faults are kode's own: `Deadline` limits pauses and the total.
-    limit = httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S)
-    options = {"max_retries": 0, "timeout": limit, "http_client": http}
+    options = {
+        "max_retries": 0,
+        "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        "http_client": sdk.DefaultAsyncHttpxClient(
+            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
+            verify=tls_context(endpoint.base_url.startswith("https")),
+        ),
+    }
     if row.client and (api == "messages" or row.client == "bedrock"):
-        return _open_cloud(row, endpoint, base_url, options)
+        return _open_cloud(api, row, endpoint, base_url, options)
     if api == "messages":
         # None: the SDK looks for another credential, a token or a profile.
         credential = key or (None if is_official else "none")
@@ -295,13 +279,12 @@ PROJECT = "ANTHROPIC_VERTEX_PROJECT_ID"
 
 
 def _open_cloud(
-    row: ProviderRow, endpoint: Endpoint, base_url: str | None, options: dict[str, Any]
+    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, options: dict[str, Any]
 ) -> Any:
     """The client of a cloud, which finds region, resource and credentials in the environment. A key
     is the bearer token of Bedrock and Foundry, and the access token of Vertex. Raises: UserError.
     """
-    key, api = endpoint.api_key, endpoint.api
-    kind = "access_token" if row.client == "vertex" else "api_key"
+    key, kind = endpoint.api_key, "access_token" if row.client == "vertex" else "api_key"
     if not key and row.needs_key:
         raise missing_key(endpoint)
     if row.client == "vertex" and not os.environ.get(PROJECT):
