@@ -187,6 +187,11 @@ MAX_NAMED = 12
 MAX_LINE_CHARS = 120  # of the last line of a check's output
 
 
+def is_resume(text: str) -> bool:
+    """Whether a message is that of `/goal resume`."""
+    return text == RESUME
+
+
 def goal_text(goal: Goal) -> str:
     """The goal and its check, word for word: in the first message, and after a compaction."""
     held = sorted(goal.guard.held)

@@ -20,7 +20,6 @@ from kode.plugins.goals.goal import (
     FAILED,
     LIMITS,
     PASSES_BEFORE,
-    RESUME,
     STALLED,
     UNFINISHED,
     Goal,
@@ -32,6 +31,7 @@ from kode.plugins.goals.goal import (
     goal_text,
     goals_of,
     history_of,
+    is_resume,
     is_stalled,
     limits_of,
     output_note,
@@ -112,7 +112,7 @@ class Pursuit:
         if self.goal.reads is None and not self.goal.attempts:
             await self._try_check()
         turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
-        if text == RESUME:
+        if is_resume(text):
             last = history_of(self.goal, self.opened.session)[1]
             if last is not None:
                 files = last.files_changed
