@@ -257,7 +257,8 @@ class TieredPolicy(Policy):
         """Facts are separated by blank lines: another one changes no other lines."""
         facts, sections = memory.visible_facts(), list[str]()
         for place in dict.fromkeys(fact.place for fact in facts):
-            title = self.layout.title(place) + ", this project only" * is_of_project(place)
+            title = self.layout.title(place)
+            title += ", this project only" if is_of_project(place) else ""
             lines = (memory.describe(fact) for fact in facts if fact.place == place)
             limit = SHOWN_OVER_LIMIT * self._limits[target_of(place)]
             text = frame.cut_lines("\n\n".join(lines), limit)

@@ -45,7 +45,7 @@ Add an MCP server to your own config, or to the project's `.mcp.json`:
 Or paste what a README has, in quotes: an address, a whole `claude mcp add ...` or `codex mcp add \
 ...` line, a TOML block of Codex, a `cursor://` link. kode shows what it would add, and asks."""
 ABOUT_IMPORT = (
-    "List the MCP servers of Claude Code, Codex, Cursor, VS Code, Zed and Gemini on this "
+    "List the MCP servers of Claude Code, Codex, Cursor, VS Code and Gemini on this "
     "machine; with names, take those. Secrets become references to your environment."
 )
 MAX_BYTES = 32 * 1024 * 1024  # `~/.claude.json` holds whole histories
@@ -172,10 +172,8 @@ def _foreign_words(name: str, command: Sequence[str]) -> list[str]:
     reads them: what it would act on is a word. Raises: ConfigError for several lines."""
     words, text = [name, *command], name.replace("\\\n", " ").strip().removeprefix("$ ")
     if not command:
-        try:
+        with contextlib.suppress(ValueError):
             words = shlex.split(text)
-        except ValueError:
-            return []
     if words[:1] == [] or words[0] not in _AGENTS or words[1:3] not in _ADDS:
         return []
     if "\n" in text:
@@ -346,8 +344,6 @@ def _entry_of(
     for key, value in flags.items():
         rest[key] = {**rest.get(key, {}), **value} if isinstance(value, dict) else value
     command = rest.pop("command", ())
-    if isinstance(command, dict):  # an older Zed
-        command = [command["path"], *command.get("args", ())]
     words = [*([command] if isinstance(command, str) else command), *rest.pop("args", ())]
     if len(words) == 1 and " " in words[0] and not shutil.which(words[0]):
         words = shlex.split(words[0])  # some agents take the whole command as one word
@@ -398,18 +394,16 @@ def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, 
 def _list_foreign_configs(project: Path) -> Iterator[tuple[str, Path]]:
     """Agent and file, as their documentation says on 2026-11-27; some may be missing."""
     home, environ = paths.user_home() or paths.NO_HOME, os.environ
-    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-    apps = home / "Library/Application Support" if sys.platform == "darwin" else config
+    apps = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    apps = home / "Library/Application Support" if sys.platform == "darwin" else apps
     yield "codex", project / ".codex/config.toml"
     yield "vscode", project / ".vscode/mcp.json"
-    yield "zed", project / ".zed/settings.json"
     for folder in (project, home):
         yield "cursor", folder / ".cursor/mcp.json"
         yield "gemini", folder / ".gemini/settings.json"
     yield "codex", Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
     yield "claude", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
     yield "vscode", apps / "Code/User/mcp.json"
-    yield "zed", config / "zed/settings.json"
 
 
 def _replace_secrets(server: ParsedServer) -> ParsedServer:

@@ -157,21 +157,19 @@ def _search_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     )
 
 
-def _add_id(parser: Parser) -> None:
+def _parse_id(
+    parser: Parser, argv: Sequence[str], *flags: tuple[str, str]
+) -> tuple[argparse.Namespace, str]:
+    """Parses an ID and these flags; also returns the session that the ID names. Raises:
+    ConfigError, SessionError."""
     parser.add_argument("id", metavar="ID", help=ID_HELP)
-
-
-def _parse_id(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, str]:
-    """Parses the arguments; also returns the session that their ID names. Raises: ConfigError,
-    SessionError."""
+    parser.add_flags(*flags)
     arguments = parser.parse(argv)
     return arguments, index.find(paths.home(), arguments.id)
 
 
 def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
-    _add_id(parser)
-    parser.add_argument("--json", action="store_true", help="the document of `export`")
-    arguments, session_id = _parse_id(parser, argv)
+    arguments, session_id = _parse_id(parser, argv, ("--json", "the document of `export`"))
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
         return CommandAnswer(value=as_json(transcript), as_json=True, faults=transcript.faults)
@@ -181,16 +179,16 @@ def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> str:
-    _add_id(parser)
     _, session_id = _parse_id(parser, argv)
     upkeep.delete(paths.home(), session_id)
     return f"deleted {session_id}"
 
 
 def _trim(parser: Parser, argv: Sequence[str]) -> str:
-    _add_id(parser)
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
-    arguments, session_id = _parse_id(parser, argv)
+    arguments = parser.parse(argv)
+    session_id = index.find(paths.home(), arguments.id)
     count, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
@@ -207,9 +205,7 @@ def _clean_up(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _fork(parser: Parser, argv: Sequence[str]) -> str:
-    _add_id(parser)
-    parser.add_argument("--at", metavar="ENTRY", help="the last entry to copy")
-    arguments, session_id = _parse_id(parser, argv)
+    arguments, session_id = _parse_id(parser, argv, ("--at ENTRY", "the last entry to copy"))
     return upkeep.fork(paths.home(), session_id, arguments.at)
 
 
@@ -249,10 +245,9 @@ def _check_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     lines += [f"{it.id}: open in another kode, not checked" for it in checked if it.in_use]
     left = sum(not session.repaired for session in faulty)
     advice = "" if arguments.repair else "; `kode session check --repair` fixes what it can"
+    outcome = f"{plural(len(faulty), 'session')} fixed" if faulty else "no damage"
     if left:
         outcome = f"faults in {plural(left, 'session')}{advice}"
-    else:
-        outcome = f"{plural(len(faulty), 'session')} fixed" if faulty else "no damage"
     return CommandAnswer(
         lines=[*lines, f"{plural(len(checked), 'session')} checked: {outcome}"],
         exit_code=EXIT_FAILED if left else EXIT_OK,

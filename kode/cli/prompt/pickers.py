@@ -61,12 +61,10 @@ async def resume(state: PromptState, argument: str) -> None:
         choices = [
             Choice(it.id, f"{format_when(it.updated_at):<16}  {one_line(it.title)}") for it in rows
         ]
-        name = Menu(choices).value_of(
-            name
-            or await choose(
-                screen, "Resume a session", choices, preview=lambda choice: [facts[choice.value]]
-            )
+        name = name or await choose(
+            screen, "Resume a session", choices, preview=lambda choice: [facts[choice.value]]
         )
+        name = Menu(choices).value_of(name)
     if not name:
         return
     session_id = find(place.home, name)

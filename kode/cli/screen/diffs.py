@@ -1,9 +1,11 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
 The signs and numbers of added lines are green, those of removed ones red, the text has the colours
-of its syntax. With 256 colours the lines stand on bands. Heavy: imported with the first diff.
+of its syntax; within a changed line the differing words are underlined. With 256 colours the lines
+stand on bands. Heavy: imported with the first diff.
 """
 
+import difflib
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -50,6 +52,7 @@ CODE_THEME = ANSISyntaxTheme({kind: Style.parse(STYLES[name]) for kind, name in 
 """The colours of code, also of that in Markdown."""
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_WORD = re.compile(r"\w+|\s+|[^\w\s]")
 _SIGNS = {"+": "added", "-": "removed"}
 
 
@@ -88,6 +91,7 @@ def painted_diff(
         lines[max_lines - 1 :] = [DiffLine("…", f"… {omitted} (Ctrl-O)")]
     if screen.color:
         _colour_syntax(lines)
+        _mark_changes(lines)
     numbers = max((len(str(line.number)) for line in lines), default=1)
     if screen.width < NUMBERED_FROM_COLUMNS:
         numbers = 0
@@ -165,6 +169,23 @@ def _parse_diff(diff: str) -> list[DiffLine]:
         elif text:
             lines.append(DiffLine("h", text))
     return lines
+
+
+def _mark_changes(lines: Sequence[DiffLine]) -> None:
+    """Marks the words that differ between removed lines and equally many added lines after them,
+    but not in lines with little in common, where everything would stand out."""
+    runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
+    for old, new in pairwise(runs):
+        if (old[0].kind, new[0].kind, len(old)) == ("-", "+", len(new)):
+            for pair in zip(old, new, strict=True):
+                words = [_WORD.findall(line.text[:MAX_LINE_CHARS]) for line in pair]
+                matcher = difflib.SequenceMatcher(a=words[0], b=words[1], autojunk=False)
+                is_alike = matcher.quick_ratio() >= 0.5
+                for kind, *ends in matcher.get_opcodes() if is_alike else ():
+                    spans = (ends[:2], ends[2:]) if kind != "equal" else ()
+                    for line, row, (start, end) in zip(pair, words, spans, strict=False):
+                        text = line.coloured = line.coloured or Text(line.text)
+                        text.stylize("changed", len("".join(row[:start])), len("".join(row[:end])))
 
 
 def _colour_syntax(lines: list[DiffLine]) -> None:

@@ -89,6 +89,7 @@ STYLES = {
     "person": "bold",
     "added": "bold green",
     "removed": "bold red",
+    "changed": "bold underline",
     "keyword": "bright_blue",
     "string": "magenta",
 }

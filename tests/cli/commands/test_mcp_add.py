@@ -13,11 +13,9 @@ from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 
 NPX = {"command": "npx", "args": ["-y", "a-server"]}
-ZED = {"path": "npx", "args": ["-y", "a-server"]}
 WITH_ENV = {**NPX, "env": {"A": "b"}}
 CODEX = '[mcp_servers.x]\nurl = "https://a.example"\nbearer_token_env_var = "TOK"\n'
 CODE = '{"servers": {"v": {"command": "uvx", "args": ["${input:tok}",],}}} // x'
-IN_ZED = {"z": {"command": "npx"}, "e": {"source": "extension"}}
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ env = { A = "b" }
         (["one", json.dumps(NPX)], NPX),
         ([json.dumps({"name": "one", **NPX})], NPX),
         ([json.dumps({"mcpServers": {"one": NPX}})], NPX),
-        ([json.dumps({"context_servers": {"one": {"command": ZED}}})], NPX),
+        ([json.dumps({"context_servers": {"one": NPX}})], NPX),
         (['"one": {"command": "npx", "args": ["-y", "a-server",],}, // pasted'], NPX),
         (['{"mcp": {"one": {"type": "local", "command": ["npx", "-y", "a-server"]}}}'], NPX),
         ([BLOCK], WITH_ENV),
@@ -173,7 +171,6 @@ def others(home):
         ".codex/config.toml": CODEX,
         ".cursor/mcp.json": json.dumps({"mcpServers": {"u": NPX}}),
         ".config/Code/User/mcp.json": CODE,
-        ".config/zed/settings.json": json.dumps({"context_servers": IN_ZED}),
         ".gemini/settings.json": "{broken",
     }
     for name, text in files.items():
@@ -187,7 +184,7 @@ def test_the_servers_of_other_agents_are_listed(home, others, capsys):
     run("import", "--json")
     said = capsys.readouterr()
     names = {(one["agent"], one["name"]) for one in json.loads(said.out)}
-    expected = {("claude", "c"), ("codex", "x"), ("cursor", "u"), ("vscode", "v"), ("zed", "z")}
+    expected = {("claude", "c"), ("codex", "x"), ("cursor", "u"), ("vscode", "v")}
     assert names == expected
     assert "settings.json" in said.err
     assert others not in said.out + said.err
