@@ -257,12 +257,11 @@ class TieredPolicy(Policy):
         """Facts are separated by blank lines: another one changes no other lines."""
         facts, sections = memory.visible_facts(), list[str]()
         for place in dict.fromkeys(fact.place for fact in facts):
-            title = self.layout.title(place)
-            title += ", this project only" if is_of_project(place) else ""
+            where = ", this project only" if is_of_project(place) else ""
             lines = (memory.describe(fact) for fact in facts if fact.place == place)
             limit = SHOWN_OVER_LIMIT * self._limits[target_of(place)]
             text = frame.cut_lines("\n\n".join(lines), limit)
-            sections.append(f"── {title} ──\n\n{text}")
+            sections.append(f"── {self.layout.title(place)}{where} ──\n\n{text}")
         body = "\n\n".join(sections)
         memory.mark_shown(frame.escape(body), facts)
         return self.injection(reason, frame.wrap(frame.FACTS, body))
