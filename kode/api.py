@@ -112,7 +112,6 @@ def open(
 
     Raises: UserError (no key, a wrong value, a session open elsewhere), SessionError.
     """
-    own_memory = None if memory is None or isinstance(memory, str) else memory
     settings_given = {
         "model": model,
         "provider": provider,
@@ -135,18 +134,18 @@ def open(
         if not folder.is_dir():
             raise ConfigError(f"{os.fspath(cwd)} is no folder. Name one that exists.")
         conversation = Conversation(on_event)
-        session_id = None if resume is None else find(home(), resume)
-        inner_settings = inner.Settings(
+        resume_id = None if resume is None else find(home(), resume)
+        options = inner.Settings(
             load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
             emit=conversation._emit,
             ask=None if gate is None else _make_ask(gate, conversation._emit),
             keep_session=keep_session,
             trust_project=trust_project,
             tools=tuple(tool if isinstance(tool, Tool) else plain_tool(tool) for tool in tools),
-            memory=own_memory,
+            memory=None if isinstance(memory, str) else memory,
         )
         conversation._talk = await inner.open_conversation(
-            inner_settings, cwd=folder, session_id=session_id
+            options, cwd=folder, session_id=resume_id
         )
         try:
             # The SDK takes up to a second to import: keep it off the caller's event loop.
@@ -184,12 +183,11 @@ class Opening:
 
 class BlockingConversation:
     """A conversation whose methods return when they are done; the work is in a thread of its own.
-    Ctrl-C, or the interruption of a notebook's cell, interrupts the turn; its progress is on disk.
-    """
+    Ctrl-C, or an interrupted cell of a notebook, interrupts the turn; its progress is on disk."""
 
     def __init__(self, opening: Opening) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="kode", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="kode", daemon=True)
         self._thread.start()
         try:
             self.conversation = self._wait(opening._start())
@@ -228,14 +226,18 @@ class BlockingConversation:
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
-        except BaseException:
-            running.cancel()
-            raise
+        finally:
+            running.cancel()  # unless it has ended
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):  # what an interruption has cancelled closes
+            self._loop.run_until_complete(asyncio.wait([task]))
+        self._loop.close()
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
 
 class Conversation:

@@ -422,11 +422,37 @@ def test_a_blocking_conversation_needs_no_event_loop(opened: Open, project: Path
 
 
 def test_an_interrupted_cell_interrupts_its_turn_alone(opened: Open) -> None:
+    pieces: list[Event] = []
+
     def interrupt(event: Event) -> None:
-        if isinstance(event, TextDelta) and event.text.startswith("Let"):
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        if isinstance(event, TextDelta):
+            pieces.append(event)
+            if len(pieces) == 1:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     with opened(SLOW, {"text": "Here."}, on_event=interrupt).blocking() as agent:
         with pytest.raises(KeyboardInterrupt):
             agent.ask("Think")
         assert agent.ask("Are you there?") == "Here."
+
+
+def test_an_interrupted_opening_closes_what_it_had_opened(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closings: list[bool] = []
+    is_closing, close = threading.Event(), kode.api.Conversation._close
+
+    async def note_close(self: kode.api.Conversation, *, interrupted: bool) -> None:
+        is_closing.set()
+        await close(self, interrupted=interrupted)
+        closings.append(interrupted)
+
+    def interrupt(provider: object) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        is_closing.wait()
+
+    monkeypatch.setattr(kode.api.Conversation, "_close", note_close)
+    monkeypatch.setattr(kode.api, "warm_up", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        opened({"text": "Here."}).blocking()
+    assert closings == [True]

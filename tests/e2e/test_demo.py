@@ -23,11 +23,12 @@ def left_behind(tmp_path: Path) -> list[Path]:
     return [path for name in ("tmp", "user") for path in (tmp_path / name).rglob("*")]
 
 
+@pytest.mark.parametrize("words", [["demo"], []])  # or without a terminal, a task and a model
 def test_the_tour_fixes_remembers_comes_back_recalls_and_undoes(
-    tmp_path: Path, environ: dict[str, str]
+    tmp_path: Path, environ: dict[str, str], words: list[str]
 ) -> None:
     done = subprocess.run(
-        [KODE, "demo"],
+        [KODE, *words],
         cwd=tmp_path,
         env={**environ, "PATH": "/usr/bin:/bin"},
         stdin=subprocess.DEVNULL,

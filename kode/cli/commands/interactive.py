@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode import installed, paths
 from kode.cli.commands.run import RunOptions, run_read_task, run_task, surround
@@ -52,6 +52,14 @@ def main(argv: Sequence[str]) -> int:
             raise ConfigError(f"kode: unknown command {task!r}. Did you mean `kode run {task}`?")
         if stdin_is_terminal():
             return open_repl(arguments, task, None)
+        stdin: Any = sys.stdin and sys.stdin.buffer
+        is_silent = not task and (stdin is None or not stdin.peek(1))
+        wants_text = arguments.output_format in (None, "text")
+        if is_silent and wants_text and not is_set_up(arguments, working_directory(arguments)):
+            from kode.cli.commands import demo
+
+            complain("no terminal and no task, so here is the demo.")
+            return demo.main([])
     return run_task(arguments, task, None)
 
 

@@ -462,7 +462,7 @@ class Editor:
         if self.buffer.complete_state is not None:
             self.buffer.cancel_completion()
         elif self.asking:
-            self._leave_menu()
+            self.leave_menu()
             self._escaped_at = now
         elif now - self._escaped_at < ESC_AGAIN_S:
             self._escaped_at = float("-inf")
@@ -493,7 +493,7 @@ class Editor:
         self.buffer.reset(Document(messages.pop()))
         return True
 
-    def _leave_menu(self) -> None:
+    def leave_menu(self) -> None:
         """Goes back from words, or from a list behind a choice; else out of the menu."""
         menu = self.menu
         if menu is None or not (menu.writing or menu.pressed):

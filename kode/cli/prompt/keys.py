@@ -45,6 +45,7 @@ def bindings(editor: Editor) -> KeyBindings:
     asking = Condition(lambda: editor.asking)
     choosing = Condition(lambda: editor.menu is not None)
     has_keys = Condition(lambda: editor.menu is not None and editor.menu.has_keys)
+    is_behind = has_keys & Condition(lambda: editor.menu is not None and bool(editor.menu.pressed))
     has_queued = Condition(lambda: bool(state.queued or state.steering))
     in_turn = Condition(lambda: state.in_turn)
     alone = Condition(lambda: not get_app().key_processor.input_queue)
@@ -72,7 +73,7 @@ def bindings(editor: Editor) -> KeyBindings:
         *((key, choosing, lambda e: _move(editor, e)) for key in ("up", "down", "tab", "s-tab")),
         *((key, asking, lambda e: None) for key in ("c-r", "c-s")),
         (Keys.Any, has_keys, lambda e: editor.press_choice(e.data)),
-        ("backspace", has_keys, lambda e: _close_list(editor)),
+        ("backspace", is_behind, lambda e: editor.leave_menu()),
         (Keys.BracketedPaste, ~is_searching, lambda e: _insert_paste(editor, e.data)),
         ("c-v", ~asking & ~vi_mode, lambda e: _paste_picture(editor)),
         ("c-x c-e", ~asking, lambda e: _compose(editor)),
@@ -88,11 +89,6 @@ def bindings(editor: Editor) -> KeyBindings:
     keys.add("c-c", filter=~is_searching, eager=True)(lambda event: editor.interrupt())
     keys.add(Keys.SIGINT, eager=True)(lambda event: editor.interrupt())
     return keys
-
-
-def _close_list(editor: Editor) -> None:
-    if editor.menu is not None:
-        editor.menu.write(False)
 
 
 def _complete(editor: Editor) -> None:

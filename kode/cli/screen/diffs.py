@@ -1,8 +1,7 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
-The signs and numbers of added lines are green, those of removed ones red, the text has the colours
-of its syntax; within a changed line the differing words are underlined. With 256 colours the lines
-stand on bands. Heavy: imported with the first diff.
+Signs and numbers of added lines are green, of removed ones red; the text has the colours of its
+syntax, and words that differ are underlined. With 256 colours lines stand on bands. Heavy.
 """
 
 import difflib
@@ -131,14 +130,11 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
 
 
 def _trim_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """The lines, with the context at the ends of hunks up to a blank line."""
+    """The lines without blank context at the ends of hunks."""
     for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
         hunk = list(group)
-        changed = [n for n, line in enumerate(hunk) if line.kind != " "] or [0]
-        blank = [n for n, line in enumerate(hunk) if line.kind == " " and not line.text.strip()]
-        start = max((n + 1 for n in blank if n < changed[0]), default=0)
-        end = min((n for n in blank if n > changed[-1]), default=len(hunk))
-        yield from hunk[start:end]
+        shown = [n for n, line in enumerate(hunk) if line.kind != " " or line.text.strip()]
+        yield from hunk[shown[0] : shown[-1] + 1] if shown else ()
 
 
 def _parse_diff(diff: str) -> list[DiffLine]:
