@@ -279,7 +279,10 @@ PLAYS: dict[str, Play] = {
             {"match": "Add type hints", **call("write_file", path="two", content="2")},
             {"text": "Done."},
         ],
-        lambda ran: len(ran.git("branch", "--list", "kode/*").splitlines()) == 2,
+        lambda ran: (
+            ran.git("log", "-2", "--format=%s").splitlines()
+            == ["Add type hints to src/parse.py", "Fix the typos in README.md"]
+        ),
     ),
     "docs/replay.md": Play(
         [
