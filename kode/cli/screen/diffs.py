@@ -36,6 +36,10 @@ MAX_ROWS = 4
 NUMBERED_FROM_COLUMNS = 50
 """On a narrower screen line numbers would take the text's space."""
 
+MAX_COMPARED_CHARS = 400  # no line of code is longer
+MAX_COMPARED_LINES = 30
+"""Longer lines, and longer runs of changed lines, are not compared word by word."""
+
 _SYNTAX: dict[_TokenType, str] = {
     Token.Comment: "dim",
     Token.Keyword: "keyword",
@@ -78,22 +82,14 @@ def painted_diff(
     lines = _parse_diff(clean(diff).rstrip("\n").expandtabs(4))
     headings = headings or sum(line.kind == "h" for line in lines) > 1
     lines = [line for line in lines if line.kind != "h" or headings]
-    # The first hunk of a file needs no separator.
-    kinds = ["h", *(line.kind for line in lines)]
-    lines = [
-        line
-        for line, (before, kind) in zip(lines, pairwise(kinds), strict=True)
-        if (before, kind) != ("h", "@")
-    ]
     if max_lines is not None and len(lines) > max_lines:
         omitted = plural(len(lines) - max_lines + 1, "more line")
         lines[max_lines - 1 :] = [DiffLine("…", f"… {omitted} (Ctrl-O)")]
     if screen.color:
         _colour_syntax(lines)
-        _mark_changes(lines)
+    _mark_changes(lines)
     numbers = max((len(str(line.number)) for line in lines), default=1)
-    if screen.width < NUMBERED_FROM_COLUMNS:
-        numbers = 0
+    numbers = 0 if screen.width < NUMBERED_FROM_COLUMNS else numbers
     most = MAX_ROWS if max_lines is not None else None
     painted = []
     for line in _trim_context(lines):
@@ -156,7 +152,8 @@ def _parse_diff(diff: str) -> list[DiffLine]:
         elif match := _HUNK.match(text):
             old, new = int(match[1]), int(match[3])
             old_left, new_left = int(match[2] or 1), int(match[4] or 1)
-            lines.append(DiffLine("@", text))
+            if lines and lines[-1].kind != "h":  # the first of a file needs no separator
+                lines.append(DiffLine("@", text))
         elif text.startswith("--- "):
             removed = text[4:]
         elif text.startswith("+++ "):
@@ -168,20 +165,26 @@ def _parse_diff(diff: str) -> list[DiffLine]:
 
 
 def _mark_changes(lines: Sequence[DiffLine]) -> None:
-    """Marks the words that differ between removed lines and equally many added lines after them,
-    but not in lines with little in common, where everything would stand out."""
+    """Marks the differences between removed lines and equally many added lines after them."""
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     for old, new in pairwise(runs):
-        if (old[0].kind, new[0].kind, len(old)) == ("-", "+", len(new)):
-            for pair in zip(old, new, strict=True):
-                words = [_WORD.findall(line.text[:MAX_LINE_CHARS]) for line in pair]
-                matcher = difflib.SequenceMatcher(a=words[0], b=words[1], autojunk=False)
-                is_alike = matcher.quick_ratio() >= 0.5
-                for kind, *ends in matcher.get_opcodes() if is_alike else ():
-                    spans = (ends[:2], ends[2:]) if kind != "equal" else ()
-                    for line, row, (start, end) in zip(pair, words, spans, strict=False):
-                        text = line.coloured = line.coloured or Text(line.text)
-                        text.stylize("changed", len("".join(row[:start])), len("".join(row[:end])))
+        is_pair = (old[0].kind, new[0].kind, len(old)) == ("-", "+", len(new))
+        if is_pair and len(new) <= MAX_COMPARED_LINES:
+            for removed, added in zip(old, new, strict=True):
+                _mark_words(removed, added)
+
+
+def _mark_words(removed: DiffLine, added: DiffLine) -> None:
+    """Marks what differs; nothing in lines with little in common, where all would stand out."""
+    old, new = _WORD.findall(removed.text), _WORD.findall(added.text)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    if max(len(removed.text), len(added.text)) > MAX_COMPARED_CHARS or matcher.ratio() < 0.5:
+        return
+    for kind, a, b, c, d in matcher.get_opcodes():
+        for line, words, start, end in ((removed, old, a, b), (added, new, c, d)):
+            if kind != "equal":
+                text = line.coloured = line.coloured or Text(line.text)
+                text.stylize("changed", len("".join(words[:start])), len("".join(words[:end])))
 
 
 def _colour_syntax(lines: list[DiffLine]) -> None:

@@ -146,10 +146,7 @@ class Renderer:
         if self._splitter is None or not (text := self._splitter.preview()):
             return []
         if (text, self.screen.width) != self._tail[0]:
-            from kode.cli.screen.markdown import TerminalMarkdown
-
-            rendered = self.screen.render_rich(TerminalMarkdown(clean(text)))
-            self._tail = (text, self.screen.width), rendered.split("\n")
+            self._tail = (text, self.screen.width), self._render_markdown(text).split("\n")
         return self._tail[1]
 
     def render_details(self) -> str:
@@ -164,12 +161,10 @@ class Renderer:
 
     def show_aside(self, question: str, answer: str) -> None:
         """Shows a side question and its answer behind a bar, apart from the conversation."""
-        from kode.cli.screen.markdown import TerminalMarkdown
-
         self._print_gap("person")  # apart on both sides
         self.screen.print(clip(f"btw: {one_line(question)}", self.screen.width), "bold")
-        rendered = self.screen.render_rich(TerminalMarkdown(clean(answer)))
-        self.screen.print_painted("\n".join(f"│{line[1:]}" for line in rendered.split("\n")))
+        lines = self._render_markdown(answer).split("\n")
+        self.screen.print_painted("\n".join(f"│{line[1:]}" for line in lines))
 
     def show_outcome(self, line: str) -> None:
         """Shows what a permission question came to, with the call that follows."""
@@ -255,8 +250,6 @@ class Renderer:
         self.screen.print(line.text + more, line.style, line.verb if line.verb in _WORDS else "")
 
     def _print_blocks(self, blocks: "list[MarkdownBlock]") -> None:
-        from kode.cli.screen.markdown import TerminalMarkdown
-
         for block in blocks:
             if self._last == "text" and not block.joined:
                 self.screen.print()
@@ -264,8 +257,12 @@ class Renderer:
             if self.screen.plain:
                 self.screen.print(block.text)
                 continue
-            rendered = self.screen.render_rich(TerminalMarkdown(clean(block.text)))
-            self.screen.print_painted(rendered)
+            self.screen.print_painted(self._render_markdown(block.text))
+
+    def _render_markdown(self, text: str) -> str:
+        from kode.cli.screen.markdown import TerminalMarkdown
+
+        return self.screen.render_rich(TerminalMarkdown(clean(text)))
 
     def _feed(self, text: str) -> None:
         if self._splitter is None:
