@@ -144,14 +144,14 @@ def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
         return outputs[0]
     return replace(
         outputs[0],
-        text="\n".join([output.text for output in outputs if output.text]),
-        summary=", ".join([output.summary for output in outputs if output.summary]),
-        diff="".join([output.diff for output in outputs]),
-        notes=tuple([note for output in outputs for note in output.notes]),
-        refusals=tuple([refusal for output in outputs for refusal in output.refusals]),
-        lost=tuple([path for output in outputs for path in output.lost]),
-        files_changed=tuple([path for output in outputs for path in output.files_changed]),
-        ran_s=sum([output.ran_s or 0.0 for output in outputs]),
+        text="\n".join(output.text for output in outputs if output.text),
+        summary=", ".join(output.summary for output in outputs if output.summary),
+        diff="".join(output.diff for output in outputs),
+        notes=tuple(note for output in outputs for note in output.notes),
+        refusals=tuple(refusal for output in outputs for refusal in output.refusals),
+        lost=tuple(path for output in outputs for path in output.lost),
+        files_changed=tuple(path for output in outputs for path in output.files_changed),
+        ran_s=sum(output.ran_s or 0.0 for output in outputs),
     )
 
 

@@ -90,7 +90,7 @@ async def note_on(
 
 async def answer_aside(agent: Agent, session: Session, request: Request, purpose: str) -> str:
     """The text of an answer beside the conversation, of which only the cost is recorded, for its
-    `purpose`; a model that calls a tool is told once that it cannot. Raises: ProviderError;
+    `purpose`. A model that calls a tool is asked once more, without calls. Raises: ProviderError;
     StorageError."""
     for _ in range(2):
         reply = await ask(agent, request, silent, [])

@@ -146,7 +146,7 @@ class Draft:
             call.pieces.clear()
             piece = json.dumps(piece, ensure_ascii=False)
         call.pieces.append(piece)
-        self.grow(len(piece), is_said=True)
+        self.grow(len(piece), is_content=True)
 
     def note_stop(self, reason: Any) -> None:
         """Records the server's stop reason; the last one counts."""
@@ -161,12 +161,12 @@ class Draft:
             if is_number(value) and value >= 0:
                 self.usage[name] = int(value)
 
-    def grow(self, chars: int, *, is_said: bool = False) -> None:
-        """Counts what is kept of the reply; with `is_said` the reply itself goes on.
+    def grow(self, chars: int, *, is_content: bool = False) -> None:
+        """Counts what is kept of the reply; with `is_content` the model has written more.
 
         Raises: RefusedError beyond `MAX_CHARS`.
         """
-        self.continues_after_stop = self.continues_after_stop or (is_said and chars > 0)
+        self.continues_after_stop = self.continues_after_stop or (is_content and chars > 0)
         self.chars += chars
         if self.chars > MAX_CHARS:
             raise RefusedError(
@@ -189,7 +189,7 @@ class Draft:
             self._half_pairs[kind, key] = piece[-1]
             piece = piece[:-1]
         text = piece if piece.isascii() else join_surrogates(piece)
-        self.grow(len(text), is_said=True)
+        self.grow(len(text), is_content=True)
         return text
 
     @property

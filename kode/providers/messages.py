@@ -486,7 +486,7 @@ def _take_fields(key: Hashable, fields: Mapping[str, Any], draft: Draft) -> None
     draft.add_thinking(key, fields.get("thinking"))
     for name, sign in SIGNS.items():
         if isinstance(value := fields.get(name), str) and value:
-            draft.grow(len(value), is_said=True)
+            draft.grow(len(value), is_content=True)
             setattr(draft.part("thinking", key), sign, value)
     if "partial_json" in fields:
         draft.add_arguments(draft.part("call", key), fields["partial_json"])
@@ -506,7 +506,7 @@ def _apply_delta(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlo
         draft.add_arguments(draft.part("item", coming.key), delta["partial_json"])
     else:
         sizes = [len(piece) for piece in delta.values() if isinstance(piece, str)]
-        draft.grow(sum(sizes), is_said=True)
+        draft.grow(sum(sizes), is_content=True)
     for name, value in delta.items():
         if name in ("type", "partial_json"):
             continue

@@ -229,7 +229,7 @@ class Updates:
 
 
 def finish_call(call: ShownCall, result: str, *, has_failed: bool) -> Update:
-    """The end of a call. An edit that was made goes on showing its old and new text."""
+    """The end of a call. A completed edit still shows its old and new text."""
     edits = () if has_failed else call.start.content or ()
     return update_tool_call(
         call.start.tool_call_id,

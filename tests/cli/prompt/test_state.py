@@ -224,11 +224,13 @@ async def test_a_side_question_is_answered_beside_a_turn(chat):
     await chat.running()
     submit(chat.state, "/btw does it?")
     submit(chat.state, "/btw for long?")
-    await asyncio.sleep(0.01)
+    while "btw: does it?" not in chat.text:
+        await asyncio.sleep(0)
     assert "btw: does it?\n│ does it? It does.\n" in chat.text
     assert [line for _, line in chat.state.live(80, 9)][-1] == "btw: for long? (Esc stops it)"
     chat.state.interrupt()
-    await asyncio.sleep(0.01)
+    while chat.state.beside:
+        await asyncio.sleep(0)
     assert (chat.state.is_busy, len(chat.state.beside)) == (True, 0)
     chat.state.interrupt()
     await chat.settled()
