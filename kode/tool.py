@@ -341,11 +341,11 @@ class Action:
     change: str = ""
     """Who changed it and how, in a sentence; "" if nobody did."""
 
-    @property
+    @functools.cached_property
     def subject(self) -> str:
         return self.tool.subject_in(self.arguments)
 
-    @property
+    @functools.cached_property
     def effect(self) -> Effect:
         """What it does: "read", "edit", "run", ..."""
         return self.tool.effect_on(self.arguments)
@@ -385,8 +385,8 @@ def tool(
         tool_name = name or function.__name__
         model = functools.cache(lambda: _arguments_model(function, tool_name))
 
-        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput | str:
-            return await function(context, **arguments)
+        def run(context: ToolContext, arguments: Mapping[str, Any]) -> Awaitable[ToolOutput | str]:
+            return function(context, **arguments)
 
         return Tool(
             name=tool_name,

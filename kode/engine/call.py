@@ -5,7 +5,8 @@ shown second: what a person saw as done is on disk. Every call gets a result, wh
 
     run_calls     one recorded result for each call of a reply
       _run_call     its result, whatever happens
-        _perform_call _parse_call → _judge_action → _run_action for each
+        _judge_call   _parse_call → _check_action → _judge_action for each action
+        _run_action   what each does
         _conclude_call mask, clip, mark, count
 """
 
@@ -17,7 +18,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -36,7 +37,7 @@ from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shor
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
 from kode.session.messages import find_unreported, notes, text_by_id
-from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
+from kode.tool import Action, Decision, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.values import dataclass, field, fields, replace
 from kode.workplace import locate, real_path
 
@@ -46,6 +47,8 @@ SUMMARY_CHARS = 100  # one line
 MAX_CHANGE_CHARS = 500  # of a changed call in the line about it; the session has all of it
 WORK = ("edit", "run", "fetch", "mcp", "delegate")
 """The effects of calls that do more than read or remember."""
+SHOWN = {each.name for each in fields(ToolOutput)} & {each.name for each in fields(ToolFinished)}
+"""What the event of a call's end has of its output."""
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
@@ -74,6 +77,8 @@ class CallProgress:
     """Whether a command of it failed, or a check in it."""
     output_so_far: ToolOutput | None = None
     """What a command printed that was stopped."""
+    start: ToolStarted | None = None
+    """How its start was announced, if it was."""
 
     @property
     def name(self) -> str:
@@ -87,17 +92,17 @@ class CallProgress:
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
         """The event of its end, with the output's own fields."""
         took_s = output.ran_s or (self.started and time.monotonic() - self.started)
-        same = {item.name for item in fields(ToolFinished)} & {item.name for item in fields(output)}
+        start = self.start or self
         return ToolFinished(
             call_id=self.call.id,
-            name=self.name,
-            subject=self.subject,
+            name=start.name,
+            subject=start.subject,
             duration_ms=int(took_s * 1000),
             is_error=stopped or self.error is not None,
             refused=isinstance(self.error, ToolRefused),
             failed=self.has_failed,
             stopped=stopped,
-            **{name: getattr(output, name) for name in same},
+            **{name: getattr(output, name) for name in SHOWN},
         )
 
 
@@ -134,10 +139,11 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
     """Records results, with what is news to the model; they tell the end of `ended_job`."""
     unreported = find_unreported(run.context.session.entries)
-    if news := notes(it for it in unreported if getattr(it, "name", None) != ended_job):
-        text = mask("\n".join(note.text for note in news), run.agent.secrets)
+    others_ended = [it for it in unreported if getattr(it, "name", None) != ended_job]
+    if others_ended:
+        text = mask("\n".join(note.text for note in notes(others_ended)), run.agent.secrets)
         result = replace(result, text=f"{result.text}\n\n{text}")
-    ids = tuple(entry.id for entry in unreported)
+    ids = tuple([entry.id for entry in unreported])
     run.record(MessageEntry(role="tool", parts=(result, *others), notes_of=ids))
 
 
@@ -180,7 +186,10 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
     progress.share = min(MAX_RESULT_CHARS, run.result_chars // max(1, run.calls_left))
     run.result_chars, run.calls_left = run.result_chars - progress.share, run.calls_left - 1
     try:
-        output = await _perform_call(run, progress)
+        outputs = list[ToolOutput]()
+        for command in await _judge_call(run, progress):
+            outputs.append(await _run_action(run, progress, command))
+        output = join_outputs(outputs)
     except ToolRefused as fault:
         progress.error, text = fault, f"{fault} {fault.instead}".strip()
         output = ToolOutput(text=text, summary=str(fault), refusals=(fault.refusal,))
@@ -196,10 +205,11 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
     return await _conclude_call(run, progress, output)
 
 
-async def _perform_call(run: Run, progress: CallProgress) -> ToolOutput:
+async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
+    """What a call may do, all of it; its start is announced. Raises: ToolError, ToolRefused."""
     _parse_call(run.agent, progress)
-    progress.actions = [_check_action(run.agent, action) for action in progress.actions]
-    if any(action.effect in WORK for action in progress.actions):
+    progress.actions = [*map(partial(_check_action, run.agent), progress.actions)]
+    if not {action.effect for action in progress.actions}.isdisjoint(WORK):
         progress.effects = set(map(_effect_of, progress.actions))
     commands = [await _judge_action(run, action, progress) for action in progress.actions]
     progress.actions = [command.action for command in commands]
@@ -207,17 +217,21 @@ async def _perform_call(run: Run, progress: CallProgress) -> ToolOutput:
         if preview := command.action.tool.preview:  # all can be done, or none is
             preview(command.context, command.action.arguments)
     name, subject = progress.name, progress.subject
-    run.emit(ToolStarted(call_id=progress.call.id, name=name, subject=subject))
+    progress.start = ToolStarted(call_id=progress.call.id, name=name, subject=subject)
+    run.emit(progress.start)
     progress.started = time.monotonic()
-    if all(command.context.decision.only_reads for command in commands):
+    if progress.effects and all(command.context.decision.only_reads for command in commands):
         progress.effects = set()
-    return join_outputs([await _run_action(run, progress, command) for command in commands])
+    return commands
 
 
 def _parse_call(agent: Agent, progress: CallProgress) -> None:
     """Notes the actions of a call, with unchecked arguments; also as far as it gets. Raises:
     ToolError."""
-    call, tool = progress.call, _find_tool(agent, progress.call.name)
+    call, name = progress.call, progress.call.name
+    tool = find_called_tool(agent.tools, name) or find_called_tool(agent.withheld, name)
+    if tool is None:
+        raise _missing_tool(agent, name)
     action = Action(call_id=call.id, tool=tool, arguments={})
     progress.actions = (action,)
     arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
@@ -260,13 +274,11 @@ def _effect_of(action: Action) -> Effect:
     return action.tool.name, same or json.dumps(action.arguments, sort_keys=True, default=str)
 
 
-def _find_tool(agent: Agent, name: str) -> Tool:
-    if tool := find_called_tool(agent.tools, name) or find_called_tool(agent.withheld, name):
-        return tool
+def _missing_tool(agent: Agent, name: str) -> ToolError:
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean `{near[0]}`?" if near else ""
-    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
+    return ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
 
 
 async def _judge_action(run: Run, action: Action, progress: CallProgress) -> AllowedCommand:
@@ -379,26 +391,17 @@ async def note_late_changes(run: Run) -> None:
             run.note_work(output.files_changed, output.agent_steps)
     for command, output in await settle_ended(agent, session_id) if agent.late else ():
         run.note_work(output.files_changed, output.agent_steps)
-        if denials := list_denials(command, output):
+        tool, subject = command.action.tool.name, command.action.subject
+        refusals = [refusal for refusal in output.refusals if refusal.by != "mode"]
+        if denials := [_denial(tool, subject, it, agent.secrets) for it in refusals]:
             run.denials += denials
-            run.evidence.refuse(_effect_of(command.action), denials, _edits_of(output.lost))
-
-
-def list_denials(command: AllowedCommand, output: ToolOutput) -> list[Denial]:
-    """What was not kept of a command in the background, as the result of a turn lists it."""
-    tool, subject = command.action.tool.name, command.action.subject
-    refusals = (refusal for refusal in output.refusals if refusal.by != "mode")
-    return [_denial(tool, subject, refusal, command.agent.secrets) for refusal in refusals]
+            run.evidence.refuse(_effect_of(command.action), denials, output.lost)
 
 
 def _denial(tool: str, subject: str, refusal: Refusal, values: tuple[str, ...]) -> Denial:
     # Whoever reads the result of a turn needs no word about what the model is to do then.
     reason = refusal.for_person if refusal.by == "person" else refusal.for_model
     return Denial(tool=tool, subject=mask(subject, values), reason=mask(reason, values))
-
-
-def _edits_of(paths: Iterable[str]) -> set[Effect]:
-    return {("edit", path) for path in paths}
 
 
 async def _conclude_call(
@@ -458,10 +461,10 @@ def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
     """Notes what was refused of a call, and what it did."""
     denials = [_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
     run.denials += denials
-    effects, edits = progress.effects, _edits_of(output.files_changed)
+    effects, edits = progress.effects, {("edit", path) for path in output.files_changed}
     run.evidence.note_effects(edits if denials or progress.error else edits | effects)
     for effect in effects if denials and output.refusals[0].by != "mode" else ():
-        run.evidence.refuse(effect, denials, _edits_of(output.lost))
+        run.evidence.refuse(effect, denials, output.lost)
 
 
 def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
 MAX_NAMED = 20  # changed files are named to the model; the rest are counted
+UNCHANGED = ToolOutput(text="")  # what is told of a command's changes if it made none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +50,16 @@ class AllowedCommand:
         return replace(output, ran_s=time.monotonic() - started)
 
 
-async def run_tool(command: AllowedCommand) -> ToolOutput:
+def run_tool(command: AllowedCommand) -> Awaitable[ToolOutput]:
     """Runs the tool of an action after saving for undo what it may change. Raises: what the tool
     raises; StorageError."""
-    agent, effect, path = command.agent, command.action.tool.effect, command.action.path
-    if effect == "run":
-        return await run_command(command)
-    if effect != "edit" or not path:
-        return await command.run()
+    effect = command.action.tool.effect
+    is_edit = effect == "edit" and command.action.path
+    return run_command(command) if effect == "run" else _edit(command) if is_edit else command.run()
+
+
+async def _edit(command: AllowedCommand) -> ToolOutput:
+    agent, path = command.agent, command.action.path
     if as_seen(agent.place, path) != path:
         # The session's own /tmp: no part of the work, or of undo.
         return replace(await command.run(), files_changed=())
@@ -132,7 +135,8 @@ async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutpu
         output = replace(output, refusals=(*output.refusals, refusal))
     output = replace(output, notes=(*output.notes, *notes))
     settled = await settle_changes(command, attempt, may_ask=True)
-    opened, output = attempt.outside_text, join_outputs((output, settled))
+    opened = attempt.outside_text
+    output = output if settled is UNCHANGED else join_outputs((output, settled))
     if opened is None:
         return _find_source(command, output)
     return replace(output, untrusted=output.untrusted or opened)
@@ -163,7 +167,7 @@ async def settle_changes(
     try:
         changes = await asyncio.to_thread(attempt.changes)
         if not changes:
-            return ToolOutput(text="")
+            return UNCHANGED
         return await _apply_changes(command, attempt, changes, may_ask=may_ask)
     except (KodeError, OSError) as error:
         return describe_changes(command.context.place.cwd, (), {_fault(str(error)): ()})

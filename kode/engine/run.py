@@ -4,7 +4,7 @@ in circles."""
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context
@@ -45,11 +45,10 @@ class Evidence:
     _refused: dict[Effect, tuple[Effect, Sequence[Denial]]] = field(default_factory=dict)
     """What is missing of what was refused → the effect that was, and its denials."""
 
-    def refuse(
-        self, effect: Effect, denials: Sequence[Denial], parts: Collection[Effect] = ()
-    ) -> None:
-        """Records that an effect was refused; `parts` if only these are missing of it."""
-        self._refused |= dict.fromkeys(parts or (effect,), (effect, denials))
+    def refuse(self, effect: Effect, denials: Sequence[Denial], lost: Iterable[str] = ()) -> None:
+        """Records that an effect was refused; if only changes of it are missing, those `lost`."""
+        parts = [("edit", path) for path in lost] or [effect]
+        self._refused |= dict.fromkeys(parts, (effect, denials))
 
     def note_effects(self, effects: set[Effect]) -> None:
         """Records that effects took place: they no longer count as refused."""

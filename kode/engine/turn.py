@@ -73,6 +73,8 @@ CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
     "Do it in smaller pieces, for example several edits instead of one large file."
 )
+RECORDED = {it.name for it in fields(TurnEnded)} & {it.name for it in fields(TurnEntry)} - {"type"}
+"""What the entry of a turn has of the event of its end."""
 _UNUSABLE = {
     "length": (
         3,
@@ -207,7 +209,7 @@ async def _run_steps(run: Run) -> None:
             run.answer = text_of(message)
             if message.stop == "end" and not run.answer.strip() and not was_silent:
                 was_silent = True
-                _note(run, SILENT)
+                run.context.session.append_message(user_message(SILENT, "note"))
                 continue
             _check_answer(run, message)
             if not _record_steering(run):
@@ -225,7 +227,8 @@ def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> 
             f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
             for spec in run.context.specs
         )
-        _note(run, UNREAD_CALL.format(tools=tools))
+        note = user_message(UNREAD_CALL.format(tools=tools), "note")
+        run.context.session.append_message(note)
     if in_a_row == most:
         raise ProviderError(advice.format(model=model))
 
@@ -238,10 +241,6 @@ def _record_steering(run: Run) -> bool:
         run.context.session.append_message(message)
         run.emit(Steered(text=text.text))
     return bool(texts)
-
-
-def _note(run: Run, text: str) -> None:
-    run.context.session.append_message(user_message(text, "note"))
 
 
 def _check_answer(run: Run, message: Message) -> None:
@@ -358,13 +357,12 @@ async def _settle_turn(run: Run, turn: Turn, ended: TurnEnded) -> None:
     except asyncio.CancelledError:
         _absorb_cancellation()
     try:
-        same = {item.name for item in fields(TurnEntry)} & {item.name for item in fields(ended)}
         entry = TurnEntry(
             number=turn.number,
             total_usage=session.spent.usage,
             total_cost_usd=session.spent.cost_usd,
             session_name=session.name,
-            **{name: getattr(ended, name) for name in same - {"type"}},
+            **{name: getattr(ended, name) for name in RECORDED},
         )
         session.append(*memory_state(agent, session), entry)
     except StorageError as fault:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kode.permissions.names import TOOLS
 from kode.tool import Tool
-from kode.tools.builtin import index_tools
+from kode.tools.builtin import find_tool
 
 
 def _table(*rows: str) -> dict[str, list[str]]:
@@ -73,8 +73,7 @@ _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 
 def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
     """The tool with this name, else the one that another agent calls by it."""
-    by_name = index_tools(tools)
-    return by_name.get(name) or by_name.get(TOOLS.get(name, ""))
+    return find_tool(tools, name) or find_tool(tools, TOOLS.get(name, ""))
 
 
 def arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,8 +111,9 @@ def _rename_arguments(
     """The arguments by the tool's `properties`. A name given under both keeps the tool's own."""
     renamed: dict[str, Any] = {}
     for name, value in arguments.items():
-        meant = (name, *NAMES.get(name, ()), *(("",) if name in WITHOUT_EFFECT else ()))
-        target = next((it for it in meant if it in properties or not it), name)
+        meant = (*NAMES.get(name, ()), *(("",) if name in WITHOUT_EFFECT else ()))
+        others = () if name in properties else meant
+        target = next((it for it in others if it in properties or not it), name)
         if target and (target == name or target not in arguments):
             renamed[target] = VALUES[name](value) if name in VALUES else value
     return renamed

@@ -62,14 +62,14 @@ class ReplyStream:
         details = list_of(delta.get("reasoning_details"))
         readable = [pick(each, "text") or pick(each, "summary") for each in details]
         shown = "".join(text for text in readable if isinstance(text, str))
-        draft.add_thinking("thinking", thought or shown)
+        draft.add("thinking", "thinking", thought or shown)
         content = delta.get("content")
         for part in filter(None, map(mapping_of, list_of(content))):
             self._take_part(part)
         if self._parts and content and isinstance(content, str):
             self._take_part({"type": "text", "text": content})
         else:
-            draft.add_text("text", content)
+            draft.add("text", "text", content)
         draft.refuse("text", delta.get("refusal"))
         self.calls.take(list_of(delta.get("tool_calls")))
         for name, value in delta.items():
@@ -94,7 +94,7 @@ class ReplyStream:
         add_piece(self._parts, beside)
         key = len(self._parts)
         if part.get("type") != "thinking":
-            self.draft.add_text(key, part.get("text"))
+            self.draft.add("text", key, part.get("text"))
             return
         thinking = part.get("thinking")
         if not isinstance(thinking, list):
@@ -102,7 +102,7 @@ class ReplyStream:
         for piece in thinking:
             if pick(piece, "text") is not None:
                 add_piece(self._parts[-1].setdefault("thinking", []), piece)
-                self.draft.add_thinking(key, piece["text"])
+                self.draft.add("thinking", key, piece["text"])
 
     def _take_usage(self, usage: Any) -> None:
         usage = mapping_of(usage)

@@ -116,27 +116,32 @@ class Draft:
                 self.emit(CallAnnounced())
         return part
 
-    def add_text(self, key: Hashable, piece: Any) -> None:
-        if not (text := self._count_text("text", key, piece)):
+    def add(self, kind: Kind, key: Hashable, piece: Any) -> None:
+        """Adds a piece of text or thinking, without lone surrogates: the first half of a pair that
+        is split between two chunks waits for the second; a half that stays alone is replaced."""
+        if not isinstance(piece, str) or not piece:
             return
-        if not self.splits_thoughts:
-            return self._append("text", key, text)
+        piece = self._half_pairs.pop((kind, key), "") + piece
+        if "\ud800" <= piece[-1] <= "\udbff":
+            self._half_pairs[kind, key] = piece[-1]
+            piece = piece[:-1]
+        text = piece if piece.isascii() else join_surrogates(piece)
+        self.grow(len(text), is_content=True)
+        if kind == "thinking" or not self.splits_thoughts:
+            return self._append(kind, key, text)
         for kind, split in self._splitters.setdefault(key, ThoughtSplitter()).split(text):
             self._append(kind, key, split)
 
     def refuse(self, key: Hashable, piece: Any) -> None:
         """Handles a refusal in words: they become the text, and the reply stops as a refusal."""
         self.refused = self.refused or bool(piece and isinstance(piece, str))
-        self.add_text(key, piece)
+        self.add("text", key, piece)
 
     def begin_thinking(self, key: Hashable) -> None:
         """Notes that the model thinks: a person should know, even if nothing of it is shown."""
         if self.find("thinking", key) is None:
             self.part("thinking", key)
             self.emit(ThinkingDelta(text=""))
-
-    def add_thinking(self, key: Hashable, piece: Any) -> None:
-        self._append("thinking", key, self._count_text("thinking", key, piece))
 
     def add_arguments(self, call: DraftPart, piece: Any) -> None:
         """Adds a piece of argument text; some servers send the object instead."""
@@ -158,7 +163,7 @@ class Draft:
         """Sets tokens by the names of `Usage`; later figures replace earlier ones, field by
         field."""
         for name, value in counts.items():
-            if is_number(value) and value >= 0:
+            if type(value) in (int, float) and 0 <= value < math.inf:
                 self.usage[name] = int(value)
 
     def grow(self, chars: int, *, is_content: bool = False) -> None:
@@ -176,21 +181,9 @@ class Draft:
 
     def _append(self, kind: Kind, key: Hashable, text: str) -> None:
         if text:
-            self.part(kind, key).pieces.append(text)
+            part = self.parts.get((kind, key)) or self.part(kind, key)
+            part.pieces.append(text)
             self.emit(ThinkingDelta(text=text) if kind == "thinking" else TextDelta(text=text))
-
-    def _count_text(self, kind: Kind, key: Hashable, piece: Any) -> str:
-        """The piece without lone surrogates: the first half of a pair split between two chunks
-        waits for the second; a half that stays alone is replaced."""
-        if not isinstance(piece, str) or not piece:
-            return ""
-        piece = self._half_pairs.pop((kind, key), "") + piece
-        if "\ud800" <= piece[-1] <= "\udbff":
-            self._half_pairs[kind, key] = piece[-1]
-            piece = piece[:-1]
-        text = piece if piece.isascii() else join_surrogates(piece)
-        self.grow(len(text), is_content=True)
-        return text
 
     @property
     def complete(self) -> bool:
@@ -212,8 +205,7 @@ class Draft:
             )
         for key, splitter in self._splitters.items():
             self._append("thinking" if splitter.end else "text", key, splitter.held)
-        calls = [part for part in self.parts.values() if part.kind == "call"]
-        stop = self._stop_reason(bool(calls))
+        calls, stop = self.calls, self._stop_reason(self.calls > 0)
         parts = self._make_parts(stop, set(used_ids))
         if stop == "tool_calls" and not calls:
             if not any(isinstance(part, Text) for part in parts):
@@ -290,11 +282,6 @@ def new_call_id() -> str:
 def mapping_of(value: Any) -> Mapping[str, Any]:
     """The value; an empty object for anything else."""
     return value if isinstance(value, Mapping) else {}
-
-
-def is_number(value: Any) -> bool:
-    is_real = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_real and math.isfinite(value)
 
 
 def list_of(value: Any) -> list[Any]:

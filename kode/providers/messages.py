@@ -482,8 +482,8 @@ def _start_block(index: int, block: Any, draft: Draft, blocks: dict[int, OpenBlo
 
 def _take_fields(key: Hashable, fields: Mapping[str, Any], draft: Draft) -> None:
     """Adds what kode understands of the fields of a block, or of pieces of them."""
-    draft.add_text(key, fields.get("text"))
-    draft.add_thinking(key, fields.get("thinking"))
+    draft.add("text", key, fields.get("text"))
+    draft.add("thinking", key, fields.get("thinking"))
     for name, sign in SIGNS.items():
         if isinstance(value := fields.get(name), str) and value:
             draft.grow(len(value), is_content=True)

@@ -17,6 +17,7 @@ provider's cache needs, and a request only costs the joining.
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,7 +27,7 @@ from kode.errors import RefusedError, ThinkingRefused
 from kode.images import LARGE_SIDE, bytes_of
 from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
-from kode.providers.draft import is_number, is_whole_object, list_of, mapping_of
+from kode.providers.draft import is_whole_object, list_of, mapping_of
 from kode.providers.errors import read_table
 from kode.registry import ProviderRow
 from kode.values import dataclass, replace
@@ -378,8 +379,9 @@ class _Expansion:
                     plain[name] = inner(value)
                 case "enum" if list_of(value):
                     plain[name] = value
-                case "minimum" | "maximum" if is_number(value):
-                    plain[name] = value
+                case "minimum" | "maximum":
+                    if type(value) in (int, float) and math.isfinite(value):
+                        plain[name] = value
                 case "default":
                     plain[name] = value
                 case _ if name in _HINTS and not isinstance(value, bool):

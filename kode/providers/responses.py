@@ -260,13 +260,13 @@ def read_event(event: StreamEvent, draft: Draft, endpoint: Endpoint) -> None:
         case "output_item.done":
             _take_item(key, item, draft)
         case "output_text.delta":
-            draft.add_text(key, data.get("delta"))
+            draft.add("text", key, data.get("delta"))
         case "refusal.delta":
             draft.refuse(key, data.get("delta"))
         case "reasoning_summary_part.added" if (part := draft.find("thinking", key)) and part.text:
-            draft.add_thinking(key, "\n\n")
+            draft.add("thinking", key, "\n\n")
         case "reasoning_summary_text.delta" | "reasoning_text.delta":
-            draft.add_thinking(key, data.get("delta"))
+            draft.add("thinking", key, data.get("delta"))
         case "function_call_arguments.delta" | "custom_tool_call_input.delta":
             draft.add_arguments(draft.part("call", key), data.get("delta"))
         case "function_call_arguments.done" | "custom_tool_call_input.done":
@@ -328,12 +328,12 @@ def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
         case "text":
             refusal = "".join(_texts(item.get("content"), "refusal"))
             whole = "".join(_texts(item.get("content"))) + refusal
-            add = draft.refuse if refusal else draft.add_text
+            add = draft.refuse if refusal else partial(draft.add, "text")
             add(key, _remainder(whole, part))
         case "thinking":
             # The summary; the thinking itself, where the server shows it.
             texts = _texts(item.get("summary")) or _texts(item.get("content"))
-            draft.add_thinking(key, _remainder("\n\n".join(texts), part))
+            draft.add("thinking", key, _remainder("\n\n".join(texts), part))
         case "call":
             is_custom = item.get("type") == CUSTOM_CALL
             _name_call(part, item)

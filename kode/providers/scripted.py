@@ -27,6 +27,7 @@ Nothing here knows a wire format; the statuses of errors mean what they mean on 
 import asyncio
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -44,12 +45,12 @@ from kode.events import Emit
 from kode.messages import Message, Text, ToolResult, calls_of
 from kode.provider import Request
 from kode.providers import ProviderSettings
-from kode.providers.draft import Draft
+from kode.providers.draft import Draft, Kind
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.request import used_ids
 
 PIECES = 6
-"""A text streams in at most this many pieces."""
+"""A text streams in at most this many pieces, none shorter than a token."""
 
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
@@ -127,11 +128,13 @@ class Scripted:
             pause = {} if after is None else {"retry-after": str(after)}
             raise from_status(error.status, error.text, pause, endpoint)
         draft = Draft(f"{self.name}/{self.model}", emit)
-        for add, text in ((draft.add_thinking, reply.thinking), (draft.add_text, reply.text)):
-            size = max(1, -(-len(text) // PIECES))
+        texts: Mapping[Kind, str] = {"thinking": reply.thinking, "text": reply.text}
+        for kind, text in texts.items():
+            size = max(CHARS_PER_TOKEN, -(-len(text) // PIECES))
             for start in range(0, len(text), size):
-                add(add, text[start : start + size])
-                await asyncio.sleep(0)
+                if start:
+                    await asyncio.sleep(0)
+                draft.add(kind, kind, text[start : start + size])
         for number, call in enumerate(reply.calls):
             part = draft.part("call", number)
             part.id, part.name = call.id, call.name
@@ -151,13 +154,13 @@ class Scripted:
 
     def _choose_reply(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
-        texts = [p for p in last.parts if isinstance(p, Text)] if last is not None else []
+        parts = last.parts if last is not None else ()
         # A script may match everything except the workplace, which differs from run to run.
-        words = "\n".join(part.text for part in texts if part.source != "opening")
+        texts = [p.text for p in parts if isinstance(p, Text) and p.source != "opening"]
         for reply in self._replies if last is not None and last.role == "user" else ():
-            if reply.match is not None and reply.match.search(words):
+            if reply.match is not None and reply.match.search("\n".join(texts)):
                 return reply
-        for part in last.parts if last is not None else ():
+        for part in parts:
             if isinstance(part, ToolResult) and part.call_id in self._following:
                 return self._following[part.call_id]
         following = next(self._ordered, None)
@@ -172,10 +175,12 @@ class Scripted:
 def _estimate_usage(request: Request, reply: ScriptedReply) -> dict[Counted, int]:
     sent = len(request.system) + sum([200 + len(tool.description) for tool in request.tools])
     sent += 16 * len(request.messages)
-    for part in [part for message in request.messages for part in message.parts]:
-        sent += len(getattr(part, "text", "")) + len(getattr(part, "arguments", ""))
+    for message in request.messages:
+        for part in message.parts:
+            sent += len(getattr(part, "text", "")) + len(getattr(part, "arguments", ""))
     characters = len(reply.text) + len(reply.thinking)
-    characters += sum(20 + len(call.name) + len(call.arguments) for call in reply.calls)
+    for call in reply.calls:
+        characters += 20 + len(call.name) + len(call.arguments)
     return {
         "input_tokens": sent // CHARS_PER_TOKEN + 1,
         "output_tokens": characters // CHARS_PER_TOKEN + 1,

@@ -301,13 +301,7 @@ def to_bubblewrap(
     """The mounts and namespaces. `masks` has the empty file to show in the place of a hidden one.
     `lowers` are for working folders with layers in `store`: the launcher, which puts layers and
     masks over these mounts, finds each folder there."""
-    # What comes later lies on top.
-    words = [
-        word for place in reach.places for word in _mount_arguments(reach, place, masks, lowers)
-    ]
-    hidden = filter(_is_plain_folder, reach.of("hidden"))
-    # Once everything inside them is mounted.
-    words += [word for path in hidden for word in ("--remount-ro", str(path))]
+    words = _list_mounts(reach, masks, lowers)
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     words += ["--unshare-net"] if reach.network == "none" else []
@@ -321,32 +315,36 @@ def to_bubblewrap(
     return [*words, "--die-with-parent", *powers, "--chdir", "/"]
 
 
-def _mount_arguments(
-    reach: Reach, place: VisiblePlace, masks: Mapping[Path, str], lowers: Mapping[Path, str]
-) -> Iterable[str]:
-    """What is seen at a place."""
-    path = str(place.path)
-    match path, place.access:
-        case "/", "hidden":
-            return ()  # it begins as an empty folder
-        case "/dev", "private":
-            return ("--dev", path)
-        case "/tmp", "private":
-            return ("--bind", reach.temporary, path)
-        case "/proc", _:
-            # Root could change system-wide settings.
-            settings = ("--ro-bind-try", "/proc/sys", "/proc/sys") if os.geteuid() == 0 else ()
-            return ("--proc", path, *settings)
-        case _, "readable" if path in SYSTEM and os.path.islink(path):
-            return ("--symlink", os.readlink(path), path)
-        case _, "writable" if place.path not in lowers:
-            return ("--bind", path, path)
-        case _, "readable" | "writable":
-            return ("--ro-bind-try", path, path)  # may be gone by now
-    if _is_plain_folder(place.path):
-        return ("--tmpfs", path)
-    mask = masks.get(place.path, "/dev/null")
-    return ("--ro-bind-try", mask, path) if place.path.is_file() else ()
+def _list_mounts(reach: Reach, masks: Mapping[Path, str], lowers: Mapping[Path, str]) -> list[str]:
+    """What is seen at each place: what comes later lies on top."""
+    words, hidden = list[str](), list[str]()
+    for place, kind in reach.places:
+        path = str(place)
+        is_folder = kind not in ("readable", "writable") and _is_plain_folder(place)
+        hidden += [path] if is_folder and kind == "hidden" else []
+        match path, kind:
+            case "/", "hidden":
+                pass  # it begins as an empty folder
+            case "/dev", "private":
+                words += ("--dev", path)
+            case "/tmp", "private":
+                words += ("--bind", reach.temporary, path)
+            case "/proc", _:
+                # Root could change system-wide settings.
+                settings = ("--ro-bind-try", "/proc/sys", "/proc/sys") if os.geteuid() == 0 else ()
+                words += ("--proc", path, *settings)
+            case _, "readable" if path in SYSTEM and os.path.islink(path):
+                words += ("--symlink", os.readlink(path), path)
+            case _, "writable" if place not in lowers:
+                words += ("--bind", path, path)
+            case _, "readable" | "writable":
+                words += ("--ro-bind-try", path, path)  # may be gone by now
+            case _ if is_folder:
+                words += ("--tmpfs", path)
+            case _ if place.is_file():
+                words += ("--ro-bind-try", masks.get(place, "/dev/null"), path)
+    # Once everything inside them is mounted.
+    return words + [word for path in hidden for word in ("--remount-ro", path)]
 
 
 Allowed = tuple[str, Literal["read", "write", "list"]]

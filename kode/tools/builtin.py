@@ -56,11 +56,14 @@ def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Too
     return filter(None, (replacements.get(tool.name, tool) for tool in tools))
 
 
-def index_tools(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Every tool that a call may name: these, and the formats whose tools are all among them."""
-    by_name = {tool.name: tool for tool in tools}
+def find_tool(tools: Sequence[Tool], name: str) -> Tool | None:
+    """The tool that a call names: of these, or of a format whose tools are all among them."""
+    for tool in tools:
+        if tool.name == name:
+            return tool
+    names = {tool.name for tool in tools}
     for replacements in _FORMATS.values():
-        if set(replacements) <= set(by_name):
-            parts = {tool.name: tool for tool in replacements.values() if tool and tool.parts}
-            by_name = {**parts, **by_name}
-    return by_name
+        for part in replacements.values() if set(replacements) <= names else ():
+            if part is not None and part.parts and part.name == name:
+                return part
+    return None

@@ -67,11 +67,13 @@ class Checkers:
     within: Around
     """What else is done around a call: after the checkers, so that hooks see their findings."""
 
-    async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
+    def around(
+        self, action: Action, run: Callable[[], Awaitable[ToolOutput]]
+    ) -> Awaitable[ToolOutput]:
         """See `tool.Around`: adds new errors to the result of an edit."""
         path = Path(action.path)
         if action.tool.effect != "edit" or path.suffix not in {*_CHECKERS, *_PARSERS}:
-            return await self.within(action, run)
+            return self.within(action, run)
 
         async def edit_and_check() -> ToolOutput:
             before = await asyncio.to_thread(_read_file, path)
@@ -84,7 +86,7 @@ class Checkers:
                         output = replace(output, text=output.text + errors)
             return output
 
-        return await self.within(action, edit_and_check)
+        return self.within(action, edit_and_check)
 
     async def _describe_new_errors(self, path: Path, before: bytes, after: bytes) -> str:
         """Raises: TimeoutError."""

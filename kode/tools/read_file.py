@@ -73,17 +73,18 @@ async def read_file(
         return ToolOutput(text=part.text, notes=part.notes, summary=part.summary)
     real = files.resolve(context, path)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
-    view = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
-    if isinstance(view, bytes):
-        name, room = files.display_path(context, real), min(MAX_BYTES, context.room)
-        as_pictures = show == "pictures"
-        view = await _read_pages(name, view, offset, limit, as_pictures=as_pictures, room=room)
+    output = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
+    if isinstance(output, ToolOutput):
+        return output
+    name, room = files.display_path(context, real), min(MAX_BYTES, context.room)
+    as_pictures = show == "pictures"
+    view = await _read_pages(name, output, offset, limit, as_pictures=as_pictures, room=room)
     return await asyncio.to_thread(_keep_pictures, context, real, view)
 
 
 def _read(
     context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool
-) -> FileView | bytes:
+) -> ToolOutput | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
     name, room = files.display_path(context, path), min(MAX_BYTES, context.room)
     with files.open_regular(context, path) as file:
@@ -95,12 +96,12 @@ def _read(
     if path.suffix.lower() == ".ipynb" and not raw:
         text = data.decode(errors="replace")
         if view := _read_cells(name, text, offset, limit, room=room):
-            return view
+            return _keep_pictures(context, path, view)
     try:
         text, _ = files.decode(data)
     except files.Binary as reason:
         if looks is not None:
-            return FileView(pictures=(Picture(path.name, data),))
+            return _keep_pictures(context, path, FileView(pictures=(Picture(path.name, data),)))
         raise ToolError(
             f"{name} is not a text file ({reason}). Use a shell command that knows its "
             "format, such as `file` or `xxd`."
@@ -108,7 +109,7 @@ def _read(
     files.refuse_large(name, len(data))
     view = _number_lines(name, text, offset, limit, context.room)
     context.seen_files[str(path)] = files.content_hash(data)
-    return view
+    return _keep_pictures(context, path, view)
 
 
 def _keep_pictures(context: ToolContext, path: Path, view: FileView) -> ToolOutput:

@@ -26,7 +26,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
     later: list[Effect], left: tuple[Denial, ...]
 ) -> None:
     evidence = Evidence()
-    evidence.refuse(MAKE, [DENIAL], (A, B))
+    evidence.refuse(MAKE, [DENIAL], ("/a", "/b"))
     for effect in later:
         evidence.note_effects({effect})
 
@@ -38,9 +38,9 @@ def test_a_later_refusal_replaces_that_of_the_same_files() -> None:
     evidence = Evidence()
     later = Denial(tool="shell", subject="make again", reason="no")
     evidence.note_effects({MAKE})
-    evidence.refuse(MAKE, [DENIAL], (A,))
+    evidence.refuse(MAKE, [DENIAL], ("/a",))
     assert evidence.find_refused() == (DENIAL,)
-    evidence.refuse(("shell", "make again"), [later], (A, B))
+    evidence.refuse(("shell", "make again"), [later], ("/a", "/b"))
     assert evidence.find_refused() == (later,)
 
 
