@@ -23,8 +23,7 @@ REMINDER = (
     "between: another one will not help. Use what the result says, change the arguments, take "
     "another tool, or give your answer. To wait for something, wait inside one command.]"
 )
-NOT_RUN = (126, 127)
-"""bash's exit statuses for a program that it could not run or find."""
+NOT_RUN = (126, 127)  # bash's exit statuses for a program that it could not run or find
 NOTHING_SELECTED = 5
 """The exit status of pytest, and of unittest since Python 3.12, when they ran no test."""
 
