@@ -372,12 +372,12 @@ class Conversation:
     @property
     def modes(self) -> dict[str, str]:
         """The permission modes to choose from → what each means; `full` only if a person set it."""
-        set_by_person = (self.gate.mode, self.config.permissions.mode)
+        set_by_person = (self.gate.state.mode, self.config.permissions.mode)
         return {m: what for m, what in MODE_MEANS.items() if m != "full" or m in set_by_person}
 
     def set_permission_mode(self, mode: str) -> None:
         """Applies from the next call on. `mode` may have the name that another agent gives it."""
-        self.gate.mode = MODE_CALLED[mode]
+        self.gate.state.mode = MODE_CALLED[mode]
 
     async def compact(self, wish: str = "") -> ContextReduced | None:
         """`/compact`: compacts now; None, without a request, if that would free nothing. `wish`

@@ -87,7 +87,7 @@ def start_of_child(conversation: "Conversation") -> "Start":
     config, agent, session = conversation.config, conversation.agent, conversation.session
     choice, gate, spend = resolve_provider(config, os.environ), agent.gate, agent.spend
     whole = spend.max_tree_steps or config.max_steps
-    deny = (*config.permissions.deny, *map(str, gate.state.denied))
+    mode, deny = gate.state.mode, (*config.permissions.deny, *map(str, gate.state.denied))
     part = config.providers.get(choice.name, ProviderPart())
     parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
     if (fallback := config.fallback_model) is not None:
@@ -105,7 +105,7 @@ def start_of_child(conversation: "Conversation") -> "Start":
         "api_key": choice.api_key,
         "providers": parts,
         "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
-        "permissions": config.permissions.model_copy(update={"mode": gate.mode, "deny": deny}),
+        "permissions": config.permissions.model_copy(update={"mode": mode, "deny": deny}),
     }
     return Start(
         config=config.model_copy(update=changes).model_dump(mode="json"),

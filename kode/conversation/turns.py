@@ -144,7 +144,7 @@ async def _run(
     parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
     attachments.clear()
-    is_planned, agent = conversation.gate.mode == "plan", conversation.agent
+    is_planned, agent = conversation.gate.state.mode == "plan", conversation.agent
     agent = replace(
         agent,
         interceptors=(*agent.interceptors, *limits),
@@ -304,7 +304,7 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
-    mode, planning = conversation.gate.mode, Text(text=template("plan"), source="note")
+    mode, planning = conversation.gate.state.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
         return (planning,)
     last = next(filter(is_turn, reversed(entries)), None)
@@ -332,7 +332,7 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
         raise UserError("There is no plan yet: /plan plans, then say what you want.")
     if plan != _find_known_plan(effective(conversation.session.entries)):
         conversation.session.append(PlanEntry(text=plan))
-    conversation.gate.mode = mode
+    conversation.gate.state.mode = mode
     words = template("plan_approved").replace("{mode}", mode)
     conversation.note(words.replace("{plan}", plan.strip()))
     return "Go ahead with the plan."

@@ -284,7 +284,7 @@ class Hooks:
             "session_id": session.id or "",
             "transcript_path": str(session.path or ""),
             "cwd": str(self.conversation.place.cwd),
-            "permission_mode": MODES[self.conversation.gate.mode],
+            "permission_mode": MODES[self.conversation.gate.state.mode],
         }
 
     def note(self, text: str) -> None:

@@ -16,6 +16,7 @@ allowed, by an answer or by a rule for every part that does more than read, or t
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode.git import git_folder_above
@@ -71,19 +72,31 @@ class Call:
     sandbox_network: bool = False
     """Whether commands in it use this machine's network."""
 
+    @cached_property
+    def path(self) -> str:
+        """The absolute path that its argument means, its links not resolved."""
+        value = self.arguments.get("path")
+        text = value if isinstance(value, str) and value else "."
+        if text == "~" or text.startswith("~/"):
+            text = self.where.home + text[1:]
+        # As the tool finds it: only then may steps be taken out of it.
+        path = locate(self.place, os.path.join(self.where.cwd, text.replace("\0", "")))
+        return os.path.normpath(path)
+
     def find_rule(
         self, among: Iterable[Rule], path: str = "", *, loosely: bool = False
     ) -> Rule | None:
         """The first rule about this call, or about this path of a file tool; of a command, only
         one about every command. `loosely`: as widely as deny and ask rules are meant."""
-        return next(filter(lambda rule: self._matches(rule, path, loosely), among), None)
+        for rule in among:
+            if grammar.names_tool(rule, self.tool) and self._matches(rule, path, loosely):
+                return rule
+        return None
 
     def _matches(self, rule: Rule, path: str, loosely: bool) -> bool:
-        if not grammar.names_tool(rule, self.tool):
-            return False
         match self.tool.effect_on(self.arguments):
             case "read" | "edit":
-                path = path or path_of(self)
+                path = path or self.path
                 return grammar.matches_path(rule, path, self.place, loosely=loosely)
             case "fetch":
                 return grammar.matches_url(rule, str(self.arguments.get("url")))
@@ -100,7 +113,7 @@ class Call:
 
 def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
-    if denied := call.find_rule(rule for rule in call.rules.deny if not rule.pattern):
+    if denied := call.find_rule([rule for rule in call.rules.deny if not rule.pattern]):
         return _deny_by(denied)
     match call.tool.effect_on(call.arguments):
         case "read":
@@ -143,17 +156,6 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
         return deny(reason)
 
     return intercept
-
-
-def path_of(call: Call) -> str:
-    """The absolute path that a call's argument means, its links not resolved."""
-    value = call.arguments.get("path")
-    text = value if isinstance(value, str) and value else "."
-    if text == "~" or text.startswith("~/"):
-        text = call.where.home + text[1:]
-    # As the tool finds it: only then may steps be taken out of it.
-    path = locate(call.place, os.path.join(call.where.cwd, text.replace("\0", "")))
-    return os.path.normpath(path)
 
 
 def allow(reason: str) -> Decision:
@@ -227,7 +229,7 @@ def _decide_memory(call: Call, *, writes: bool) -> Decision:
 
 
 def _decide_read(call: Call) -> Decision:
-    paths = [path := path_of(call)]
+    paths = [path := call.path]
     value = call.arguments.get("glob")
     if call.tool.name != "list_files" and isinstance(value, str) and value:  # a search looks there
         paths.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
@@ -257,7 +259,7 @@ def _decide_read(call: Call) -> Decision:
 
 
 def _decide_edit(call: Call) -> Decision:
-    path, change, is_full = path_of(call), call.change, call.mode == "full"
+    path, change, is_full = call.path, call.change, call.mode == "full"
     real, name = _real(call, path), _name(call, path)
     place = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if place == "protected":

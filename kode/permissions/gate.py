@@ -18,7 +18,7 @@ from kode.events import Emit, Notice, silent
 from kode.messages import first_of, plural, shorten
 from kode.permissions import approvals, places
 from kode.permissions.approvals import StandingRule
-from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny, path_of
+from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny
 from kode.permissions.names import PermissionMode
 from kode.permissions.question import Ask, Question
 from kode.permissions.rules import Rule, Rules, matches_path, names_tool, parse_all
@@ -70,17 +70,8 @@ class Gate:
     emit: Emit = silent
 
     @property
-    def mode(self) -> PermissionMode:
-        """"""
-        return self.state.mode
-
-    @mode.setter
-    def mode(self, mode: PermissionMode) -> None:
-        self.state.mode = mode
-
-    @property
     def approved_in_session(self) -> tuple[str, ...]:
-        """"""
+        """The rules that answers for the session have added."""
         return tuple(str(approval.rule) for approval in self.state.approved if not approval.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
@@ -104,7 +95,11 @@ class Gate:
     def could_run(self, tool: Tool) -> bool:
         """Whether a call of this tool may come to run in this process, by a rule or a person's
         answer."""
-        if self.ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
+        if (
+            self.ask is not None
+            or self.state.mode == "full"
+            or tool.effect not in ("fetch", "delegate")
+        ):
             return True
         rules = self._rules()
         return any(names_tool(rule, tool) for rule in (*rules.allow, *rules.approved))
@@ -143,7 +138,7 @@ class Gate:
     ) -> Decided:
         """Decides which changes of a sandboxed command to apply, each like a tool's edit of that
         file, with one question for all that need one. `diff` is for a person."""
-        if self.mode == "plan":
+        if self.state.mode == "plan":
             return [(it, deny("Mode plan changes nothing.", by="mode")) for it in changes]
         async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, action.tool, changes)
@@ -166,7 +161,7 @@ class Gate:
     async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
         """Decides whether a command that failed in the sandbox because of what was blocked there
         may run again outside it."""
-        if self.mode == "plan":
+        if self.state.mode == "plan":
             return deny("Mode plan runs nothing outside the sandbox.", by="mode")
         decision = ask_outside(self._call(action), blocked)
         if self.ask is None:
@@ -178,7 +173,7 @@ class Gate:
     async def confirm(self, tool: str, title: str, preview: str) -> bool:
         """Whether the person says yes to a question of a tool about what a call of it did. False
         if nobody can be asked, and in mode `full`, which asks nothing."""
-        if self.ask is None or self.mode == "full":
+        if self.ask is None or self.state.mode == "full":
             return False
         question = Question(tool=tool, title=title, preview=preview, takes_words=False)
         async with self.state.turn:
@@ -219,7 +214,7 @@ class Gate:
         moment, and rules can be about either."""
         call, path = self._call(action), action.path
         decision = decide_call(call)
-        if path and path not in (call.arguments.get("path"), path_of(call)):
+        if path and path not in (call.arguments.get("path"), call.path):
             # It is one of this machine: in `/tmp`, it is not in the session's own.
             place = replace(self.place, private_tmp=lambda: None)
             arguments = {**call.arguments, "path": path}
@@ -233,7 +228,7 @@ class Gate:
 
     def _call(self, action: Action) -> Call:
         tool, advice, sandbox = action.tool, action.advice, self.sandbox
-        rules, mode = self._rules(), self.mode
+        rules, mode = self._rules(), self.state.mode
         if advice is not None and advice.run_in == "read_only":
             mode, rules = "plan", replace(rules, allow=(), approved=())
         elif advice is not None:
@@ -297,7 +292,7 @@ class Gate:
         if answer.choice == "no":
             refusal = deny(answer.message.strip(), by="person")
             return replace(refusal, consent=replace(refusal.consent, decisive=consent.decisive))
-        self.state.mode = answer.mode or self.mode
+        self.state.mode = answer.mode or self.state.mode
         rules = consent.narrow_rules if answer.narrow else consent.rules
         if answer.choice == "session":
             self.approve_in_session(rules)

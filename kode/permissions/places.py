@@ -60,16 +60,20 @@ class PathRules:
     temp: tuple[str, ...]
     readable: tuple[str, ...]
     """Readable folders and files in protected folders; names may be patterns."""
+    work: tuple[str, ...]
+    """The roots, and git's folders of them."""
 
 
 def path_rules(at: Workplace) -> PathRules:
     """The folders of a workplace: the working directory is always a root, `~/.kode` always
     protected, `/tmp` always temporary, and saved outputs are readable."""
+    roots = _spellings((at.cwd, *at.roots))
     return PathRules(
         place=at,
         cwd=os.path.abspath(at.cwd),
         home=os.path.abspath(at.user_home),
-        roots=_spellings((at.cwd, *at.roots)),
+        roots=roots,
+        work=(*roots, *(folder.path for folder in at.git)),
         protected=_spellings((*at.protected, at.home, at.user_home / ".kode")),
         temp=_spellings((*at.temp, *map(Path, TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
@@ -79,11 +83,11 @@ def path_rules(at: Workplace) -> PathRules:
 def find_place(path: str, where: PathRules) -> Place:
     """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
     resolved = real(path)
-    if is_in_tmp(path, where):
+    if is_in_tmp(path, where, resolved):
         return "root"
     if is_below_any(path, where.protected) or is_below_any(resolved, where.protected):
         return "protected"
-    if is_below_any(resolved, (*where.roots, *(folder.path for folder in where.place.git))):
+    if is_below_any(resolved, where.work):
         return "root"
     if is_below_any(resolved, (where.home, real(where.home))):
         return "elsewhere"
@@ -92,9 +96,9 @@ def find_place(path: str, where: PathRules) -> Place:
     return "system" if is_below_any(resolved, names("system")) else "elsewhere"
 
 
-def is_in_tmp(path: str, where: PathRules) -> bool:
+def is_in_tmp(path: str, where: PathRules, resolved: str = "") -> bool:
     """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
-    resolved = real(path)
+    resolved = resolved or real(path)
     if is_below_any(resolved, where.roots):
         return False  # the usual case needs no sandbox
     tmp = where.place.private_tmp()
@@ -118,16 +122,18 @@ def is_log(path: str, where: PathRules) -> bool:
 def is_secret(path: str, where: PathRules) -> bool:
     """Whether a file probably holds keys or passwords. Globs count if they can match one. Checks
     names first: they count wherever the home and the project are."""
-    return any(_is_secret(spelling, where) for spelling in {path, real(path)})
+    resolved = real(path)
+    return _is_secret(path, where) or (resolved != path and _is_secret(resolved, where))
 
 
 def _is_secret(path: str, where: PathRules) -> bool:
-    if _is_any(path, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
+    folded = fold_path(path)
+    if _is_any(folded, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
         return True
-    original = _undo_copy(path)
+    original = _undo_copy(folded)
     name, ours = os.path.basename(original), (*where.roots, where.home, *where.readable)
     return not _is_any(original, "no_keys") and (
-        _is_any(path, "key_folders", end=_OR_BELOW)
+        _is_any(folded, "key_folders", end=_OR_BELOW)
         or (_is_key_file(original) and not os.path.isdir(path))  # a package, an environment
         or (not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name))
         or (is_below(path, "/root") and not is_below_any(path, ours) and not is_in_tmp(path, where))
@@ -138,8 +144,8 @@ def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
     """Whether an existing path holds keys, by its name and place. Cheap for the many that do
     not."""
     if is_folder:
-        return _is_any(path, "key_folders")
-    original = _undo_copy(path)
+        return _is_any(fold_path(path), "key_folders")
+    original = _undo_copy(fold_path(path))
     return _is_key_file(original) and not _is_any(original, "no_keys")
 
 
@@ -185,7 +191,7 @@ def runs_later(
             record == "runs"
             # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
             or (os.path.basename(folded) == "head" and not record)
-            or _is_any(spelling, "runs_later", end=_OR_BELOW)
+            or _is_any(folded, "runs_later", end=_OR_BELOW)
             or is_below_any(folded, programs)
             or (as_link and any(is_below(program, folded) for program in programs))
         ):
@@ -197,7 +203,8 @@ def runs_later(
 def steers_agents(path: str) -> bool:
     """Whether agents take what is written there for the project's instructions, in future
     sessions."""
-    return any(_is_any(it, "steers_agents", end=_OR_BELOW) for it in {path, real(path)})
+    spellings = map(fold_path, {path, real(path)})
+    return any(_is_any(it, "steers_agents", end=_OR_BELOW) for it in spellings)
 
 
 def is_rebuildable(path: str, where: PathRules) -> bool:
@@ -225,9 +232,9 @@ def _spellings(folders: Iterable[Path]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spellings))
 
 
-def _is_any(path: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
-    """Whether a path is an entry of a list, in any case of letters."""
-    return _compile_patterns(keys, begin, end).search(fold_path(path)) is not None
+def _is_any(folded: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
+    """Whether a path, as `fold_path` has it, is an entry of a list."""
+    return _compile_patterns(keys, begin, end).search(folded) is not None
 
 
 @functools.cache
@@ -249,17 +256,15 @@ def _compile_patterns(
     return re.compile(f"{begin}(?:{steps}){end}")
 
 
-def _is_key_file(path: str) -> bool:
+def _is_key_file(folded: str) -> bool:
     # By its name first: a search of the full path takes three times as long.
-    name = _compile_patterns(("key_files",), "^", part="name").match(os.path.basename(path))
-    return name is not None and _is_any(path, "key_files")
+    name = _compile_patterns(("key_files",), "^", part="name").match(os.path.basename(folded))
+    return name is not None and _is_any(folded, "key_files")
 
 
-def _undo_copy(path: str) -> str:
-    """The path that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`; its name
-    as `fold_path` has it."""
-    folder, name = os.path.split(path)
-    name = fold_path(name)
+def _undo_copy(folded: str) -> str:
+    """The path that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
+    folder, name = os.path.split(folded)
     while (match := _COPY.fullmatch(name)) is not None:
         name = next(filter(None, match.groups()))
     return f"{folder}/{name}"

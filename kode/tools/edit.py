@@ -50,13 +50,14 @@ class TextChange:
 
     def write(self, context: ToolContext) -> ToolOutput:
         """Raises: ToolError as `preview` and `files.write`."""
-        file, diff, more = self.file, self.preview(), list[str]()
+        file, more = self.file, list[str]()
+        data = files.encode(self.after, file.encoding, file.name)
+        diff = unified_diff(file.name, file.text, self.after)
         if self.is_deletion:
             files.delete(context, file)
         elif file.text == self.after and not file.is_new:
             return ToolOutput(text=f"{file.name} is unchanged: it already has this content.")
         else:
-            data = files.encode(self.after, file.encoding, file.name)
             more = files.write(context, file.path, data)
         text, untrusted = " ".join([self.done, *self.notes, *more]), ""
         if self.shows_lines:
@@ -75,10 +76,8 @@ class TextChange:
 
 def count_changes(diff: str) -> str:
     """`+3 -1`: lines added and removed."""
-    lines = diff.split("\n")[2:]
-    added = sum(line.startswith("+") for line in lines)
-    removed = sum(line.startswith("-") for line in lines)
-    return f"+{added} -{removed}"
+    signs = [line[:1] for line in diff.split("\n")[2:]]
+    return f"+{signs.count('+')} -{signs.count('-')}"
 
 
 def count_lines(text: str) -> str:

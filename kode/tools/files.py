@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -153,7 +154,7 @@ def _is_inside(path: Path, folder: Path) -> bool:
     file system."""
     real, above = Path(paths.real_path(folder)), (path, *path.parents)
     if real in above or real.exists():
-        return real in above or any(_is_same_file(each, real) for each in above)
+        return real in above or any(map(partial(_is_same_file, real), above))
     return str(real).casefold() in [str(each).casefold() for each in above]
 
 
@@ -179,7 +180,6 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
         while it is open.
     """
     refuse_secret(context, path)
-    name = display_path(context, path)
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -188,15 +188,17 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
             if status.st_nlink and not _is_at(file.fileno(), path):
                 raise _link_error(str(path))
             if not stat.S_ISREG(status.st_mode):
-                raise ToolError(f"{name} is a device, pipe or socket, not a file: it is not read.")
+                what = "a device, pipe or socket, not a file: it is not read"
+                raise ToolError(f"{display_path(context, path)} is {what}.")
             yield file
     except (FileNotFoundError, NotADirectoryError):
         raise _explain_missing(context, path) from None
     except IsADirectoryError:
+        name = display_path(context, path)
         raise ToolError(f"{name} is a folder: list it to see its files.") from None
     except OSError as error:
         raise ToolError(
-            f"{name} could not be read: {error.strerror}. "
+            f"{display_path(context, path)} could not be read: {error.strerror}. "
             "Check its permissions, or use another file."
         ) from None
 
@@ -306,7 +308,6 @@ def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
 
     Raises: ToolError; then the old file is untouched.
     """
-    name = display_path(context, path)
     me = owner = (os.geteuid(), os.getegid())
     os.umask(umask := os.umask(0o077))
     mode, names = 0o666 & ~umask, 1
@@ -316,8 +317,8 @@ def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
         names = status.st_nlink
         if not os.access(path, os.W_OK):
             raise ToolError(
-                f"{name} is read-only for this user: ask the person before changing its mode. "
-                "Nothing was written."
+                f"{display_path(context, path)} is read-only for this user: ask the person before "
+                "changing its mode. Nothing was written."
             )
     try:
         with beneath.open_folder(path.parent, make=beneath.usual_mode):
@@ -329,8 +330,8 @@ def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else str(error)
         raise ToolError(
-            f"{name} could not be written: {reason}. Nothing was changed: check the folder's "
-            "permissions and free space, or write elsewhere."
+            f"{display_path(context, path)} could not be written: {reason}. Nothing was changed: "
+            "check the folder's permissions and free space, or write elsewhere."
         ) from error
     if owner != me:
         flags = os.O_RDONLY | os.O_NOFOLLOW

@@ -172,7 +172,7 @@ class Watch:
                 )
             assert self._process.stdin is not None
             os.set_blocking(self._process.stdin.fileno(), False)
-            commands = " ".join(f"{mark}:{group}" for mark, group in self.open.items())
+            commands = " ".join([f"{mark}:{group}" for mark, group in self.open.items()])
             self._process.stdin.write(f"{commands}\n".encode())
 
 

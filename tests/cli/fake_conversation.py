@@ -88,7 +88,7 @@ class FakeConversation:
     pause_s: float = 0.02
     rewound: bool = False
     cut_short: bool = False
-    gate: object = field(default_factory=lambda: SimpleNamespace(mode="ask"))
+    gate: object = field(default_factory=lambda: SimpleNamespace(state=SimpleNamespace(mode="ask")))
     model: str = "big-model"
     known: tuple[str, ...] = ("big-model", "small")
     provider: str = "anthropic"
@@ -123,6 +123,7 @@ class FakeConversation:
         )
         provider = SimpleNamespace(name=self.provider, model=self.model, info=info)
         gate = SimpleNamespace(
+            state=self.gate.state,
             standing_rules=lambda: (
                 StandingRule(rule=Rule("shell", "ls:*"), source="settings"),
                 StandingRule(rule=Rule("edit", "./src/**"), at="2026-11-02"),
@@ -276,7 +277,7 @@ class FakeConversation:
         self.effort = None if effort == "default" else effort
 
     def set_permission_mode(self, mode: str) -> None:
-        self.gate.mode = mode
+        self.gate.state.mode = mode
 
     def last_answer(self) -> str:
         return ANSWER if self.turns else ""

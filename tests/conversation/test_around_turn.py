@@ -15,7 +15,7 @@ async def test_a_goal_stands_word_for_word_after_a_compaction(opened: Any) -> No
     long = "more " * 5_000
     replies = ("One.", long, "Three.", "Note.", long, "Six.", "Note.")
     talk = await opened(*({"text": reply} for reply in replies))
-    talk.gate.mode = "plan"
+    talk.gate.state.mode = "plan"
     await talk.turn(GOAL)
     beginning = talk.session.system
     assert 'make "it" right' not in beginning

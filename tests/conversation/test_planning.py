@@ -58,7 +58,7 @@ async def test_approving_switches_the_mode_and_sends_the_plan_on_disk(opened):
 
     await talk.turn(await talk.approve_plan("auto-edit"))
 
-    assert talk.gate.mode == "auto-edit"
+    assert talk.gate.state.mode == "auto-edit"
     assert edited.strip() in last_request(talk)
     assert "The person edited" not in last_request(talk)
     assert Plan(talk.agent.place.plan).text == edited.replace("[ ] write", "[x] write")

@@ -235,9 +235,7 @@ async def permissions(state: PromptState, argument: str) -> None:
                 f"Modes: {', '.join(MODES)}. Also: {', '.join(CHANGES)}."
             )
         state.conversation.set_permission_mode(mode)
-    state.screen.print(
-        f"Mode: {state.conversation.gate.mode}. {MODE_MEANS[state.conversation.gate.mode]}"
-    )
+    state.screen.print(f"Mode: {gate.state.mode}. {MODE_MEANS[gate.state.mode]}")
     standing = gate.standing_rules()
     for row in columns(rule_rows(standing, state.conversation.settings.loaded.origins)):
         state.screen.print(f"  {row}")
@@ -269,7 +267,7 @@ async def show_status(state: PromptState, argument: str) -> None:
         *(("", f"also {folder}") for folder in conversation.config.add_dirs),
         ("model", f"{provider.model} ({provider.name})"),
         ("effort", effort_line(conversation)),
-        ("mode", conversation.gate.mode),
+        ("mode", conversation.gate.state.mode),
         ("sandbox", f"on ({kind})" if kind not in ("off", "none", "unknown") else kind),
         ("memory", memory.system if memory.enabled else "off"),
         *zip_longest(["instructions"], instructions, fillvalue=""),

@@ -226,7 +226,7 @@ class PromptState:
         no key that is pressed once too often takes the guard away."""
         if self.opened is not None:
             cycle = [mode for mode in MODES if mode != "full"]
-            current = self.opened.gate.mode
+            current = self.opened.gate.state.mode
             at = cycle.index(current) + 1 if current in cycle else 0
             self.opened.set_permission_mode(cycle[at % len(cycle)])
             self.screen.redraw()

@@ -164,7 +164,7 @@ def spinner_line(what: str, now: float, since: float | None, width: int, stop: s
 
 def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str]]:
     """The most important parts that fit `width` columns, as (style, text)."""
-    provider, mode = conversation.agent.provider, conversation.gate.mode
+    provider, mode = conversation.agent.provider, conversation.gate.state.mode
     used, window = conversation.context_tokens, provider.info.context_window
     # Before the first turn the window may be a guess: a local server has not been asked yet.
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""

@@ -33,7 +33,7 @@ def config_options(conversation: Conversation, models: Iterable[str]) -> list[Co
     modes: dict[str, str | None] = {**conversation.modes}
     efforts = conversation.agent.provider.info.efforts
     options = [
-        _make_option(MODE, "Permission mode", "mode", conversation.gate.mode, modes),
+        _make_option(MODE, "Permission mode", "mode", conversation.gate.state.mode, modes),
         _make_option(MODEL, "Model", "model", model, dict.fromkeys((model, *models))),
     ]
     if efforts:
@@ -62,7 +62,7 @@ def mode_state(conversation: Conversation) -> schema.SessionModeState:
     """The modes, for clients without support for options."""
     listed = conversation.modes.items()
     return schema.SessionModeState(
-        current_mode_id=conversation.gate.mode,
+        current_mode_id=conversation.gate.state.mode,
         available_modes=[schema.SessionMode(id=m, name=m, description=what) for m, what in listed],
     )
 

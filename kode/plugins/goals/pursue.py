@@ -48,7 +48,7 @@ async def around_turn(opened: PluginSession, session: Any, text: str, run: Run) 
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
-        if current(opened.records()) is None or session.gate.mode == "plan":
+        if current(opened.records()) is None or session.gate.state.mode == "plan":
             pursuit.protect(ProtectedFiles())
             return await run(text)
         return await pursuit.run_goal(text, run)

@@ -168,7 +168,7 @@ class Tools:
         if mode is not None:
             served.conversation.set_permission_mode(
                 self.sessions.bounds.mode(
-                    mode, served.conversation.gate.mode, served.conversation.place.cwd
+                    mode, served.conversation.gate.state.mode, served.conversation.place.cwd
                 )
             )
         cursor = len(served.lines)

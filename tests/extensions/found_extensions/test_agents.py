@@ -69,7 +69,7 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
         names = [spec.name for spec in conversation.context.specs]
         assert names == ["read_file", "search_files", "shell"]
         assert conversation.session.system.endswith("You review. Be strict.")
-        assert conversation.gate.mode == "plan"
+        assert conversation.gate.state.mode == "plan"
         assert conversation.agent.provider.model != "opus"
 
 

@@ -43,7 +43,7 @@ async def test_their_allowances_count_for_nothing_and_are_named(world: World, op
     assert not (world.project / "made.txt").exists()
     (said,) = [notice for notice in world.notices if "defaultMode" in notice]
     assert "model" in said
-    assert conversation.gate.mode == "ask"
+    assert conversation.gate.state.mode == "ask"
 
 
 async def test_a_file_that_links_out_is_a_fault(world: World, opened: Open) -> None:

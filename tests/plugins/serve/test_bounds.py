@@ -46,9 +46,9 @@ async def test_mode_full_is_for_a_person_alone(serve):
     async with serve(DONE, config={"permissions": {"mode": "full"}}) as call:
         assert "'plan', 'ask' or 'auto-edit'" in await call.refused(mode="full")
         reply = {"session": (await call.start())["session"], "prompt": "x"}
-        assert call.conversation(reply["session"]).gate.mode == "ask"
+        assert call.conversation(reply["session"]).gate.state.mode == "ask"
         await call("kode_reply", **reply, mode="plan")
-        assert call.conversation(reply["session"]).gate.mode == "plan"
+        assert call.conversation(reply["session"]).gate.state.mode == "plan"
 
 
 async def test_a_client_lowers_limits_and_never_raises_them(serve):
