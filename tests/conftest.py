@@ -6,6 +6,7 @@ Here too: which tests are `slow`, and which this machine cannot run.
 import functools
 import gc
 import gettext
+import importlib.metadata
 import itertools
 import os
 import re
@@ -38,6 +39,9 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # Each parser of a command line looks for the catalog of each of its words anew, and there is none.
 gettext.find = functools.cache(gettext.find)  # type: ignore[assignment]
+
+# To read what all packages add, for each home again, takes longer than most tests here.
+importlib.metadata.entry_points = functools.cache(importlib.metadata.entry_points)
 
 FAULTS = Path(__file__).parent / "faults"
 PROBED = f"{Path(__file__).parent}/sandbox/"
@@ -126,6 +130,15 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tls", numbered=False) / "authority.pem"
     path.write_text(certifi.contents().partition(end)[0] + end)
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_repositories(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Without the examples of hooks that `git init` copies into each."""
+    template = tmp_path_factory.mktemp("git", numbered=False)
+    (template / "hooks").mkdir()
+    (template / "info").mkdir()
+    os.environ["GIT_TEMPLATE_DIR"] = str(template)
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from kode.events import silent
 from kode.extensions.mcp_config import ServerEntry
 from kode.extensions.mcp_server import McpServer
 from tests.scripted_server import ScriptedServer
+from tests.tables import for_each
 
 KEY = "sk-old-0123456789abcdef"
 REFUSED = {"error": {"status": 401, "text": "Incorrect API key provided."}}
@@ -94,22 +95,14 @@ async def test_an_error_has_the_setting_that_was_used(
     assert found == Setting(case.key, source)
 
 
-@pytest.mark.parametrize(
-    ("flag", "value"),
-    [
-        ("--json-schema", "{"),
-        ("--mcp-config", "gone.json"),
-        ("--settings", "gone.json"),
-        ("--script", "gone.json"),
-    ],
-)
+@for_each("flag", ["--json-schema", "--mcp-config", "--settings", "--script"])
 def test_a_flag_that_names_no_file_is_named(
-    flag: str, value: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    flag: str, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
     monkeypatch.chdir(tmp_path)
 
-    code = main(["run", "x", "--output-format", "json", flag, value])
+    code = main(["run", "x", "--output-format", "json", flag, "gone.json"])
 
     result = json.loads(capsys.readouterr().out)
     assert code == EXIT_NOT_STARTED

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kode import values
 from tests.tables import for_each
 
@@ -75,9 +73,3 @@ def test_no_module_of_the_core_defines_another_dataclass() -> None:
     others = [path for path in core.rglob("*.py") if not path.is_relative_to(core / "plugins")]
     found = [path for path in others if re.search("^from dataclasses", path.read_text(), re.M)]
     assert found == [Path(values.__file__)]
-
-
-def test_a_frozen_value_refuses_changes() -> None:
-    value, _ = define(values.dataclass, {"frozen": True})
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        value(1).number = 2

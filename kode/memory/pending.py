@@ -4,6 +4,7 @@ before it is used: a kill loses nothing, and nothing is paid for twice.
 """
 
 import fcntl
+import functools
 import json
 import os
 import re
@@ -34,6 +35,11 @@ class SessionProgress:
     """The conversation up to it, where a system holds one."""
     shown: tuple[str, ...] = ()
     """The ids of the known statements in the question, in the order of their numbers."""
+
+
+@functools.cache
+def _format() -> TypeAdapter[SessionProgress]:
+    return TypeAdapter(SessionProgress)
 
 
 class Pending:
@@ -92,14 +98,14 @@ class Pending:
     def progress(self, session: str) -> SessionProgress:
         """As far as it is known: damage costs a repeated question at most."""
         with suppress(OSError, ValueError):
-            return TypeAdapter(SessionProgress).validate_json(self._file(session).read_bytes())
+            return _format().validate_json(self._file(session).read_bytes())
         return SessionProgress()
 
     def update(self, session: str, **values: Any) -> None:
         """Stores fields of `SessionProgress`, without credentials: an attempt before its request is
         made, an answer before it is used."""
         progress = replace(self.progress(session), **values)
-        row = redact_values(TypeAdapter(SessionProgress).dump_python(progress, mode="json"))
+        row = redact_values(_format().dump_python(progress, mode="json"))
         text = json.dumps(row, ensure_ascii=False)
         durable.replace(self._file(session), text.encode(errors="replace"))
 

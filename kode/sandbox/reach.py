@@ -233,9 +233,9 @@ def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
 
 def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
     """Whether a folder may be shown: not all, none with a home in it, nor one of keys."""
-    keys = (home / name for home in homes for name in names("key_folders"))
+    keys = [f"{home}/{name}" for home in homes for name in names("key_folders")]
     holds_all = any(home.is_relative_to(path) for home in (*homes, Path("/")))
-    return not holds_all and not any(map(path.is_relative_to, keys))
+    return not holds_all and not is_below_any(str(path), keys)
 
 
 def make_reach(

@@ -23,7 +23,7 @@ from kode.events import Notice
 from kode.images import keep
 from kode.messages import Message, Text, ToolCall, calls_of, text_of, user_message
 from kode.provider import Request
-from kode.providers import open_provider
+from kode.providers import draft, open_provider, stream
 from kode.registry import provider_row
 from tests.pictures import png
 from tests.providers.conftest import Connect
@@ -51,10 +51,10 @@ FAULTS: list[tuple[dict[str, Any], type[ProviderError], str]] = [
     ({"text": TEXT, "wire": {"drop_after": "one two"}}, TransientError, ""),
     *(({**CALLING, "wire": {"end_after": at}}, TransientError, "") for at in (0, 1, 3, 5)),
     ({"wire": {"hang_up": True}}, TransientError, ""),
-    ({"wire": {"text_bytes": 50_000_000}}, RefusedError, "10 million characters"),
-    ({"wire": {"frames": ["data: {" + "x" * 65536, *["x" * 65536] * 400]}}, RefusedError, ""),
+    ({"wire": {"text_bytes": 5_000_000}}, RefusedError, "1 million characters"),
+    ({"wire": {"frames": ["data: {" + "x" * 65536, *["x" * 65536] * 40]}}, RefusedError, ""),
     ({"wire": {"status": 307, "body": "", "headers": ELSEWHERE}}, RefusedError, "127.0.0.1:9/v1/x"),
-    (body("x" * 30_000_000, status=503), TransientError, ""),
+    (body("x" * 3_000_000, status=503), TransientError, ""),
     (body(PAGE, status=502), TransientError, "502 Bad Gateway"),
     *(
         (body(PAGE, kind, status=status), RefusedError, "web page")
@@ -102,8 +102,10 @@ async def fault_of(line: Line, script: Any) -> ProviderError:
 
 @each
 async def test_a_faulty_answer_is_an_error_that_shows_no_secret(
-    connect: Connect, name: str
+    connect: Connect, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(draft, "MAX_CHARS", 1_000_000)
+    monkeypatch.setattr(stream, "MAX_EVENT_BYTES", 1_000_000)
     line = connect(name, api_key=KEY)
     spelled = [base64.b64encode(b"x" * at + KEY.encode()).decode() for at in range(3)]
     quoted = {text[at : at + 8] for text in spelled for at in range(4, len(text) - 12)}

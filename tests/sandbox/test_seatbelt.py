@@ -7,6 +7,7 @@ import re
 import stat
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,15 @@ SERVICES = (
 """Those of keys, the clipboard, preferences and other programs."""
 
 
+@cache
+def rules_in(home: Path, grants: str) -> tuple[Rules, str]:
+    """The rules for a home with these grants, and the folder for temporary files."""
+    sandbox = opened(home, grants)
+    reach, tmp = sandbox.reach("seatbelt"), sandbox.temporary_folder()
+    _, _, text, *options = to_seatbelt(reach.hide([home / "work/sub/.env"]))
+    return Rules(parsed(text), dict(option.split("=", 1) for option in options[1::2])), tmp
+
+
 @for_each(
     ("grants", "operation", "paths", "allowed"),
     [
@@ -139,10 +149,7 @@ SERVICES = (
 def test_a_profile_allows_what_is_listed_and_nothing_else(
     home: Path, grants: str, operation: str, paths: str, allowed: bool
 ) -> None:
-    sandbox = opened(home, grants)
-    reach, tmp = sandbox.reach("seatbelt"), sandbox.temporary_folder()
-    _, _, text, *options = to_seatbelt(reach.hide([home / "work/sub/.env"]))
-    made = Rules(parsed(text), dict(option.split("=", 1) for option in options[1::2]))
+    made, tmp = rules_in(home, grants)
     assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
     for path in paths.split():
         path = path.replace("~/tmp", tmp, 1).replace("~", str(home), 1)

@@ -99,23 +99,27 @@ async def test_files_are_listed_in_order_without_what_is_ignored(
 
 
 @engines
-async def test_a_long_list_is_cut_or_counted_by_folder(call: Call, project: Path) -> None:
-    for number in range(1_200):
+async def test_a_long_list_is_cut_or_counted_by_folder(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MAX_FILES", 100)
+    monkeypatch.setattr(search, "MAX_FOLDERS", 15)
+    for number in range(120):
         folder = project / "src" / ("wide" if number % 3 else f"deep/{number:04}")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number:04}.py").touch()
     (project / "README").touch()
 
     *lines, note = (await call(list_files)).for_model.split("\n")
-    assert lines == ["README", "src/deep/ (400 files)", "src/wide/ (800 files)"]
-    assert note.startswith("[1,201 files")
-    assert len((await call(list_files, path="src/wide")).for_model.split("\n")) == 800
+    assert lines == ["README", "src/deep/ (40 files)", "src/wide/ (80 files)"]
+    assert note.startswith("[121 files")
+    assert len((await call(list_files, path="src/wide")).for_model.split("\n")) == 80
 
-    for number in range(1_005):
+    for number in range(105):
         (project / f"{number:04}").touch()
     lines = (await call(list_files, pattern="[0-9]*[0-9]")).for_model.split("\n")
-    assert (lines[0], lines[999]) == ("0000", "0999")
-    assert lines[1000].startswith("[1,000 of 1,005 files shown.")
+    assert (lines[0], lines[99]) == ("0000", "0099")
+    assert lines[100].startswith("[100 of 105 files shown.")
 
 
 @engines
