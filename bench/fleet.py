@@ -32,8 +32,8 @@ from unittest.mock import patch
 
 from bench.measure import KODE, report, workplace
 from kode.plugins.fleet import worker
-from kode.plugins.fleet.queue import Fleet, FleetTask, Record, TaskState, create, open_queue
-from kode.plugins.fleet.worker import work
+from kode.plugins.fleet.queue import Fleet, FleetTask, Record, TaskState, create_queue, open_queue
+from kode.plugins.fleet.worker import run_tasks
 
 SCRIPT = [
     {
@@ -113,15 +113,15 @@ def _driver(project: Path, many: int, jobs: int) -> dict[str, Any]:
     ]
     trees = str(project / "trees")
     about = Fleet(id="bench", created_at="", tasks=tuple(tasks), jobs=jobs, trees=trees)
-    queue = create(project / "many", about)
+    queue = create_queue(project / "many", about)
     rss = []
 
     def show(one: TaskState, record: Record) -> None:
         rss.append(_rss_mb(os.getpid()))
 
     began, cpu_s = time.monotonic(), time.process_time()
-    with patch.object(worker, "command_line", lambda *_, **__: ["/bin/sh", "-c", sleep]):
-        asyncio.run(work(queue, show, jobs=jobs))
+    with patch.object(worker, "make_command_line", lambda *_, **__: ["/bin/sh", "-c", sleep]):
+        asyncio.run(run_tasks(queue, show, jobs=jobs))
     wall_s = time.monotonic() - began
     ends = [one.finished for one in queue.state.tasks.values()]
     times = [end.child_seconds for end in ends if end is not None]

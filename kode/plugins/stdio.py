@@ -12,7 +12,7 @@ def can_wait(descriptor: int) -> bool:
     return kind in (stat.S_IFIFO, stat.S_IFSOCK) or os.isatty(descriptor)
 
 
-async def take_stdin(max_line_bytes: int) -> asyncio.StreamReader:
+async def open_stdin(max_line_bytes: int) -> asyncio.StreamReader:
     """Ends start-up, and returns a reader of stdin; all other readers find it empty."""
     gc.freeze()  # kode starts without garbage collection
     gc.enable()

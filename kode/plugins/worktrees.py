@@ -64,7 +64,7 @@ class Worktree:
 def add_worktree(project: Path, arguments: Sequence[str]) -> None:
     """Adds a worktree; `arguments` are git's: its folder, branch and commit. Raises: GitError,
     OSError, StorageError."""
-    with _locked(project):
+    with _lock_worktrees(project):
         # `--force`: git may still list one whose folder a crash has removed.
         command = ["worktree", "add", "--quiet", "--force", *arguments]
         run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
@@ -75,13 +75,13 @@ def remove_worktree(project: Path, root: Path) -> None:
     OSError, StorageError."""
     if not root.is_symlink() and root.exists() and project.is_dir():
         command = ["worktree", "remove", "--force", str(root)]
-        with _locked(project), contextlib.suppress(GitError):
+        with _lock_worktrees(project), contextlib.suppress(GitError):
             run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
     remove_tree(Path(real_path(root.parent)) / root.name)
 
 
 @contextlib.contextmanager
-def _locked(project: Path) -> Iterator[None]:
+def _lock_worktrees(project: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
     repository = os.fsencode(project_root(project))
     lock = Path(real_path(kode_home())) / "worktrees" / hashlib.sha256(repository).hexdigest()[:16]
@@ -90,7 +90,7 @@ def _locked(project: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def staged_changes(
+def stage_changes(
     root: Path, commit: str, environ: Mapping[str, str] | None = None
 ) -> Iterator[Mapping[str, str]]:
     """Variables for git with a temporary index, which has the files of `commit` ("" for none) as
@@ -103,7 +103,7 @@ def staged_changes(
         yield index
 
 
-def committer_of(root: Path) -> Mapping[str, str]:
+def committer_variables(root: Path) -> Mapping[str, str]:
     """Variables that git needs to commit; empty if it knows the person."""
     try:
         run_git(root, ["var", "GIT_COMMITTER_IDENT"])
@@ -112,15 +112,15 @@ def committer_of(root: Path) -> Mapping[str, str]:
     return {}
 
 
-def repository_of(folder: Path) -> Path | None:
+def find_repository(folder: Path) -> Path | None:
     """The root of the repository that a folder is in; None for none."""
     root = project_root(folder)
     return root if (root / ".git").exists() else None
 
 
-def head_of(folder: Path) -> str:
+def head_commit(folder: Path) -> str:
     """The commit checked out in a folder; "" without a repository. Raises: GitError."""
-    if repository_of(folder) is None:
+    if find_repository(folder) is None:
         return ""
     return run_git(folder, ["rev-parse", "--verify", "HEAD"]).decode().strip()
 
@@ -134,12 +134,12 @@ def changed_files(tree: Worktree) -> tuple[str, ...]:
     """The files in which a worktree differs from where it began, new ones too, but for ignored
     ones. Raises: GitError."""
     root = Path(tree.root)
-    with staged_changes(root, tree.base) as index:
+    with stage_changes(root, tree.base) as index:
         names = ["diff", "--cached", "--name-only", "-z", "--no-renames", tree.base]
-        return names_in(run_git(root, names, environ=index))
+        return parse_names(run_git(root, names, environ=index))
 
 
-def names_in(output: bytes) -> tuple[str, ...]:
+def parse_names(output: bytes) -> tuple[str, ...]:
     """The paths that git lists with `-z`."""
     return tuple(map(os.fsdecode, filter(None, output.split(b"\0"))))
 
@@ -147,7 +147,7 @@ def names_in(output: bytes) -> tuple[str, ...]:
 def make_worktree(home: Path, cwd: Path, name: str) -> tuple[Worktree, Path]:
     """Creates the worktree of a session that works in `cwd`; returns it, and the folder in it to
     work in. Raises: UserError that says what to do."""
-    project = repository_of(cwd)
+    project = find_repository(cwd)
     if project is None:
         raise UserError(
             f"{cwd} is in no git repository, so it can have no worktree. Start without --worktree, "
@@ -162,7 +162,7 @@ def make_worktree(home: Path, cwd: Path, name: str) -> tuple[Worktree, Path]:
             f"--done` or `git merge {branch}` merges it, and another name begins another."
         )
     try:
-        base = head_of(project)
+        base = head_commit(project)
         make_folder(root.parent)
         add_worktree(project, ["-b", branch, str(root), base])
     except (GitError, OSError) as error:
@@ -183,7 +183,7 @@ def remove_branch(tree: Worktree, tip: str) -> None:
         run_git(project, ["update-ref", "-d", f"refs/heads/{tree.branch}", tip])
 
 
-def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
+def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     """Commits what the worktree holds to its branch, merges that into the branch checked out in the
     project, and removes the worktree and its branch. Returns the merged files. `title` is that of
     the commit of the session with this id.
@@ -193,15 +193,15 @@ def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     """
     project = Path(tree.project)
     try:
-        tip = _commit_rest(tree, title, session)
-        head = head_of(project)
-        files = _files_between(project, f"{head}...{tip}")
+        tip = _commit_uncommitted(tree, title, session)
+        head = head_commit(project)
+        files = _changed_between(project, f"{head}...{tip}")
         _refuse_conflicts(project, head, tip)
         if uncommitted := _files_to_overwrite(project, files):
-            what = f"you have changes there that are not committed, in {name_files(uncommitted)}"
+            what = f"you have changes there that are not committed, in {join_names(uncommitted)}"
             raise GitError(f"{what}. Commit them or set them aside, and try again")
-        message = _message(f"Merge {tree.branch}", session)
-        run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_of(project))
+        message = _make_message(f"Merge {tree.branch}", session)
+        run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_variables(project))
     except GitError as error:
         raise UserError(
             f"Nothing was merged, and nothing in {project} was changed: {error}. Or merge it "
@@ -211,12 +211,12 @@ def merge(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
     return files
 
 
-def drop(tree: Worktree, title: str, session: str) -> str:
+def drop_worktree(tree: Worktree, title: str, session: str) -> str:
     """Removes worktree and branch; returns the ref that keeps what was in them, but for ignored
     files. Raises: UserError."""
     ref = f"{DROPPED}/{tree.branch.removeprefix('kode/')}"
     try:
-        tip = _commit_rest(tree, title, session)
+        tip = _commit_uncommitted(tree, title, session)
         run_git(Path(tree.project), ["update-ref", ref, tip])
     except GitError as error:
         raise UserError(
@@ -227,26 +227,26 @@ def drop(tree: Worktree, title: str, session: str) -> str:
     return ref
 
 
-def _files_between(project: Path, commits: str) -> tuple[str, ...]:
+def _changed_between(project: Path, commits: str) -> tuple[str, ...]:
     """The files that differ between two commits. Raises: GitError."""
-    return names_in(run_git(project, ["diff", "--name-only", "-z", "--no-renames", commits]))
+    return parse_names(run_git(project, ["diff", "--name-only", "-z", "--no-renames", commits]))
 
 
 def _files_to_overwrite(project: Path, files: Sequence[str]) -> list[str]:
     """Those of the files that a merge would have to overwrite. Raises: GitError."""
     status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored"]
-    names = {name[3:] for name in names_in(run_git(project, status))}
+    names = {name[3:] for name in parse_names(run_git(project, status))}
     folders = tuple(name for name in names if name.endswith("/"))  # ignored as a whole
     return [name for name in files if name in names or name.startswith(folders)]
 
 
-def name_files(files: Sequence[str]) -> str:
+def join_names(files: Sequence[str]) -> str:
     """The files as a phrase, a long list cut."""
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
 
 
-def _commit_rest(tree: Worktree, title: str, session: str) -> str:
+def _commit_uncommitted(tree: Worktree, title: str, session: str) -> str:
     """The tip of the branch, after committing what is not. Raises: GitError."""
     root = Path(tree.root)
     if not root.is_dir():  # dropped or merged by hand, or a crash in between
@@ -254,8 +254,12 @@ def _commit_rest(tree: Worktree, title: str, session: str) -> str:
     run_git(root, ["add", "--all", "."], timeout_s=MAKE_TIMEOUT_S)
     if has_changes(root):
         line = textwrap.shorten(title.partition("\n")[0], 72, placeholder="…")
-        run_git(root, ["commit", *_OPTIONS, _message(line, session)], environ=committer_of(root))
-    return head_of(root)
+        run_git(
+            root,
+            ["commit", *_OPTIONS, _make_message(line, session)],
+            environ=committer_variables(root),
+        )
+    return head_commit(root)
 
 
 def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
@@ -265,14 +269,14 @@ def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
     except GitError as error:
         if error.exit_status != MERGE_STOPS:
             raise
-        both = {*_files_between(project, f"{tip}...{head}")} & {
-            *_files_between(project, f"{head}...{tip}")
+        both = {*_changed_between(project, f"{tip}...{head}")} & {
+            *_changed_between(project, f"{head}...{tip}")
         }
         raise GitError(
             "it and the branch there conflict: both have changed "
-            f"{name_files(sorted(both)) or 'names of files'}"
+            f"{join_names(sorted(both)) or 'names of files'}"
         ) from None
 
 
-def _message(title: str, session: str) -> str:
+def _make_message(title: str, session: str) -> str:
     return f"{title}\n\nKode-Session: {session}\n"

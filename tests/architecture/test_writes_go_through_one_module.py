@@ -21,8 +21,8 @@ NO_FILE = "no file"
 BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/demo.py": {"scratch": NEW},
     "cli/commands/plugin.py": {"_begin": NAMED},
-    "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
-    "plugins/detached/places.py": {"make": HOME},
+    "plugins/detached/holder.py": {"run_until_end": HOME, "main": HOME},
+    "plugins/detached/places.py": {"create_folder": HOME},
     "plugins/fleet/trees.py": {
         "_make_tree": "a folder of its own, whose place is checked afterwards"
     },

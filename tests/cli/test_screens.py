@@ -285,7 +285,7 @@ def test_the_list_of_background_sessions_is_as_before(project: Path, capsys, mon
         )
         for id, task, life, state in rows
     ]
-    monkeypatch.setattr(background.places, "list_all", lambda home, faults: sessions)
+    monkeypatch.setattr(background.places, "list_background", lambda home, faults: sessions)
     monkeypatch.setattr(background.time, "time", lambda: 1_125.0)
 
     assert background.ps([]) == 0

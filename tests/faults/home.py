@@ -125,7 +125,7 @@ def _make_queue(place: Place) -> None:
         for name in ("a", "b", "c")
     )
     at = "2026-01-01T00:00:00Z"
-    queue = fleet.create(
+    queue = fleet.create_queue(
         place.home, Fleet(id=QUEUE, created_at=at, tasks=tasks, trees="/trees", budget_usd=5.0)
     )
     for _ in range(2):

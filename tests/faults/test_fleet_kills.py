@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import KodeError
-from kode.plugins.fleet.queue import open_queue, queues
+from kode.plugins.fleet.queue import list_queues, open_queue
 from kode.tools.processes import ProcessTree
 from tests.e2e.ray_nodes import Cluster, cluster
 from tests.effort import EVERYTHING, SEED, draws
@@ -72,7 +72,7 @@ class Fleet(CommandStory):
     def start_again(self, place: Place, shown: Shown) -> Run:
         """First within its budget, which is exceeded by a reply of each job at most."""
         resume = ["fleet", "resume", *self.executor]
-        place.kode(*(resume if queues(place.home) else self.argv(place)))
+        place.kode(*(resume if list_queues(place.home) else self.argv(place)))
         if (spent := spent_usd(place)) > LIMIT_USD + JOBS * REPLY_USD:
             return Run(1, "", f"${spent} spent of ${LIMIT_USD}")
         return place.kode(*resume, "--budget-usd", "100")

@@ -30,7 +30,7 @@ from kode.plugin import (
 )
 from kode.plugins.acp.choices import MODE
 from kode.plugins.acp.live import AUTH_REQUIRED, NOT_FOUND, Block, Live, open_live, translate_faults
-from kode.plugins.acp.updates import TITLE_CHARS, history
+from kode.plugins.acp.updates import TITLE_CHARS, replay_history
 
 SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
@@ -97,12 +97,12 @@ class KodeAgent:
     @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> None:
         """Checks that a key is set up: kode accepts none through the protocol."""
-        self._load(Path.cwd())
+        self._load_settings(Path.cwd())
 
     @translate_faults
     async def new_session(self, cwd: str, **more: Any) -> schema.NewSessionResponse:
-        live = await self._open(None, cwd, **more)
-        return schema.NewSessionResponse(session_id=live.id, **self._release(live))
+        live = await self._open_session(None, cwd, **more)
+        return schema.NewSessionResponse(session_id=live.id, **self._release_updates(live))
 
     @translate_faults
     async def load_session(
@@ -110,12 +110,12 @@ class KodeAgent:
     ) -> schema.LoadSessionResponse:
         """Opens an earlier session and sends its whole history, then answers."""
         async with self.opening[session_id]:
-            live = await self._open(session_id, cwd, **more)
+            live = await self._open_session(session_id, cwd, **more)
             session = live.conversation.session
             log = Transcript(header=session.header, entries=session.entries)
-            live.outbox.put(*history(log, live.updates))
+            live.outbox.put(*replay_history(log, live.updates))
             await live.outbox.wait_until_sent()
-            return schema.LoadSessionResponse(**self._release(live))
+            return schema.LoadSessionResponse(**self._release_updates(live))
 
     @translate_faults
     async def resume_session(
@@ -123,8 +123,8 @@ class KodeAgent:
     ) -> schema.ResumeSessionResponse:
         """Opens an earlier session without sending its history."""
         async with self.opening[session_id]:
-            live = await self._open(session_id, cwd, **more)
-            return schema.ResumeSessionResponse(**self._release(live))
+            live = await self._open_session(session_id, cwd, **more)
+            return schema.ResumeSessionResponse(**self._release_updates(live))
 
     @translate_faults
     async def list_sessions(
@@ -152,7 +152,7 @@ class KodeAgent:
 
     @translate_faults
     async def close_session(self, session_id: str, **_: Any) -> None:
-        live = await self._live(session_id)
+        live = await self._find_session(session_id)
         del self.sessions[session_id]
         await live.close()
 
@@ -164,7 +164,7 @@ class KodeAgent:
         if (request := asyncio.current_task()) is not None:
             self.answers.add(request)
             request.add_done_callback(self.answers.discard)
-        live = await self._live(session_id)
+        live = await self._find_session(session_id)
         return await live.prompt(prompt)
 
     async def cancel(self, session_id: str, **_: Any) -> None:
@@ -175,25 +175,25 @@ class KodeAgent:
 
     @translate_faults
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> None:
-        live = await self._live(session_id)
+        live = await self._find_session(session_id)
         await live.choose(MODE, mode_id)
 
     @translate_faults
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        live = await self._live(session_id)
+        live = await self._find_session(session_id)
         await live.choose(config_id, str(value))
         return schema.SetSessionConfigOptionResponse(config_options=[*live.options])
 
-    async def _live(self, session_id: str) -> Live:
+    async def _find_session(self, session_id: str) -> Live:
         async with self.opening[session_id]:
             if (live := self.sessions.get(session_id)) is not None:
                 return live
         what = f"The session {session_id[:80]!r} is not open. Load or resume it first"
         raise RequestError(NOT_FOUND, f"{what}; session/list lists them.")
 
-    async def _open(
+    async def _open_session(
         self,
         session_id: str | None,
         cwd: str,
@@ -206,7 +206,7 @@ class KodeAgent:
         Raises: RequestError without a key; UserError, SessionError, StorageError.
         """
         where = _check_folder(cwd)
-        loaded = self._load(
+        loaded = self._load_settings(
             where, [str(_check_folder(name)) for name in additional_directories or ()]
         )
         if session_id is not None:
@@ -221,13 +221,13 @@ class KodeAgent:
         settings = ConversationSettings(
             loaded,
             trust_project=self.trust_project,
-            client_servers=servers_of(mcp_servers or ()),
+            client_servers=convert_servers(mcp_servers or ()),
         )
         live = await open_live(self._client, settings, where, session_id)
         self.sessions[live.id] = live
         return live
 
-    def _load(self, cwd: Path, directories: Sequence[str] = ()) -> Any:
+    def _load_settings(self, cwd: Path, directories: Sequence[str] = ()) -> Any:
         """The settings. Raises: ConfigError; RequestError that says how to get a key; clients know
         its code."""
         flags = dict(self.flags)
@@ -240,12 +240,12 @@ class KodeAgent:
             raise RequestError(AUTH_REQUIRED, str(error)) from error
         return loaded
 
-    def _release(self, live: Live) -> dict[str, Any]:
+    def _release_updates(self, live: Live) -> dict[str, Any]:
         """What the session offers. Lets updates be sent once the client has the session's id: the
         answer is queued in the loop step in which the method returns, before the next one."""
         live.send_commands()
         asyncio.get_running_loop().call_soon(live.outbox.release)
-        return live.offer()
+        return live.describe_choices()
 
 
 def _check_folder(path: str) -> Path:
@@ -258,7 +258,7 @@ def _check_folder(path: str) -> Path:
     return folder
 
 
-def servers_of(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
+def convert_servers(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
     """Converts a client's servers to kode's, by name; they are stored nowhere. They may
     change the project and use the network, because clients start them without a sandbox and cannot
     say what they need.
@@ -270,11 +270,13 @@ def servers_of(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
         # A name that can be part of a tool's: `My Server` → `My-Server`.
         plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
         numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
-        named[next(name for name in (plain, *numbered) if name not in named)] = _read_server(server)
+        named[next(name for name in (plain, *numbered) if name not in named)] = _convert_server(
+            server
+        )
     return named
 
 
-def _read_server(server: Named) -> dict[str, Any]:
+def _convert_server(server: Named) -> dict[str, Any]:
     if isinstance(server, schema.McpServerStdio):
         return {
             "command": server.command,

@@ -67,7 +67,7 @@ def mode_state(conversation: Conversation) -> schema.SessionModeState:
     )
 
 
-def choose(conversation: Conversation, models: Iterable[str], option: str, value: str) -> None:
+def set_choice(conversation: Conversation, models: Iterable[str], option: str, value: str) -> None:
     """Uses a mode, one of the models, or an effort. Raises: UserError for what is not on offer, or
     cannot be used."""
     offered: dict[str, tuple[list[str], Callable[[str], Any]]] = {
@@ -92,7 +92,7 @@ Run = Callable[[Conversation, str], Awaitable[str]]
 """(conversation, the words after the command) → what the person reads."""
 
 
-async def _compact(conversation: Conversation, argument: str) -> str:
+async def _run_compact(conversation: Conversation, argument: str) -> str:
     if argument == "undo":
         return conversation.undo_compaction() or "No compaction to undo."
     reduced = await conversation.compact(argument)
@@ -101,7 +101,7 @@ async def _compact(conversation: Conversation, argument: str) -> str:
     return f"Compacted: {reduced.tokens_before:,} → {reduced.tokens_after:,} tokens."
 
 
-async def _memory(conversation: Conversation, argument: str) -> str:
+async def _run_memory(conversation: Conversation, argument: str) -> str:
     try:
         words = shlex.split(argument)
     except ValueError as error:
@@ -113,13 +113,13 @@ async def _memory(conversation: Conversation, argument: str) -> str:
 COMMANDS: Mapping[str, tuple[Run, str, str]] = {
     "undo": (lambda conversation, _: conversation.undo(), "undo the last turn's files", ""),
     "redo": (lambda conversation, _: conversation.redo(), "redo the last undo", ""),
-    "compact": (_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
-    "memory": (_memory, "show and change what kode remembers", "[COMMAND]"),
+    "compact": (_run_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
+    "memory": (_run_memory, "show and change what kode remembers", "[COMMAND]"),
 }
 """Those of the prompt that make sense in a client: what each runs, does, and takes."""
 
 
-def command_in(text: str) -> tuple[Run, str] | None:
+def parse_command(text: str) -> tuple[Run, str] | None:
     """The command in a message and the words after it; None for an ordinary message."""
     line = text.strip()
     if "\n" in line or not line.startswith("/"):
@@ -128,7 +128,7 @@ def command_in(text: str) -> tuple[Run, str] | None:
     return (COMMANDS[name][0], argument.strip()) if name in COMMANDS else None
 
 
-def offer_commands(conversation: Conversation) -> Update:
+def commands_update(conversation: Conversation) -> Update:
     """The commands that a message may begin with."""
     offered = {name: (summary, takes) for name, (_, summary, takes) in COMMANDS.items()}
     others = conversation.list_offered()

@@ -132,22 +132,22 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
         elif isinstance(block, schema.AudioContentBlock):
             raise UserError("kode cannot listen to audio. Send the words as text.")
         elif isinstance(block, schema.ResourceContentBlock):
-            message.add_words(_mention(block.uri, cwd))
-            if (path := path_of(block.uri)) is not None:  # as a file after `@` at the terminal
+            message.add_words(_format_mention(block.uri, cwd))
+            if (path := path_of_uri(block.uri)) is not None:  # as a file after `@` at the terminal
                 quoted = json.dumps(str(path), ensure_ascii=False)
                 pictures = read_mentioned(f"@{quoted}", cwd)
                 message.pictures += ((picture.name, picture.data) for picture in pictures)
         else:
             resource = block.resource
-            message.add_words(_mention(resource.uri, cwd))
+            message.add_words(_format_mention(resource.uri, cwd))
             if isinstance(resource, schema.TextResourceContents):
                 message.attachments.append(_read_embedded(resource, conversation))
             elif (resource.mime_type or "").startswith("image/"):
                 message.add_picture(resource.uri, resource.blob)
             else:
                 raise UserError(
-                    f"{_mention(resource.uri, cwd)} is neither text nor an image, so it cannot be "
-                    "sent. Name its path instead."
+                    f"{_format_mention(resource.uri, cwd)} is neither text nor an image, so it "
+                    "cannot be sent. Name its path instead."
                 )
     message.text = message.text.strip()
     if not message.text and not message.attachments and not message.pictures:
@@ -156,31 +156,31 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
     return message
 
 
-def path_of(uri: str) -> Path | None:
+def path_of_uri(uri: str) -> Path | None:
     """The path of a file URI; None for other URIs."""
     parts = urlsplit(uri)
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost")
     return Path(unquote(parts.path)) if is_file else None
 
 
-def _mention(uri: str, cwd: Path) -> str:
+def _format_mention(uri: str, cwd: Path) -> str:
     """How a message refers to an attachment: `@src/a.py`, where a client put it."""
-    path = path_of(uri)
+    path = path_of_uri(uri)
     if path is None or not unquote(uri).isprintable():
         return uri  # a file name must not read like a sentence of the person's
     name = os.path.relpath(path, cwd) if path.is_relative_to(cwd) else str(path)
-    return f"@{name}{_part_of(uri)}"
+    return f"@{name}{_format_fragment(uri)}"
 
 
-def _part_of(uri: str) -> str:
+def _format_fragment(uri: str) -> str:
     """The part of a file that is meant, as the client wrote it: `#L10:20`."""
     fragment = urlsplit(uri).fragment
     return f"#{unquote(fragment)}" if fragment else ""
 
 
 def _read_embedded(resource: schema.TextResourceContents, conversation: Conversation) -> Text:
-    path = path_of(resource.uri)
-    name = f"{path}{_part_of(resource.uri)}" if path is not None else resource.uri
+    path = path_of_uri(resource.uri)
+    name = f"{path}{_format_fragment(resource.uri)}" if path is not None else resource.uri
     return conversation.quote_file(name, resource.text, path)
 
 
@@ -204,12 +204,12 @@ class Outbox:
                     if last.tool_call_id == update.tool_call_id:
                         self.waiting.pop()
             self.waiting.append(update)
-        self._begin()
+        self._start_sending()
 
     def release(self) -> None:
         """Starts sending."""
         self.held = False
-        self._begin()
+        self._start_sending()
 
     async def wait_until_sent(self, timeout_s: float | None = None) -> None:
         """Waits until the queue is written; with a limit, because a client may stop reading."""
@@ -217,7 +217,7 @@ class Outbox:
         if self._sending is not None:
             await asyncio.wait([self._sending], timeout=timeout_s)
 
-    def _begin(self) -> None:
+    def _start_sending(self) -> None:
         if not self.held and self.waiting and (self._sending is None or self._sending.done()):
             self._sending = asyncio.ensure_future(self._send_all())
 
@@ -258,7 +258,7 @@ class Live:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the client
                 self.loop.call_soon_threadsafe(self.emit, event)
             return
-        self.outbox.put(*self.updates.of(event))
+        self.outbox.put(*self.updates.convert_event(event))
 
     async def ask(self, question: Question) -> Answer:
         """Asks the person for permission, after writing all earlier updates."""
@@ -274,7 +274,7 @@ class Live:
 
         Raises: KodeError; RequestError for a failed turn.
         """
-        task = asyncio.ensure_future(self._prompt(blocks))
+        task = asyncio.ensure_future(self._await_prompt(blocks))
         self.work.add(task)
         task.add_done_callback(self.work.discard)
         try:
@@ -300,14 +300,14 @@ class Live:
         await self.conversation.close()
         await self.outbox.wait_until_sent(LAST_UPDATES_S)
 
-    def offer(self) -> dict[str, Any]:
+    def describe_choices(self) -> dict[str, Any]:
         """The choices for the answer that opens the session, by their names there."""
         self.options = choices.config_options(self.conversation, self.models)
         return {"modes": choices.mode_state(self.conversation), "config_options": [*self.options]}
 
     async def choose(self, option: str, value: str) -> None:
-        """See `choices.choose`."""
-        await asyncio.to_thread(choices.choose, self.conversation, self.models, option, value)
+        """See `choices.set_choice`."""
+        await asyncio.to_thread(choices.set_choice, self.conversation, self.models, option, value)
         self.send_choices()
 
     def send_choices(self) -> None:
@@ -324,32 +324,32 @@ class Live:
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
-        commands = choices.offer_commands(self.conversation)
+        commands = choices.commands_update(self.conversation)
         if commands != self.commands:
             self.commands = commands
             self.outbox.put(commands)
 
-    async def _prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
+    async def _await_prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Runs a prompt when those before it have ended."""
         async with self._one_at_a_time:
             try:
-                return await self._run(blocks)
+                return await self._run_prompt(blocks)
             finally:
                 self.send_choices()
 
-    async def _run(self, blocks: Sequence[Block]) -> schema.PromptResponse:
+    async def _run_prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
         """Raises: RequestError for a failed turn, with what to do next."""
         prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
         conversation = self.conversation
-        if command := choices.command_in(prompt.text):
+        if command := choices.parse_command(prompt.text):
             run, argument = command
-            self.outbox.put(to_update.make_message(await run(conversation, argument)))
+            self.outbox.put(to_update.message_update(await run(conversation, argument)))
             return schema.PromptResponse(stop_reason="end_turn")
         pictures = [
             await asyncio.to_thread(conversation.keep_picture, name, data)
             for name, data in prompt.pictures
         ]
-        ended = await self._turn(prompt.text, (*pictures, *prompt.attachments))
+        ended = await self._run_turn(prompt.text, (*pictures, *prompt.attachments))
         while conversation.fresh_plan and ended.is_finished:
             await self.outbox.wait_until_sent()
             plan = conversation.plan.text
@@ -358,10 +358,10 @@ class Live:
                 break
             text = await conversation.approve_plan(mode)
             self.send_choices()
-            ended = await self._turn(text)
+            ended = await self._run_turn(text)
         reason = self._stop_reason(ended)
         if ended.error and reason != "cancelled":
-            self.outbox.put(to_update.make_message(f"\n\n{ended.error}", str(uuid.uuid4())))
+            self.outbox.put(to_update.message_update(f"\n\n{ended.error}", str(uuid.uuid4())))
         usage = schema.Usage(
             input_tokens=ended.usage.input_tokens,
             output_tokens=ended.usage.output_tokens,
@@ -371,11 +371,11 @@ class Live:
         )
         return schema.PromptResponse(stop_reason=reason, usage=usage)
 
-    async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
+    async def _run_turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.conversation.catalog is not None
         ended = await self.conversation.turn(text, attachments=attachments)
         window = self.conversation.agent.provider.info.context_window
-        self.outbox.put(self.updates.usage(self.conversation.context_tokens, window))
+        self.outbox.put(self.updates.usage_update(self.conversation.context_tokens, window))
         if not opened_before:  # servers have started meanwhile, and approvals count
             self.send_commands()
         return ended

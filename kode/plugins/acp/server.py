@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kode.plugin import Parser, UserError, add_setting_flags, cancelled_by_signals, require_extra
-from kode.plugins.stdio import can_wait, take_stdin
+from kode.plugins.stdio import can_wait, open_stdin
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Limit of one line: images travel inside messages."""
@@ -132,7 +132,7 @@ class Pipes:
 
 async def open_pipes() -> Pipes:
     """Takes over standard input and output for the protocol."""
-    reader = await take_stdin(MAX_MESSAGE_BYTES)
+    reader = await open_stdin(MAX_MESSAGE_BYTES)
     sys.stdout.flush()
     outgoing = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

@@ -138,25 +138,25 @@ class Updates:
     _turn_usd: float = 0.0
     """Cost of the running turn: the session counts it at its end."""
 
-    def of(self, event: Event) -> list[Update]:
+    def convert_event(self, event: Event) -> list[Update]:
         """The updates for an event; none if a client does not show it."""
         match event.type:
             case "turn_started" if not self.titled and event.text.strip():
                 self.titled = True
-                return [info_update(_now(), event.text)]
+                return [info_update(_format_now(), event.text)]
             case "step_started":
                 self._message_id = str(uuid.uuid4())
             case "text_delta":
-                return [make_message(event.text, self._message_id)]
+                return [message_update(event.text, self._message_id)]
             case "thinking_delta" if event.text:
-                return [make_thought(event.text, self._message_id)]
+                return [thought_update(event.text, self._message_id)]
             case "replied":
                 self.last_stop = event.message.stop
                 self._turn_usd += event.cost_usd or 0.0
-                starts = [self.start(p) for p in event.message.parts if p.type == "tool_call"]
-                return [*starts, self.usage(event.context_tokens, event.context_window)]
+                starts = [self.start_call(p) for p in event.message.parts if p.type == "tool_call"]
+                return [*starts, self.usage_update(event.context_tokens, event.context_window)]
             case "tool_started":
-                call = self._begin(event.call_id, event.name, event.subject)
+                call = self._begin_call(event.call_id, event.name, event.subject)
                 return [*call, update_tool_call(event.call_id, status="in_progress")]
             case "tool_output":
                 text = (self._output.get(event.call_id, "") + event.text)[-2 * MAX_LIVE_CHARS :]
@@ -164,7 +164,7 @@ class Updates:
                 shown = text_content((text + event.partial)[-MAX_LIVE_CHARS:])
                 return [update_tool_call(event.call_id, content=[shown])]
             case "tool_finished":
-                return self._finish(event)
+                return self._finish_call(event)
             case "plan_kept":
                 return [plan_update(self.conversation.plan.steps)]
             case "agent_progress" | "agent_finished":
@@ -175,7 +175,9 @@ class Updates:
                 # What kode itself says is no part of the answer.
                 line = describe_event(event, LINE_CHARS)
                 return (
-                    [make_thought(f"{line.text}\n", str(uuid.uuid4()))] if line is not None else []
+                    [thought_update(f"{line.text}\n", str(uuid.uuid4()))]
+                    if line is not None
+                    else []
                 )
             case "turn_ended":
                 # Calls that never finished were stopped, or not started.
@@ -183,31 +185,31 @@ class Updates:
                 self.calls.clear()
                 self._output.clear()
                 self._turn_usd = 0.0
-                return [*stopped, info_update(_now())]
+                return [*stopped, info_update(_format_now())]
         return []
 
-    def start(self, call: ToolCall) -> Update:
+    def start_call(self, call: ToolCall) -> Update:
         """A call that the model has made, before any outcome."""
         event, action = self.conversation.preview_call(call)
         shown = self.calls[call.id] = show_call(event, action, self.conversation.place.cwd)
         return shown.start
 
-    def usage(self, used: int, size: int) -> Update:
+    def usage_update(self, used: int, size: int) -> Update:
         """How full the model's window is, and the session's cost so far."""
         usd = self.conversation.cost_usd  # of the finished turns
         cost = None if usd is None else schema.Cost(amount=usd + self._turn_usd, currency="USD")
         return schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
 
-    def _begin(self, call_id: str, name: str, subject: str) -> list[Update]:
+    def _begin_call(self, call_id: str, name: str, subject: str) -> list[Update]:
         """A call made by the person's command belongs to no reply."""
         if call_id in self.calls:
             return []
-        start = self.start(ToolCall(id=call_id, name=name, arguments="{}"))
+        start = self.start_call(ToolCall(id=call_id, name=name, arguments="{}"))
         return [start.model_copy(update={"title": subject or name})]
 
-    def _finish(self, event: Event) -> list[Update]:
+    def _finish_call(self, event: Event) -> list[Update]:
         assert event.type == "tool_finished"
-        call = self._begin(event.call_id, event.name, event.subject)
+        call = self._begin_call(event.call_id, event.name, event.subject)
         shown = self.calls.pop(event.call_id)
         self._output.pop(event.call_id, None)
         if event.name == "delegate_tasks":
@@ -238,11 +240,11 @@ def finish_call(call: ShownCall, result: str, *, has_failed: bool) -> Update:
     )
 
 
-def make_message(text: str, message_id: str | None = None) -> Update:
+def message_update(text: str, message_id: str | None = None) -> Update:
     return update_agent_message_text(text).model_copy(update={"message_id": message_id or None})
 
 
-def make_thought(text: str, message_id: str | None = None) -> Update:
+def thought_update(text: str, message_id: str | None = None) -> Update:
     return update_agent_thought_text(text).model_copy(update={"message_id": message_id or None})
 
 
@@ -253,7 +255,7 @@ def info_update(updated_at: str, text: str = "") -> Update:
     )
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -281,7 +283,7 @@ def plan_update(steps: Iterable[tuple[str, bool]]) -> Update:
 _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
-def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
+def replay_history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
     """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
     the loaded session."""
     last_plan: Update | None = None
@@ -291,23 +293,23 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
             match part:
                 case Text(source="" | "steering") if message.role == "user":
                     first_words = first_words or part.text
-                    yield _of_person(part.text, message.id)
+                    yield _person_update(part.text, message.id)
                 case Text(source="" | "steering"):
-                    yield make_message(part.text, message.id)
+                    yield message_update(part.text, message.id)
                 case Text(source="attachment" | "outside"):
                     for name in _ATTACHED.findall(part.text)[:1]:
-                        yield _of_person(f"[attached: {name}]\n", message.id)
+                        yield _person_update(f"[attached: {name}]\n", message.id)
                 case Thinking(text=text) if text:
-                    yield make_thought(text, message.id)
+                    yield thought_update(text, message.id)
                 case _ if part.type == "call":
                     call, answer = part.call, part.answer
-                    yield updates.start(call)
+                    yield updates.start_call(call)
                     shown = updates.calls.pop(call.id)
                     yield finish_call(shown, answer.text, has_failed=answer.is_error)
                     if shown.name == "todo" and not answer.is_error:
                         last_plan = todo_update(shown)
                 case Image() if message.role == "user":
-                    yield _of_person(f"[image: {part.name}]\n", message.id)
+                    yield _person_update(f"[image: {part.name}]\n", message.id)
     plans = (item for item in transcript.items if item.entry.type == "plan" and not item.is_rewound)
     if last_plan is None and any(plans):
         last_plan = plan_update(updates.conversation.plan.steps)
@@ -318,6 +320,6 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
         yield info_update(transcript.entries[-1].at, first_words)
 
 
-def _of_person(text: str, message_id: str) -> Update:
+def _person_update(text: str, message_id: str) -> Update:
     said = update_user_message(text_block(text))
     return said.model_copy(update={"message_id": message_id or None})

@@ -40,7 +40,7 @@ from kode.plugins.bundles.contents import (
     BundleTree,
     Fetched,
     Parts,
-    fetch,
+    fetch_bundle,
     parse_source,
     read_tree,
 )
@@ -68,7 +68,7 @@ class ApprovedBundle:
     def name(self) -> str:
         return self.parts.name
 
-    def pin(self, tree: BundleTree) -> "ApprovedBundle":
+    def with_digest(self, tree: BundleTree) -> "ApprovedBundle":
         """The same with the digest for these files."""
         besides = json.dumps([asdict(self.parts), self.network], sort_keys=True)
         return replace(self, digest=tree.digest(besides))
@@ -81,7 +81,7 @@ def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
     except ConfigError as error:
         return [], [str(error)]
     intact = [record for record in records if is_intact(home, record)]
-    return [bundle_of(home, record) for record in intact], [
+    return [load_bundle(home, record) for record in intact], [
         f"The bundle {record.name} is off: its copy has changed since you approved it. "
         f"`kode extensions update {record.name}` fetches it again and asks."
         for record in records
@@ -89,9 +89,9 @@ def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
     ]
 
 
-def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
+def load_bundle(home: Path, approved: ApprovedBundle) -> Bundle:
     """An approved bundle in its folder, with the words for that folder filled in."""
-    folder, parts = folder_of(home, approved), approved.parts
+    folder, parts = copy_folder(home, approved), approved.parts
     root = json.dumps(str(folder))[1:-1]
     servers: dict[str, dict[str, Any]] = json.loads(
         json.dumps(parts.servers).replace("${CLAUDE_PLUGIN_ROOT}", root)
@@ -113,7 +113,7 @@ def bundle_of(home: Path, approved: ApprovedBundle) -> Bundle:
     )
 
 
-def folder_of(home: Path, approved: ApprovedBundle) -> Path:
+def copy_folder(home: Path, approved: ApprovedBundle) -> Path:
     """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
     return Path(real_path(home / "bundles"), approved.digest[:HASH_CHARS], approved.name)
 
@@ -121,7 +121,7 @@ def folder_of(home: Path, approved: ApprovedBundle) -> Path:
 def is_intact(home: Path, approved: ApprovedBundle) -> bool:
     """Whether the copy is there, and just as the person approved it. Never raises."""
     try:
-        return approved.pin(read_tree(folder_of(home, approved))) == approved
+        return approved.with_digest(read_tree(copy_folder(home, approved))) == approved
     except (ConfigError, OSError):
         return False
 
@@ -152,7 +152,7 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
 def write_copy(home: Path, approved: ApprovedBundle, tree: BundleTree) -> Bundle:
     """Writes the files of a bundle that is not approved yet, so that the readers of sessions can
     look at it. Raises: StorageError, also if what is there then differs from the tree."""
-    folder = folder_of(home, approved)
+    folder = copy_folder(home, approved)
     if not is_intact(home, approved):
         with storage_errors(folder, "write"):
             remove_tree(folder)
@@ -166,13 +166,13 @@ def write_copy(home: Path, approved: ApprovedBundle, tree: BundleTree) -> Bundle
             f"The copy of {approved.name} differs from what you saw, as on a disk that ignores "
             "case or changes names. Nothing of it is used."
         )
-    return bundle_of(home, approved)
+    return load_bundle(home, approved)
 
 
-def approve_copy(home: Path, approved: ApprovedBundle) -> None:
+def record_approval(home: Path, approved: ApprovedBundle) -> None:
     """Notes that a bundle is approved, in place of the one of its name. Raises: StorageError; then
     what was approved before still is."""
-    record = folder_of(home, approved).parent / RECORD
+    record = copy_folder(home, approved).parent / RECORD
     replace_file(record, json.dumps(asdict(approved), indent=2).encode())
 
 
@@ -200,7 +200,7 @@ ABILITIES: Mapping[str, str] = {
 """Kind → what a part may do once it is approved."""
 
 
-def summarize(
+def summarize_bundle(
     approved: ApprovedBundle, tree: BundleTree, items: Sequence[Any], problems: Sequence[str]
 ) -> Iterator[str]:
     """What a bundle is, and what each part may do."""
@@ -218,7 +218,7 @@ def summarize(
         for item in of_kind:
             yield f"  {kind} {item.name}{f': {item.can}' if item.can else ''}"
             shown = item.content if kind in ("mcp", "hook") else ""
-            yield from (f"    {line}" for line in printable(shown).splitlines())
+            yield from (f"    {line}" for line in make_printable(shown).splitlines())
     unused = [*(f"{what}: {why}" for what, why in parts.unused.items()), *problems]
     yield from ["Not used:", *(f"  {line}" for line in unused)] if unused else ()
 
@@ -242,7 +242,7 @@ def list_changes(before: BundleTree, after: BundleTree) -> Iterator[str]:
             yield from [*difflib.unified_diff(_lines(old), _lines(new), lineterm="")][2:]
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """A text without credentials and control characters."""
     return visible(redact_secrets(text))
 
@@ -251,7 +251,7 @@ def _lines(file: BundleFile | None) -> list[str]:
     if file is None:
         return []
     try:
-        return printable(file.data.decode()).splitlines()
+        return make_printable(file.data.decode()).splitlines()
     except UnicodeDecodeError:
         return [f"[no text, SHA-256 {hashlib.sha256(file.data).hexdigest()}]"]
 
@@ -269,7 +269,7 @@ def list_bundles(argv: Sequence[str]) -> str | int:
     lines = lines if lines[1:] else ["Nothing is installed."]
     lines += ["To add more:", *(f"  {way}" for way in WAYS)]
     lines += ["What files bring: `kode extensions --help`."]
-    _say(lines)
+    _print_lines(lines)
     return 0
 
 
@@ -282,11 +282,11 @@ def show_bundle(argv: Sequence[str]) -> str | int:
             f"The copy of {approved.name} has changed since you approved it, so nothing of it is "
             f"used. `kode extensions update {approved.name}` fetches it again and asks."
         )
-    folder = folder_of(home, approved)
+    folder = copy_folder(home, approved)
     tree = read_tree(folder)
-    parts = BundleItems(bundle_of(home, approved), home)
-    _say(summarize(approved, tree, parts.items, parts.problems))
-    _say([f"Files in {folder}:", *(f"  {path}" for path in tree.files)])
+    parts = BundleItems(load_bundle(home, approved), home)
+    _print_lines(summarize_bundle(approved, tree, parts.items, parts.problems))
+    _print_lines([f"Files in {folder}:", *(f"  {path}" for path in tree.files)])
     return 0
 
 
@@ -294,7 +294,7 @@ def remove_bundle(argv: Sequence[str]) -> str | int:
     """Runs `kode extensions remove`. Raises: ConfigError, StorageError, BusyError."""
     parser = Parser("kode extensions remove", "Remove a bundle.")
     home, approved, _ = _named_bundle(parser, argv)
-    BundleItems(bundle_of(home, approved), home).forget_servers()
+    BundleItems(load_bundle(home, approved), home).forget_servers()
     remove_copies(home, approved.name)
     return f"Removed {approved.name}."
 
@@ -304,7 +304,7 @@ def update_bundle(argv: Sequence[str]) -> str | int:
     parser = Parser("kode extensions update", "Fetch again, and ask about what changed.")
     parser.add_argument("--yes", action="store_true", help=YES)
     home, approved, arguments = _named_bundle(parser, argv)
-    fetched = fetch(approved.source)
+    fetched = fetch_bundle(approved.source)
     return _confirm_bundle(
         home, approved.source, fetched, approved, approved.network, arguments.yes
     )
@@ -318,7 +318,7 @@ def add_bundle(argv: Sequence[str]) -> str | int:
     parser.add_argument("--network", action="store_true", help="its servers may use the network")
     arguments, home = parser.parse(argv), kode_home()
     source = parse_source(arguments.source, Path.cwd())
-    fetched = fetch(source)
+    fetched = fetch_bundle(source)
     name = fetched.parts.name
     before = read_records(home).get(name)
     if before is not None and before.source != source:
@@ -355,7 +355,7 @@ def _confirm_bundle(
     """Shows what is new, asks, and approves it. Raises: ConfigError, StorageError, BusyError."""
     tree, parts, commit = fetched
     bundle = ApprovedBundle(source=source, commit=commit, parts=parts, network=network)
-    approved, name = bundle.pin(tree), bundle.name
+    approved, name = bundle.with_digest(tree), bundle.name
     if before is not None and before.name != name:
         raise ConfigError(
             f"{source} calls itself {name} now, not {before.name}: `kode extensions remove "
@@ -368,18 +368,18 @@ def _confirm_bundle(
     try:
         offer = BundleItems(write_copy(home, approved, tree), home)
         if before is not None and has_copy:
-            _say(list_changes(read_tree(folder_of(home, before)), tree))
+            _print_lines(list_changes(read_tree(copy_folder(home, before)), tree))
         elif not is_confirmed:
-            _say(list_contents(tree))
-        _say(summarize(approved, tree, offer.items, offer.problems))
+            _print_lines(list_contents(tree))
+        _print_lines(summarize_bundle(approved, tree, offer.items, offer.problems))
         if not offer.items:
             raise ConfigError(f"{name} has no part that kode uses, so it is not added.")
         if not is_confirmed and not _is_wanted(name, is_update=before is not None):
-            _say(["Nothing was changed."])
+            _print_lines(["Nothing was changed."])
             return 1
         if before is not None:
-            BundleItems(bundle_of(home, before), home).forget_servers()
-        approve_copy(home, approved)
+            BundleItems(load_bundle(home, before), home).forget_servers()
+        record_approval(home, approved)
     finally:
         remove_copies(home, name, but=read_records(home).get(name))
     return f"{'Updated' if before else 'Added'} {name}. It is on from the next session."
@@ -395,5 +395,5 @@ def _is_wanted(name: str, *, is_update: bool) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _say(lines: Iterable[str]) -> None:
-    print_either(lines=map(printable, lines))
+def _print_lines(lines: Iterable[str]) -> None:
+    print_either(lines=map(make_printable, lines))

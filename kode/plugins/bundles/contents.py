@@ -66,7 +66,7 @@ class BundleTree:
 def read_tree(folder: Path, below: str = "") -> BundleTree:
     """The files of a folder, or of one below it. Raises: ConfigError for too many, for a name that
     cannot be shown, for what cannot be read, and where a link leads to `below`."""
-    top = Path(real_path(folder)).joinpath(*steps_of(below))
+    top = Path(real_path(folder)).joinpath(*split_path(below))
     if real_path(top) != str(top):
         raise ConfigError(f"{folder / below}: {LINK}. Name where it leads.")
     files: dict[str, BundleFile] = {}
@@ -87,19 +87,19 @@ def _collect_files(top: Path, files: dict[str, BundleFile], left: dict[str, str]
         folders[:] = sorted({*folders} - {*SKIPPED})
         for name in [*folders, *sorted(names)]:
             steps = [*Path(where).relative_to(top).parts, name]
-            path = "/".join(steps_of("/".join(steps)))
+            path = "/".join(split_path("/".join(steps)))
             mode = os.stat(name, dir_fd=opened, follow_symlinks=False).st_mode
             if stat.S_ISREG(mode):
-                data = _read(opened, name, MAX_BYTES - size)
+                data = _read_file(opened, name, MAX_BYTES - size)
                 size += len(data)
                 files[path] = BundleFile(data=data, executable=bool(mode & 0o111))
             elif not stat.S_ISDIR(mode):
                 left[path] = LINK if stat.S_ISLNK(mode) else "it is no regular file"
             if len(steps) > MAX_DEPTH or len(files) + len(left) > MAX_FILES:
-                raise _too_large()
+                raise _too_large_error()
 
 
-def steps_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     """The steps of a path below a bundle or a marketplace. Raises: ConfigError for one that leads
     elsewhere, or that cannot be shown."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
@@ -111,12 +111,12 @@ def steps_of(path: str) -> list[str]:
     return steps
 
 
-def _read(folder: int, name: str, most: int) -> bytes:
+def _read_file(folder: int, name: str, most: int) -> bytes:
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, flags, dir_fd=folder), "rb") as file:
         data = file.read(most + 1) if os.fstat(file.fileno()).st_size <= most else None
     if data is None or len(data) > most:
-        raise _too_large()
+        raise _too_large_error()
     return data
 
 
@@ -124,7 +124,7 @@ def _raise(error: OSError) -> NoReturn:
     raise error
 
 
-def _too_large() -> ConfigError:
+def _too_large_error() -> ConfigError:
     return ConfigError(
         f"It has more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MB, too much for a bundle. "
         "Name a folder in it."
@@ -169,7 +169,7 @@ def is_bundle(tree: BundleTree) -> bool:
     return any(path.startswith(usual) for path in tree.files)
 
 
-def parts_of(tree: BundleTree, entry: Mapping[str, Any], usual_name: str) -> Parts:
+def read_parts(tree: BundleTree, entry: Mapping[str, Any], usual_name: str) -> Parts:
     """The parts of a bundle; `entry` is that of its marketplace, {} without one. Raises:
     ConfigError for a manifest that cannot be read, or a name that cannot be used."""
     manifest = read_document(tree, MANIFEST) if MANIFEST in tree.files else {}
@@ -229,9 +229,9 @@ class _PartReader:
         for below, path in self._list_files_of_kind("skills"):
             if f"/{below}".endswith("/SKILL.md") and below.count("/") <= 1:
                 folder = path.rpartition("/")[0]
-                self._add(skills, folder.rpartition("/")[2] or self.name, folder)
+                self._add_path(skills, folder.rpartition("/")[2] or self.name, folder)
         if self.scans and not skills and "SKILL.md" in self.tree.files:
-            self._add(skills, self.name, "")
+            self._add_path(skills, self.name, "")
         return skills
 
     def texts(self, kind: str) -> dict[str, str]:
@@ -240,7 +240,7 @@ class _PartReader:
         for below, path in self._list_files_of_kind(kind):
             if below.endswith(".md"):
                 name = below if kind == "commands" else below.rpartition("/")[2]
-                self._add(texts, name.removesuffix(".md").replace("/", ":"), path)
+                self._add_path(texts, name.removesuffix(".md").replace("/", ":"), path)
         return texts
 
     def _list_files_of_kind(self, kind: str) -> Iterator[tuple[str, str]]:
@@ -300,7 +300,7 @@ class _PartReader:
         values = [document[key] for document in self.documents if key in document]
         for value in [part for v in values for part in (v if isinstance(v, list) else [v])]:
             try:
-                path = "/".join(steps_of(value)) if isinstance(value, str) else "\0"
+                path = "/".join(split_path(value)) if isinstance(value, str) else "\0"
             except ConfigError:
                 path = "\0"  # it leads out of the bundle
             if not path or any(f"{held}/".startswith(f"{path}/") for held in self.tree.files):
@@ -312,7 +312,7 @@ class _PartReader:
                 self.unused[shown] = "it is no file or folder of the bundle"
         return objects, places
 
-    def _add(self, parts: dict[str, str], name: str, path: str) -> None:
+    def _add_path(self, parts: dict[str, str], name: str, path: str) -> None:
         qualified = f"{self.name}:{name}"
         if not _PART_NAME.fullmatch(name) or parts.setdefault(qualified, path) != path:
             self.unused[path] = "its name cannot be typed, or another part has it"
@@ -385,12 +385,12 @@ def parse_source(word: str, cwd: Path) -> BundleSource:
     where, _, ref = word.partition("#")
     if path.exists() or ("://" in where and urlsplit(where).path.endswith(_FILES)):
         raise ConfigError(f"{visible(word)} is a file. Fetch and unpack it, and add the folder.")
-    return _git_source(
+    return _make_git_source(
         f"https://github.com/{where}" if _OWNER_REPO.fullmatch(where) else where, ref
     )
 
 
-def fetch(source: BundleSource, entry: Mapping[str, Any] = MappingProxyType({})) -> Fetched:
+def fetch_bundle(source: BundleSource, entry: Mapping[str, Any] = MappingProxyType({})) -> Fetched:
     """Fetches a bundle; `entry` is that of the list which named the source. Raises: ConfigError."""
     with _check_out(source) as (root, commit):
         place: object = source.path
@@ -410,8 +410,8 @@ def fetch(source: BundleSource, entry: Mapping[str, Any] = MappingProxyType({}))
                     + (f" It lists bundles that you can add: {listed}." if listed else "")
                 )
             name = Path(urlsplit(source.where).path).name.removesuffix(".git")
-            return Fetched(tree, parts_of(tree, entry, name), commit)
-    return fetch(_source_of_entry(entry), entry)
+            return Fetched(tree, read_parts(tree, entry, name), commit)
+    return fetch_bundle(_parse_entry_source(entry), entry)
 
 
 def _read_list(root: Path, source: BundleSource) -> dict[str, Mapping[str, Any]]:
@@ -429,7 +429,7 @@ def _read_list(root: Path, source: BundleSource) -> dict[str, Mapping[str, Any]]
         if isinstance(entry, dict) and NAME.fullmatch(str(entry.get("name"))):
             place = entry.get("source")
             if isinstance(place, str):
-                steps = [*steps_of(source.path), *steps_of(top)]
+                steps = [*split_path(source.path), *split_path(top)]
                 # A path that leads out of the root is refused where it is used.
                 place = "/".join([*steps, place]) if place[:1] != "/" else place
             if isinstance(place, str | dict):
@@ -437,7 +437,7 @@ def _read_list(root: Path, source: BundleSource) -> dict[str, Mapping[str, Any]]
     return usable
 
 
-def _git_source(where: str, ref: str) -> BundleSource:
+def _make_git_source(where: str, ref: str) -> BundleSource:
     """Raises: ConfigError for what is no address of git: a list must not name a folder here."""
     if "://" not in where and not _SCP.fullmatch(where):
         raise ConfigError(
@@ -451,7 +451,7 @@ def _git_source(where: str, ref: str) -> BundleSource:
     return BundleSource(where=where, ref=ref)
 
 
-def _source_of_entry(entry: Mapping[str, Any]) -> BundleSource:
+def _parse_entry_source(entry: Mapping[str, Any]) -> BundleSource:
     """Where an entry of a list says that its bundle is. Raises: ConfigError."""
     kind, url, repo, ref, path, sha = (
         str(entry["source"].get(key, "")) for key in ("source", "url", "repo", "ref", "path", "sha")
@@ -462,7 +462,7 @@ def _source_of_entry(entry: Mapping[str, Any]) -> BundleSource:
             "use: it takes folders and git addresses. Fetch it, and add the folder."
         )
     where = f"https://github.com/{repo}" if kind == "github" else url
-    return replace(_git_source(where, ref), path=path, sha=sha)
+    return replace(_make_git_source(where, ref), path=path, sha=sha)
 
 
 @contextlib.contextmanager

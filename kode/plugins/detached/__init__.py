@@ -43,13 +43,13 @@ PLUGIN = Plugin(
     },
     flags="kode.plugins.detached:add_flags",
     around_run="kode.plugins.detached.branch:work_in_worktree",
-    subscriber="kode.plugins.detached:subscriber",
+    subscriber="kode.plugins.detached:make_subscriber",
 )
 
 REPORTERS: "list[Callable[[PluginSession], Callable[[Event], None] | None]]" = []
 """In the process of a prompt of such a session, what makes its subscriber; else nothing."""
 
 
-def subscriber(opened: "PluginSession") -> "Callable[[Event], None] | None":
+def make_subscriber(opened: "PluginSession") -> "Callable[[Event], None] | None":
     """What reports the events of such a prompt. Here, since every session asks for it."""
     return REPORTERS[0](opened) if REPORTERS else None

@@ -27,7 +27,7 @@ NAME = re.compile(r"(?=.*[g-zG-Z_])[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 """That a person gives a worktree: a name of a branch, and no part of an id."""
 
 
-def begin_worktree(cwd: Path, name: str, id: str) -> tuple[Worktree, Path, str]:
+def make_session_worktree(cwd: Path, name: str, id: str) -> tuple[Worktree, Path, str]:
     """Makes a worktree for a session that works in `cwd`, by default with its id as the name;
     returns it, the folder in it to work in, and what is not there, in a sentence. Raises:
     UserError."""
@@ -50,7 +50,7 @@ def work_in_worktree(arguments: argparse.Namespace, session_id: str | None) -> I
     if session_id is not None:
         raise ConfigError("--worktree begins another session: leave it out, or do not resume one.")
     id, opened = places.new_id(), list[PluginSession]()
-    tree, where, note = begin_worktree(working_directory(arguments), arguments.worktree, id)
+    tree, where, note = make_session_worktree(working_directory(arguments), arguments.worktree, id)
     print_either(faults=[note])
     arguments.cwd, arguments.name = str(where), arguments.name or arguments.worktree or None
     REPORTERS.append(opened.append)
@@ -65,7 +65,7 @@ def _end_worktree(tree: Worktree, id: str, cwd: str, opened: list[PluginSession]
     """Removes a worktree without a change, and lists any other; returns what became of it."""
     try:
         files = worktrees.changed_files(tree)
-        if not files and worktrees.head_of(Path(tree.root)) == tree.base:
+        if not files and worktrees.head_commit(Path(tree.root)) == tree.base:
             worktrees.remove_branch(tree, tree.base)
             return f"Nothing was changed on the branch {tree.branch}: its worktree was removed."
     except (GitError, OSError) as error:
@@ -76,12 +76,12 @@ def _end_worktree(tree: Worktree, id: str, cwd: str, opened: list[PluginSession]
     spec = places.Spec(
         id=id, words=(), title=title, task="", cwd=cwd, here=cwd, at=time.time(), tree=tree
     )
-    folder, lock = places.make(kode_home(), spec)
+    folder, lock = places.create_folder(kode_home(), spec)
     paths = tuple(f"{tree.root}/{name}" for name in files)
     state = places.SessionState(doing="ended", since=spec.at, session=session, files=paths)
     places.write_state(folder, state)
     os.close(lock)
     name = tree.branch.removeprefix("kode/")
     settle = f"`kode ps --done --merge {name}` merges it, `--drop {name}` drops it."
-    what = worktrees.name_files(files) or "no file differs"
+    what = worktrees.join_names(files) or "no file differs"
     return f"The work is on the branch {tree.branch}, in {tree.root} ({what}): {settle}"

@@ -32,7 +32,7 @@ from kode.plugin import (
 from kode.plugins import worktrees
 from kode.plugins.detached import holder, places
 from kode.plugins.detached.places import Background
-from kode.plugins.detached.start import launch
+from kode.plugins.detached.start import launch_holder
 
 SHOWN_S = 24 * 3600.0
 """How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
@@ -60,13 +60,13 @@ def ps(argv: Sequence[str]) -> int:
     if arguments.merge and arguments.drop:
         raise ConfigError("--merge and --drop contradict each other: give one of them.")
     if part := arguments.merge or arguments.drop:
-        session = places.find(home, part)
-        line = _settle_worktree(session, merge=bool(arguments.merge))
+        session = places.find_background(home, part)
+        line = _merge_or_drop(session, merge=bool(arguments.merge))
         print_either({"id": session.id, "text": line}, [line], as_json=arguments.json)
         return 0
     faults: list[str] = []
-    sessions = places.list_all(home, faults)
-    _forget(sessions)
+    sessions = places.list_background(home, faults)
+    _forget_old(sessions)
     now = time.time()
     shown = [
         session
@@ -75,8 +75,8 @@ def ps(argv: Sequence[str]) -> int:
         or (not is_done and now - session.state.since < SHOWN_S)
     ]
     titles = [("ID", "STATE", "FOR", "TASK")] if shown else []
-    rows = [*titles, *(_row(session, now) for session in shown)]
-    lines = [line for session in shown for line in _lines_below(session, is_done=is_done)]
+    rows = [*titles, *(_table_row(session, now) for session in shown)]
+    lines = [line for session in shown for line in _detail_lines(session, is_done=is_done)]
     lines = lines if shown else ["No session in the background. `kode start TASK` starts one."]
     values = [_session_object(session) for session in shown]
     print_either(values, lines, rows=rows, as_json=arguments.json, faults=faults)
@@ -89,17 +89,17 @@ def stop(argv: Sequence[str]) -> int:
     parser = Parser("kode stop", "End a session in the background; it can be resumed.")
     add_id(parser)
     home = kode_home()
-    session = places.find(home, parser.parse(argv).id)
+    session = places.find_background(home, parser.parse(argv).id)
     if session.life == "alive":
         # A holder that does not answer is gone, and its prompt is ending.
         with contextlib.suppress(SessionError, OSError):
-            with places.connect(session.folder) as connection:
-                connection.sendall(holder.frame(holder.STOP))
+            with places.connect_to_holder(session.folder) as connection:
+                connection.sendall(holder.encode_frame(holder.STOP))
         if not places.wait_for_end(session.folder, STOPPED_S):
             raise SessionError(
                 f"{session.id} does not end. Look for its processes: `fuser {session.folder}/lock`."
             )
-    print_either(lines=[end_line(places.find(home, session.id))])
+    print_either(lines=[describe_end(places.find_background(home, session.id))])
     return 0
 
 
@@ -114,7 +114,7 @@ def answer(argv: Sequence[str]) -> int:
     arguments = parser.parse(argv)
     _refuse_agents()
     home = kode_home()
-    session = places.find(home, arguments.id)
+    session = places.find_background(home, arguments.id)
     question = session.state.question
     if session.life != "alive" or question is None:
         raise SessionError(f"{session.id} waits for no answer. See `kode ps`.")
@@ -127,11 +127,11 @@ def answer(argv: Sequence[str]) -> int:
     if choice == "once" and question["tool"] == "form":
         raise ConfigError(f"A form is filled in at its prompt: `kode attach {session.id}`.")
     value = {"number": question["number"], "choice": choice, "message": message}
-    with places.connect(session.folder) as connection:
-        connection.sendall(holder.frame(holder.ANSWER, json.dumps(value).encode()))
+    with places.connect_to_holder(session.folder) as connection:
+        connection.sendall(holder.encode_frame(holder.ANSWER, json.dumps(value).encode()))
         _wait_until(
             lambda: (
-                (places.find(home, session.id).state.question or {}).get("number")
+                (places.find_background(home, session.id).state.question or {}).get("number")
                 != question["number"]
             ),
             f"The session {session.id} did not take the answer",
@@ -153,13 +153,15 @@ def send(argv: Sequence[str]) -> int:
     home, data = kode_home(), " ".join(arguments.words).encode("utf-8", "replace")
     if len(data) > MESSAGE_BYTES:
         raise ConfigError(f"A message has at most {MESSAGE_BYTES:,} bytes: name a file as @FILE.")
-    session = places.find(home, arguments.id)
+    session = places.find_background(home, arguments.id)
     if session.life != "alive":
-        launch(session.folder, places.take(session.folder), session.spec)
-    with places.connect(session.folder) as connection:
-        connection.sendall(holder.frame(holder.MESSAGE, data))
+        launch_holder(session.folder, places.take_lock(session.folder), session.spec)
+    with places.connect_to_holder(session.folder) as connection:
+        connection.sendall(holder.encode_frame(holder.MESSAGE, data))
         _wait_until(
-            lambda: places.find(home, session.id).state.received > session.state.received,
+            lambda: (
+                places.find_background(home, session.id).state.received > session.state.received
+            ),
             f"The session {session.id} did not take the message",
         )
     print_either(lines=[f"Sent. `kode logs {session.id[-6:]}` prints what it says."])
@@ -172,7 +174,7 @@ def logs(argv: Sequence[str]) -> int:
     parser = Parser("kode logs", "Print what a session in the background has said and done.")
     add_id(parser)
     home = kode_home()
-    session = places.find(home, parser.parse(argv).id)
+    session = places.find_background(home, parser.parse(argv).id)
     path, lines = session_file(home, session.session_id), list[str]()
     transcript = Transcript.read(path) if path.exists() else None
     for item in transcript.items if transcript else ():
@@ -185,8 +187,8 @@ def logs(argv: Sequence[str]) -> int:
                 lines.append(f"● {part.call.name} {shorten(subject, 100)}{failed}")
             elif isinstance(part, Text) and part.source in ("", "steering"):
                 lines.append(f"{sign}{part.typed or part.text}")
-    below = _lines_below(session, is_done=False)
-    ended = [end_line(session)] if session.life == "ended" else []
+    below = _detail_lines(session, is_done=False)
+    ended = [describe_end(session)] if session.life == "ended" else []
     print_either(lines=[*lines, *(ended or below)], faults=transcript.faults if transcript else ())
     return 0
 
@@ -245,23 +247,23 @@ def _session_object(session: Background) -> dict[str, Any]:
     }
 
 
-def _row(session: Background, now: float) -> tuple[str, str, str, str]:
+def _table_row(session: Background, now: float) -> tuple[str, str, str, str]:
     state = session.state
     outcome = ": ".join(filter(None, ("ended", state.settled or state.status)))
     end = f"{outcome} {money(state.cost_usd)}".rstrip()
     doing = {"asks": "needs you", "works": "working"}.get(str(state.doing), str(state.doing))
     word = {"alive": doing, "killed": "killed", "ended": end}[session.life]
-    return session.id, word, _time(now - state.since), shorten(session.title, 60)
+    return session.id, word, _format_time(now - state.since), shorten(session.title, 60)
 
 
-def _time(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     for unit, name in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit:
             return f"{int(seconds // unit)}{name}"
     return f"{max(int(seconds), 0)}s"
 
 
-def _lines_below(session: Background, *, is_done: bool) -> list[str]:
+def _detail_lines(session: Background, *, is_done: bool) -> list[str]:
     """What stands below the table of a session."""
     id, state = session.id, session.state
     if session.life == "alive" and (question := state.question) is not None:
@@ -276,11 +278,11 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
         return []
     where = f" on {session.branch}" if session.branch else ""
     settle = f"  kode ps --done --merge {id} · kode ps --done --drop {id}"
-    lines = [f"{id} changed{where}: {worktrees.name_files(session.files)}"]
+    lines = [f"{id} changed{where}: {worktrees.join_names(session.files)}"]
     return [*lines, settle] if where else lines
 
 
-def _settle_worktree(session: Background, *, merge: bool) -> str:
+def _merge_or_drop(session: Background, *, merge: bool) -> str:
     """Merges or drops the worktree of a session that has ended. Raises: UserError."""
     id, tree = session.id, session.spec.tree
     if session.life == "alive":
@@ -290,10 +292,10 @@ def _settle_worktree(session: Background, *, merge: bool) -> str:
     if session.state.settled:
         raise SessionError(f"{id} was {session.state.settled} already.")
     if merge:
-        files = worktrees.merge(tree, session.spec.title, session.session_id)
+        files = worktrees.merge_worktree(tree, session.spec.title, session.session_id)
         line = f"Merged {tree.branch}: {', '.join(files) or 'no file differs'}."
     else:
-        ref = worktrees.drop(tree, session.spec.title, session.session_id)
+        ref = worktrees.drop_worktree(tree, session.spec.title, session.session_id)
         line = (
             f"Dropped. `git branch {tree.branch} {ref}` in {tree.project} brings it back, without "
             "the files that git ignores."
@@ -303,13 +305,13 @@ def _settle_worktree(session: Background, *, merge: bool) -> str:
     return line
 
 
-def _forget(sessions: list[Background]) -> None:
+def _forget_old(sessions: list[Background]) -> None:
     """Forgets sessions that ended long ago; each is still among the conversations."""
     for session in sessions:
         is_over = session.life == "ended" and not session.branch
         if is_over and time.time() - session.state.since > FORGOTTEN_S:
             with contextlib.suppress(OSError):
-                places.remove(session.folder)
+                places.forget_background(session.folder)
 
 
 DETACH = b"\x1c"
@@ -324,16 +326,16 @@ def attach(argv: Sequence[str]) -> int:
     parser = Parser("kode attach", "Open a session in the background in this terminal.")
     parser.add_argument("id", metavar="ID", nargs="?", help=f"{ID_HELP}; none: the only one")
     home, id = kode_home(), parser.parse(argv).id
-    session = places.find(home, id) if id else places.find_only(home)
+    session = places.find_background(home, id) if id else places.find_only_running(home)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
             "`kode attach` needs a terminal. Without one: `kode ps --json`, `kode answer ID yes`."
         )
     if session.life != "alive":
-        launch(session.folder, places.take(session.folder), session.spec)
+        launch_holder(session.folder, places.take_lock(session.folder), session.spec)
     is_detached = False
     with (
-        places.connect(session.folder) as connection,
+        places.connect_to_holder(session.folder) as connection,
         contextlib.suppress(ConnectionError),  # its holder was killed
     ):
         is_detached = _relay_keys(connection, session)
@@ -341,7 +343,7 @@ def attach(argv: Sequence[str]) -> int:
         line = f"Detached. It keeps running: kode attach {session.id}"
     else:
         places.wait_for_end(session.folder, 5.0)
-        line = end_line(places.find(home, session.id))
+        line = describe_end(places.find_background(home, session.id))
     print_either(lines=[line])
     return 0
 
@@ -353,7 +355,7 @@ def add_id(parser: Parser) -> None:
     parser.add_argument("id", metavar="ID", help=ID_HELP)
 
 
-def end_line(session: Background) -> str:
+def describe_end(session: Background) -> str:
     """How a session stands that is no longer running."""
     id, state = session.id, session.state
     if session.life == "alive":
@@ -370,33 +372,33 @@ def _relay_keys(connection: socket.socket, session: Background) -> bool:
     connection.setblocking(True)
     remote = connection.fileno()
     size = shutil.get_terminal_size()
-    _write(b"\n" * (size.lines - 1) + b"\x1b[H\x1b[2J")
-    _write(f"\x1b[2m{session.id} · Ctrl-\\ detaches\x1b[0m\r\n".encode())
-    with _raw_terminal(), _window_changes() as changes:
-        connection.sendall(holder.frame(holder.ATTACH, _size()))
+    _write_output(b"\n" * (size.lines - 1) + b"\x1b[H\x1b[2J")
+    _write_output(f"\x1b[2m{session.id} · Ctrl-\\ detaches\x1b[0m\r\n".encode())
+    with _raw_terminal(), _watch_window() as changes:
+        connection.sendall(holder.encode_frame(holder.ATTACH, _encode_size()))
         while True:
             ready = select.select([remote, 0, changes], [], [])[0]
             if changes in ready:
                 os.read(changes, 1024)
-                connection.sendall(holder.frame(holder.RESIZE, _size()))
+                connection.sendall(holder.encode_frame(holder.RESIZE, _encode_size()))
             if remote in ready:
                 output = connection.recv(65536)
                 if not output:
                     return False
-                _write(output)
+                _write_output(output)
             if 0 in ready:
                 typed = os.read(0, 65536)
                 if typed == DETACH or not typed:
                     return True
-                connection.sendall(holder.frame(holder.KEYS, typed))
+                connection.sendall(holder.encode_frame(holder.KEYS, typed))
 
 
-def _size() -> bytes:
+def _encode_size() -> bytes:
     columns, rows = os.get_terminal_size(1)
     return holder.SIZE.pack(rows or 24, columns or 80)
 
 
-def _write(output: bytes) -> None:
+def _write_output(output: bytes) -> None:
     while output:
         output = output[os.write(1, output) :]
 
@@ -411,11 +413,11 @@ def _raw_terminal() -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError, termios.error):
             termios.tcsetattr(0, termios.TCSADRAIN, before)
-            _write(RESTORED)
+            _write_output(RESTORED)
 
 
 @contextlib.contextmanager
-def _window_changes() -> Iterator[int]:
+def _watch_window() -> Iterator[int]:
     """A descriptor that can be read when the window has another size. SIGTERM and SIGHUP end the
     block like any error."""
     changes, wake = os.pipe()

@@ -63,7 +63,7 @@ DISCONNECTS = (asyncio.IncompleteReadError, OSError, ValueError, struct.error)
 """The other end is gone, or does not speak in frames."""
 
 
-def frame(kind: bytes, payload: bytes = b"") -> bytes:
+def encode_frame(kind: bytes, payload: bytes = b"") -> bytes:
     return HEAD.pack(kind, len(payload)) + payload
 
 
@@ -117,13 +117,13 @@ class Holder:
         with contextlib.suppress(*DISCONNECTS):
             kind, payload = await read_frame(reader)
             while kind == HELLO and hmac.compare_digest(payload, self.token):
-                self.obey(writer, *await read_frame(reader))
+                self.handle_frame(writer, *await read_frame(reader))
         if writer in self.attached:
             self.attached.remove(writer)
             self.tell_viewers()
         writer.close()
 
-    def obey(self, writer: asyncio.StreamWriter, kind: bytes, payload: bytes) -> None:
+    def handle_frame(self, writer: asyncio.StreamWriter, kind: bytes, payload: bytes) -> None:
         if kind == ATTACH:
             old = bytes(self.output).replace(WRAP, b"")
             for query in QUERIES:
@@ -136,7 +136,7 @@ class Holder:
             self.resize(*SIZE.unpack(payload))
         elif kind == KEYS and writer in self.attached:
             self.keys += payload
-            self.press()
+            self.type_pending()
         elif kind in (ANSWER, MESSAGE):
             self.tell_prompt(kind, payload)
         elif kind == STOP:
@@ -147,16 +147,16 @@ class Holder:
 
     def tell_prompt(self, kind: bytes, payload: bytes) -> None:
         with contextlib.suppress(OSError):
-            self.prompt.sendall(frame(kind, payload))
+            self.prompt.sendall(encode_frame(kind, payload))
 
-    def press(self) -> None:
+    def type_pending(self) -> None:
         """Types what fits into the prompt's terminal."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while self.keys:
                 del self.keys[: os.write(self.master, self.keys)]
         if self.keys:
-            loop.add_writer(self.master, self.press)
+            loop.add_writer(self.master, self.type_pending)
         else:
             loop.remove_writer(self.master)
 
@@ -181,7 +181,7 @@ class Holder:
         with contextlib.suppress(OSError):
             os.kill(self.child, number)
 
-    async def hold(self) -> None:
+    async def run_until_end(self) -> None:
         """Serves until the prompt has ended, and kills what it leaves in its group."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
@@ -231,7 +231,7 @@ def main(argv: list[str]) -> int:
     with open(LOCK, "rb") as file:
         token = file.read()
     try:
-        asyncio.run(Holder(child, master, prompt, token).hold())
+        asyncio.run(Holder(child, master, prompt, token).run_until_end())
     finally:
         os.waitpid(child, 0)
         with contextlib.suppress(OSError):

@@ -67,7 +67,7 @@ class Companion:
     def begin(self, opened: PluginSession) -> "Companion":
         """Called in the event loop of the prompt, once the session is open."""
         self.opened, self.prompt = opened, self.options.prompt
-        self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
+        self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._end_if_idle())))
         if question := self.state.question:  # it waited for the answer when it was killed
             what = shorten(f"{question['title']}: {question['subject']}", 1000)
             opened.notice(f"It was killed before you had answered; this did not run: {what}")
@@ -82,7 +82,7 @@ class Companion:
             before = self.state.cost_usd if self.state.turns else 0.0
             cost = None if before is None or event.cost_usd is None else before + event.cost_usd
             self.report(
-                **places.outcome_of(event),
+                **places.describe_outcome(event),
                 doing="works",
                 turns=self.state.turns + 1,
                 result=event.result[:RESULT_CHARS],
@@ -114,7 +114,7 @@ class Companion:
             raise
         finally:
             ended = self.options.prompt and self.options.prompt.screen.ended
-            outcome = places.outcome_of(ended) if ended else {"status": "interrupted"}
+            outcome = places.describe_outcome(ended) if ended else {"status": "interrupted"}
             outcome = {"status": "error", "error": error} if error else outcome
             self.report(doing="ended", question=None, **outcome)
 
@@ -128,7 +128,7 @@ class Companion:
         number, future = self.questions, asyncio.get_running_loop().create_future()
         self.waiting[number] = question, future
         self._report_question()
-        self._notify()
+        self._notify_person()
         try:
             answer: Answer = await future
             return answer
@@ -150,7 +150,7 @@ class Companion:
             while True:
                 kind, payload = await holder.read_frame(reader)
                 if kind == holder.ANSWER:
-                    self._answer(json.loads(payload))
+                    self._accept_answer(json.loads(payload))
                 elif kind == holder.MESSAGE and self.prompt.send(payload.decode()):
                     self.report(received=self.state.received + 1)
                 elif kind == holder.VIEWERS:
@@ -158,7 +158,7 @@ class Companion:
                     self.prompt.screen.watched = self.watching > 0
         self.prompt.leave()
 
-    def _answer(self, answer: Any) -> None:
+    def _accept_answer(self, answer: Any) -> None:
         """Answers the question that is shown: once, since what counts for longer is answered at the
         prompt; and no form, whose fields a yes does not fill in."""
         match answer:
@@ -168,7 +168,7 @@ class Companion:
                 if future and not future.done() and not (is_form and choice == "once"):
                     future.set_result(Answer(choice=choice, message=text))
 
-    async def _look(self) -> None:
+    async def _end_if_idle(self) -> None:
         """Ends the prompt once it has nothing to do and nobody is there."""
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
@@ -178,19 +178,19 @@ class Companion:
                 self.report(doing="works")
                 continue
             ended = self.prompt.screen.ended  # of all turns of a task
-            self.report(doing="idle", **(places.outcome_of(ended) if ended else {}))
+            self.report(doing="idle", **(places.describe_outcome(ended) if ended else {}))
             if not self.watching:
                 self.prompt.leave()
                 return
 
-    def _notify(self) -> None:
+    def _notify_person(self) -> None:
         """Notifies the person in the terminal where they started it; those attached have been."""
         notifies = self.opened is not None and self.opened.config.repl.notify
         if notifies and self.tty and not self.watching:
             self.prompt.screen.notify(self.tty)
 
 
-def options_of(spec: Spec) -> RunOptions:
+def parse_options(spec: Spec) -> RunOptions:
     """What a session was started with. From here on this process works where that was typed, since
     its flags name files. Raises: ConfigError, for words that another kode knew."""
     with contextlib.suppress(OSError):  # gone meanwhile
@@ -213,7 +213,7 @@ def main(argv: Sequence[str]) -> int:
     frames, _, source = numbers
     with open(source, "rb") as file:
         spec = Spec.model_validate_json(file.read())  # with credentials, unlike the one on disk
-    background, options = places.find(kode_home(), spec.id), options_of(spec)
+    background, options = places.find_background(kode_home(), spec.id), parse_options(spec)
     session, resumed = session_file(kode_home(), background.session_id), {}
     if session.exists():
         options.arguments.session_id, resumed = None, {"session_id": background.session_id}

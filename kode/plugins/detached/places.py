@@ -149,14 +149,14 @@ def new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def all_folder(home: Path) -> Path:
+def background_folder(home: Path) -> Path:
     return home / "detached"
 
 
-def make(home: Path, spec: Spec) -> tuple[Path, int]:
+def create_folder(home: Path, spec: Spec) -> tuple[Path, int]:
     """Creates the folder of a new session; returns it and its lock, held, which goes from process
     to process with the open file and dies with the last. Raises: StorageError."""
-    folder = all_folder(home) / spec.id
+    folder = background_folder(home) / spec.id
     make_folder(folder)
     with storage_errors(folder / LOCK, "create"):
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -168,7 +168,7 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
     return folder, lock
 
 
-def outcome_of(ended: TurnEnded) -> dict[str, Any]:
+def describe_outcome(ended: TurnEnded) -> dict[str, Any]:
     """How a task ended, for a state: a goal has several turns, and an answer may not fit its
     schema."""
     return {"status": ended.status, "error": ended.error or "", "structured": ended.structured}
@@ -179,23 +179,25 @@ def write_state(folder: Path, state: SessionState) -> None:
     replace_file(folder / STATE, state.model_dump_json(indent=1).encode())
 
 
-def list_all(home: Path, faults: list[str]) -> list[Background]:
+def list_background(home: Path, faults: list[str]) -> list[Background]:
     """Every session, the oldest first. What is damaged or cannot be read is named in
     `faults`. Removes the sockets of those that were killed. Raises: StorageError."""
-    with storage_errors(all_folder(home), "read"):
+    with storage_errors(background_folder(home), "read"):
         try:
-            names = sorted(os.listdir(all_folder(home)))
+            names = sorted(os.listdir(background_folder(home)))
         except FileNotFoundError:
             return []
-    sessions = (_read(all_folder(home) / name, faults) for name in names if name[0] != ".")
+    sessions = (
+        _read_session(background_folder(home) / name, faults) for name in names if name[0] != "."
+    )
     return sorted(filter(None, sessions), key=lambda session: session.spec.at)
 
 
-def find(home: Path, part: str) -> Background:
+def find_background(home: Path, part: str) -> Background:
     """The session whose id begins or ends with `part`, or which is called so, as its branch may be.
     Raises: SessionError if none or several are; StorageError."""
     faults: list[str] = []
-    sessions = list_all(home, faults)
+    sessions = list_background(home, faults)
     ways: tuple[Callable[[Background], bool], ...] = (
         lambda each: each.id == part,
         lambda each: bool(part) and (each.id.startswith(part) or each.id.endswith(part)),
@@ -216,16 +218,16 @@ def find(home: Path, part: str) -> Background:
     )
 
 
-def find_only(home: Path) -> Background:
+def find_only_running(home: Path) -> Background:
     """The session that runs, if it is the only one. Raises: SessionError; StorageError."""
-    running = [each for each in list_all(home, []) if each.life == "alive"]
+    running = [each for each in list_background(home, []) if each.life == "alive"]
     if len(running) != 1:
         many = f"{len(running)} sessions run in the background" if running else "No session runs"
         raise SessionError(f"{many}. `kode ps` lists all: give the id of one.")
     return running[0]
 
 
-def remove(folder: Path) -> None:
+def forget_background(folder: Path) -> None:
     """Forgets a session that is no longer alive; the conversation stays."""
     remove_tree(Path(real_path(folder.parent)) / folder.name)
 
@@ -250,7 +252,7 @@ def _can_lock(lock: int, kind: int) -> bool:
     return True
 
 
-def take(folder: Path) -> int:
+def take_lock(folder: Path) -> int:
     """The lock of a session that is not alive, for whoever resumes it. Raises: SessionError if it
     is alive by now; StorageError."""
     with storage_errors(folder / LOCK, "open"):
@@ -272,7 +274,7 @@ def wait_for_end(folder: Path, limit_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def connect(folder: Path) -> Iterator[socket.socket]:
+def connect_to_holder(folder: Path) -> Iterator[socket.socket]:
     """A connection to the holder of a session, which knows the token. Raises: SessionError."""
     before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(socket.AF_UNIX) as connection:
@@ -280,7 +282,7 @@ def connect(folder: Path) -> Iterator[socket.socket]:
         try:
             os.chdir(folder)  # the name of a socket has at most 108 bytes
             connection.connect(SOCKET)
-            connection.sendall(holder.frame(holder.HELLO, Path(LOCK).read_bytes()))
+            connection.sendall(holder.encode_frame(holder.HELLO, Path(LOCK).read_bytes()))
         except OSError as error:
             raise SessionError(
                 f"The session {folder.name} does not answer ({error.strerror or error}). It may "
@@ -292,7 +294,7 @@ def connect(folder: Path) -> Iterator[socket.socket]:
         yield connection
 
 
-def _read(folder: Path, faults: list[str]) -> Background | None:
+def _read_session(folder: Path, faults: list[str]) -> Background | None:
     try:
         if folder.stat().st_uid != os.geteuid():
             faults.append(f"{folder} belongs to another user, so it is not one of these.")

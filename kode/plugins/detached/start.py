@@ -23,7 +23,7 @@ from kode.plugin import (
     working_directory,
 )
 from kode.plugins.detached import holder, places
-from kode.plugins.detached.branch import begin_worktree
+from kode.plugins.detached.branch import make_session_worktree
 from kode.plugins.detached.places import Spec
 from kode.plugins.worktrees import remove_branch
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     options.read_task()
     id, tree, note = places.new_id(), None, ""
     if (name := vars(arguments).get("worktree")) is not None:
-        tree, cwd, note = begin_worktree(cwd, name, id)
+        tree, cwd, note = make_session_worktree(cwd, name, id)
     spec = Spec(
         id=id,
         words=tuple(argv),
@@ -63,16 +63,16 @@ def main(argv: Sequence[str]) -> int:
         cwd=str(cwd),
         here=os.getcwd(),
         at=time.time(),
-        tty=_tty(),
+        tty=_terminal_name(),
         tree=tree,
     )
-    folder, lock = places.make(home, spec)
+    folder, lock = places.create_folder(home, spec)
     try:
         if tree is not None:
             options.check(cwd)  # a file that is not committed is not there
-        launch(folder, lock, spec)
+        launch_holder(folder, lock, spec)
     except UserError:
-        places.remove(folder)
+        places.forget_background(folder)
         if tree is not None:
             remove_branch(tree, tree.base)
         raise
@@ -95,7 +95,7 @@ def _refuse_flags_of_run(arguments: Any) -> None:
         )
 
 
-def _tty() -> str:
+def _terminal_name() -> str:
     for stream in (1, 2, 0):
         try:
             return os.ttyname(stream)
@@ -104,7 +104,7 @@ def _tty() -> str:
     return ""
 
 
-def launch(folder: Path, lock: int, spec: Spec) -> None:
+def launch_holder(folder: Path, lock: int, spec: Spec) -> None:
     """Starts the holder of a session, waits until it has started the prompt, and writes the spec to
     its standard input, which the prompt reads. The lock is theirs then. Raises: UserError, after
     which nothing runs."""

@@ -36,11 +36,11 @@ from kode.plugins.fleet.queue import (
     Record,
     Show,
     TaskState,
-    create,
+    create_queue,
     new_id,
     open_queue,
 )
-from kode.plugins.fleet.trees import choose, write_mails
+from kode.plugins.fleet.trees import choose_tasks, write_mails
 from kode.plugins.worktrees import has_changes
 
 Values = dict[str, Any]
@@ -49,7 +49,7 @@ Values = dict[str, Any]
 TITLES = ("task", "session", "status", "verify", "files", "cost", "time", "starts", "host")
 
 
-def row_of(queue: Queue, state: TaskState) -> Values:
+def task_row(queue: Queue, state: TaskState) -> Values:
     """One task."""
     task, end, started = state.task, state.finished, state.started
     holder = state.lease or started
@@ -59,7 +59,7 @@ def row_of(queue: Queue, state: TaskState) -> Values:
     return {
         "task": task.id,
         "session": state.session or None,
-        "status": _status_of(queue, state),
+        "status": _task_status(queue, state),
         "patch": str(queue.task_folder(task.id) / PATCH) if files else None,
         "files": files,
         "verify": end.verify if end else "",
@@ -74,7 +74,7 @@ def row_of(queue: Queue, state: TaskState) -> Values:
     }
 
 
-def _status_of(queue: Queue, state: TaskState) -> str:
+def _task_status(queue: Queue, state: TaskState) -> str:
     """How a task ended; else `waiting`, `running`, `interrupted` or `cancelled`."""
     if state.finished is not None:
         return state.finished.status
@@ -85,12 +85,12 @@ def _status_of(queue: Queue, state: TaskState) -> str:
     return "interrupted" if state.starts else "waiting"
 
 
-def summary_of(queue: Queue) -> Values:
+def summarize_queue(queue: Queue) -> Values:
     """The whole queue, as the last line of `kode fleet run` has it."""
     states = list(queue.state.tasks.values())
     ends = [state.finished for state in states if state.finished is not None]
     good = sum(end.is_good for end in ends)
-    running = sum(_status_of(queue, state) == "running" for state in states)
+    running = sum(_task_status(queue, state) == "running" for state in states)
     is_unpriced = any(end.figures.cost_usd is None and end.figures != Figures() for end in ends)
     return {
         "id": queue.fleet.id,
@@ -109,25 +109,25 @@ def summary_of(queue: Queue) -> Values:
     }
 
 
-def printer_of(queue: Queue, *, as_json: bool) -> Show:
+def make_printer(queue: Queue, *, as_json: bool) -> Show:
     """Prints a line whenever a task is released or finished; as JSON, when one is started, too."""
 
     def show(state: TaskState, record: Record) -> None:
-        row = row_of(queue, state)
+        row = task_row(queue, state)
         if as_json:
             print_either({"type": record.type, **row}, as_json=True)
         elif record.type != "started":
             states, total = queue.state.tasks.values(), str(len(queue.state.tasks))
             ended = str(sum(other.finished is not None for other in states))
             text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
-            id, _, *cells, _ = cells_of(row)
+            id, _, *cells, _ = table_cells(row)
             cells = [f"{ended:>{len(total)}}/{total}", id, *cells, shorten(text, 80)]
             print_either(lines=["  ".join(filter(None, cells))])
 
     return show
 
 
-def cells_of(row: Values) -> tuple[str, ...]:
+def table_cells(row: Values) -> tuple[str, ...]:
     """What stands under `TITLES`."""
     files = row["files"]
     return (
@@ -143,9 +143,9 @@ def cells_of(row: Values) -> tuple[str, ...]:
     )
 
 
-def conclusion(queue: Queue) -> str:
+def describe_queue(queue: Queue) -> str:
     """The state of a fleet, and what to do next."""
-    summary, id, log = summary_of(queue), queue.fleet.id, queue.folder / LOG
+    summary, id, log = summarize_queue(queue), queue.fleet.id, queue.folder / LOG
     parts = [f"{summary['good']} of {summary['tasks']} tasks succeeded"]
     states = {"failed": "bad", "running": "running", "waiting": "waiting"}
     parts += [f"{summary[key]} {word}" for word, key in states.items() if summary[key]]
@@ -181,10 +181,10 @@ def _start_fleet(parser: Parser, argv: Sequence[str]) -> int:
     add("--cwd", metavar="DIR", help="the folder of tasks that name none")
     end = list(argv).index("--") if "--" in argv else len(argv)
     arguments = _parse_running(parser, argv[:end])
-    from kode.plugins.fleet.tasks import parse_rows, tasks_from
+    from kode.plugins.fleet.tasks import make_tasks, parse_rows
 
-    rows = parse_rows(*_text_of(arguments.tasks))
-    tasks = tasks_from(rows, working_directory(arguments), vars(arguments))
+    rows = parse_rows(*_read_task_file(arguments.tasks))
+    tasks = make_tasks(rows, working_directory(arguments), vars(arguments))
     home, id = kode_home(), new_id()
     fleet = Fleet(
         id=id,
@@ -197,12 +197,12 @@ def _start_fleet(parser: Parser, argv: Sequence[str]) -> int:
         flags=tuple(argv[end + 1 :]),
     )
     _warn_of_changes({task.source for task in tasks if task.isolate in ("worktree", "clone")})
-    return _run_queue(create(home, fleet), arguments)
+    return _run_queue(create_queue(home, fleet), arguments)
 
 
 def _resume_fleet(parser: Parser, argv: Sequence[str]) -> int:
     add = parser.add_argument
-    _add_queue(parser)
+    _add_queue_argument(parser)
     limit = "the new limit, including what was already spent"
     add("--budget-usd", metavar="X", type="amount", help=limit)
     arguments = _parse_running(parser, argv)
@@ -212,24 +212,24 @@ def _resume_fleet(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _show_status(parser: Parser, argv: Sequence[str]) -> int:
-    _add_queue(parser)
+    _add_queue_argument(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per task")
-    queue, arguments = _open(parser, argv)
-    rows = [row_of(queue, state) for state in queue.state.tasks.values()]
+    queue, arguments = _open_named_queue(parser, argv)
+    rows = [task_row(queue, state) for state in queue.state.tasks.values()]
     if arguments.json:
         for row in rows:
             print_either(row, as_json=True)
     else:
-        print_either(rows=[TITLES, *map(cells_of, rows)], lines=[conclusion(queue)])
+        print_either(rows=[TITLES, *map(table_cells, rows)], lines=[describe_queue(queue)])
     return 0
 
 
 def _cancel_fleet(parser: Parser, argv: Sequence[str]) -> int:
-    _add_queue(parser)
-    queue, _ = _open(parser, argv)
+    _add_queue_argument(parser)
+    queue, _ = _open_named_queue(parser, argv)
     for started in queue.cancel():
         asyncio.run(ProcessTree(started.mark).end())
-    text = f"Fleet {queue.fleet.id}: {conclusion(queue)}"
+    text = f"Fleet {queue.fleet.id}: {describe_queue(queue)}"
     if number := sum(not queue.is_free(state) for state in queue.state.open_tasks()):
         text += f" Workers are stopping {plural(number, 'running task')}."
     print_either(lines=[text])
@@ -237,11 +237,11 @@ def _cancel_fleet(parser: Parser, argv: Sequence[str]) -> int:
 
 
 def _collect_changes(parser: Parser, argv: Sequence[str]) -> int:
-    _add_queue(parser)
+    _add_queue_argument(parser)
     which = "only these; default: all that succeeded"
     parser.add_argument("names", nargs="*", metavar="TASK", help=which)
-    queue, arguments = _open(parser, argv)
-    tasks = choose(queue, arguments.names)
+    queue, arguments = _open_named_queue(parser, argv)
+    tasks = choose_tasks(queue, arguments.names)
     if not tasks:
         raise UserError(
             "There is nothing to collect: no selected task has changes. "
@@ -264,19 +264,19 @@ def _run_queue(queue: Queue, arguments: argparse.Namespace) -> int:
     if not as_json:
         line = f"Fleet {queue.fleet.id}: {len(queue.state.tasks)} tasks, in {queue.folder}"
         print_either(lines=[line])
-    show = printer_of(queue, as_json=as_json)
+    show = make_printer(queue, as_json=as_json)
     if arguments.executor == "ray":
         from kode.plugins.fleet.ray import work_on_ray
 
         working = work_on_ray(queue, show)
     else:
-        from kode.plugins.fleet.worker import work
+        from kode.plugins.fleet.worker import run_tasks
 
-        working = work(queue, show, jobs=queue.fleet.jobs)
+        working = run_tasks(queue, show, jobs=queue.fleet.jobs)
     code = asyncio.run(_run_until_stopped(working))
     queue.refresh()
-    summary = summary_of(queue)
-    print_either({"type": "fleet", **summary}, [conclusion(queue)], as_json=as_json)
+    summary = summarize_queue(queue)
+    print_either({"type": "fleet", **summary}, [describe_queue(queue)], as_json=as_json)
     return code or (0 if summary["good"] == summary["tasks"] else 1)
 
 
@@ -291,7 +291,7 @@ async def _run_until_stopped(working: Coroutine[Any, Any, None]) -> int:
     return 0
 
 
-def _text_of(name: str) -> tuple[str, str]:
+def _read_task_file(name: str) -> tuple[str, str]:
     """The text of a file of tasks, and its name. Raises: ConfigError."""
     if name == "-":
         return sys.stdin.read(), "stdin"
@@ -313,7 +313,7 @@ def _warn_of_changes(sources: set[str]) -> None:
                 print_either(faults=[f"{changed} To include them: --isolate copy."])
 
 
-def _add_queue(parser: Parser) -> None:
+def _add_queue_argument(parser: Parser) -> None:
     what = "an id or any unique prefix; default: the newest"
     parser.add_argument("queue", nargs="?", metavar="FLEET", help=what)
 
@@ -330,7 +330,7 @@ def _parse_running(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-def _open(parser: Parser, argv: Sequence[str]) -> tuple[Queue, argparse.Namespace]:
+def _open_named_queue(parser: Parser, argv: Sequence[str]) -> tuple[Queue, argparse.Namespace]:
     arguments = parser.parse(argv)
     return open_queue(kode_home(), arguments.queue), arguments
 

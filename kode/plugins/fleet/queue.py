@@ -254,7 +254,7 @@ Show = Callable[[TaskState, Record], None]
 """Called with each start, release and end of a task that a process runs."""
 
 
-def state_of(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> QueueState:
+def replay_records(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> QueueState:
     """The state of the tasks after these records."""
     state = QueueState({task.id: TaskState(task) for task in tasks})
     for record in records:
@@ -263,7 +263,7 @@ def state_of(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> Queu
 
 
 @functools.cache
-def codecs() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
+def make_codecs() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
     """What reads and writes a line of the log, and the fleet."""
     from pydantic import Field, TypeAdapter  # not for `--help`
 
@@ -271,13 +271,13 @@ def codecs() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
 
 
 class Queue:
-    """An open queue. Created by `create` or `open_queue`."""
+    """An open queue. Created by `create_queue` or `open_queue`."""
 
     def __init__(self, folder: Path, fleet: Fleet) -> None:
         self.folder = folder
         """Its path contains no link."""
         self.fleet = fleet
-        self.state = state_of(fleet.tasks)
+        self.state = replay_records(fleet.tasks)
         self.log = RecordLog(folder / LOG)
         self._locks: dict[str, contextlib.ExitStack] = {}
         """Of the tasks that this process has, by id."""
@@ -292,7 +292,7 @@ class Queue:
         records: list[Record] = []
         for line in self.log.read():
             try:
-                records.append(codecs()[0].validate_json(line))
+                records.append(make_codecs()[0].validate_json(line))
             except ValueError:
                 self.log.damaged += 1
             else:
@@ -302,7 +302,7 @@ class Queue:
     def lease(self) -> Leased | None:
         """Leases a free task to this process. None if there is none, or if no more tasks should
         start. Raises: StorageError."""
-        with self._locked():
+        with self._hold_log():
             for state in self.state.open_tasks() if not self.explain_stop() else ():
                 if self._lock_task(state):
                     lease = Leased(
@@ -318,18 +318,18 @@ class Queue:
     def record(self, record: Record, *, under: Leased) -> bool:
         """Appends a record, if the lease is the current one, and gives up the task's lock if the
         record ends the lease. Returns whether it did. Raises: StorageError."""
-        with self._locked():
-            is_held = self.holds(under)
+        with self._hold_log():
+            is_held = self.is_current(under)
             if is_held:
                 self._append(record)
-        if not self.holds(under):
-            self._let_go(under.task)
+        if not self.is_current(under):
+            self._unlock_task(under.task)
         return is_held
 
     def close(self) -> None:
         """Gives up the tasks that this process still has."""
         for task_id in list(self._locks):
-            self._let_go(task_id)
+            self._unlock_task(task_id)
 
     def resume(self, budget_usd: float | None) -> None:
         """Prepares the queue to continue, with a new budget if one is given. Raises: StorageError;
@@ -343,13 +343,13 @@ class Queue:
             self._budget.set_limit(budget_usd)
             for state in self.state.tasks.values():
                 if state.finished is not None:
-                    self.settle(state, state.finished.figures.cost_usd)
+                    self.book_missing_cost(state, state.finished.figures.cost_usd)
 
     def cancel(self) -> list[Started]:
         """Cancels the queue: no more tasks start, and workers stop theirs. Returns the starts on
         this machine whose worker is gone: the caller must end their processes. Raises:
         StorageError."""
-        with self._locked():
+        with self._hold_log():
             if not self.state.cancelled:
                 self._append(Cancelled(at=time.time()))
             starts = [state.started for state in self.state.open_tasks() if self.is_free(state)]
@@ -373,7 +373,7 @@ class Queue:
         self._budget.refresh()
         return self._budget
 
-    def settle(self, state: TaskState, cost_usd: float | None) -> None:
+    def book_missing_cost(self, state: TaskState, cost_usd: float | None) -> None:
         """Adds to the budget what it lacks of a task's cost according to its session: a killed kode
         may have saved a reply but not yet its price. Raises: StorageError."""
         budget = self.budget()
@@ -382,7 +382,7 @@ class Queue:
             if missing > LEAST_USD:
                 budget.add(missing, state.session)
 
-    def holds(self, lease: Leased) -> bool:
+    def is_current(self, lease: Leased) -> bool:
         """Whether a lease is the current one of its task, which has not ended."""
         return self.state.tasks[lease.task].is_held_under(lease.lease)
 
@@ -412,19 +412,19 @@ class Queue:
         self._locks[state.task.id] = lock
         return True
 
-    def _let_go(self, task_id: str) -> None:
+    def _unlock_task(self, task_id: str) -> None:
         if lock := self._locks.pop(task_id, None):
             lock.close()
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_log(self) -> Iterator[None]:
         """Holds the log, read to its end."""
         with self.log.hold() as self._append_line:
             self.refresh()
             yield
 
     def _append(self, record: Record) -> None:
-        self._append_line(codecs()[0].dump_json(record))
+        self._append_line(make_codecs()[0].dump_json(record))
         self.refresh()
 
 
@@ -433,13 +433,13 @@ def new_id() -> str:
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
-def create(home: Path, fleet: Fleet) -> Queue:
+def create_queue(home: Path, fleet: Fleet) -> Queue:
     """Creates a queue atomically. Raises: StorageError."""
     folder = home / "queues" / fleet.id
     make_folder(folder)
     if fleet.budget_usd is not None:
         SharedBudget(folder / SPENT).set_limit(fleet.budget_usd)
-    line = codecs()[1].dump_json(fleet)
+    line = make_codecs()[1].dump_json(fleet)
     replace_file(folder / FLEET, b"%s\n%08x\n" % (line, zlib.crc32(line)))
     return Queue(Path(real_path(folder)), fleet)
 
@@ -449,14 +449,14 @@ def open_queue(home: Path, name: str | None) -> Queue:
 
     Raises: SessionError if there is none, or several; UserError if it cannot be read; StorageError.
     """
-    folder = Path(real_path(_find(home, name)))
+    folder = Path(real_path(_find_queue(home, name)))
     path = folder / FLEET
     try:
         with storage_errors(path, "read"):
             line, checksum, _ = path.read_bytes().split(b"\n")
         if checksum != b"%08x" % zlib.crc32(line):
             raise ValueError("its checksum does not fit")
-        fleet = codecs()[1].validate_json(line)
+        fleet = make_codecs()[1].validate_json(line)
     except ValueError:
         raise UserError(
             f"{path} cannot be read: it is damaged, or of another version of kode. Its log and its "
@@ -467,14 +467,14 @@ def open_queue(home: Path, name: str | None) -> Queue:
     return queue
 
 
-def queues(home: Path) -> list[Path]:
+def list_queues(home: Path) -> list[Path]:
     """The folders of the queues in `home`, the newest first."""
     files = (home / "queues").glob(f"*/{FLEET}")
     return sorted((file.parent for file in files), reverse=True)
 
 
-def _find(home: Path, name: str | None) -> Path:
-    folders = queues(home)
+def _find_queue(home: Path, name: str | None) -> Path:
+    folders = list_queues(home)
     if name is None and folders:
         return folders[0]
     matches = [folder for folder in folders if name is not None and folder.name.startswith(name)]

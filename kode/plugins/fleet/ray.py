@@ -19,7 +19,7 @@ from ray.exceptions import RayError, RayTaskError, TaskCancelledError
 
 from kode.plugin import KodeError, UserError, kode_home, kode_version
 from kode.plugins.fleet.queue import Queue, Show, open_queue
-from kode.plugins.fleet.worker import END_GRACE_S, POLL_S, work
+from kode.plugins.fleet.worker import END_GRACE_S, POLL_S, run_tasks
 
 RETRIES = 3
 """How many workers in a row may be lost without that a task ends."""
@@ -37,7 +37,7 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
     shared folder; KodeError if workers were lost again and again; StorageError.
     """
     # In a thread: in the main thread, Ray would install its own handler of SIGTERM.
-    await asyncio.to_thread(_connect, queue)
+    await asyncio.to_thread(_connect_to_ray, queue)
     workers: dict[asyncio.Future[str], Any] = {}
     """With Ray's reference."""
     lost = 0
@@ -55,7 +55,7 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
             lost = 0 if "finished" in _show_new(queue, show) else lost
             for worker in ended:
                 del workers[worker]
-                failure = _failure_of(worker)
+                failure = _describe_loss(worker)
                 lost += bool(failure)
                 if lost > RETRIES:
                     raise KodeError(
@@ -72,7 +72,7 @@ def run_worker(queue_id: str, home: str) -> str:
     os.environ["KODE_HOME"] = home
     try:
         queue = open_queue(Path(home), queue_id)
-        asyncio.run(work(queue, lambda state, record: None, jobs=1))
+        asyncio.run(run_tasks(queue, lambda state, record: None, jobs=1))
     except KodeError as error:
         return f"{socket.gethostname()}: {error}"
     return ""
@@ -87,7 +87,7 @@ def _show_new(queue: Queue, show: Show) -> set[str]:
     return {record.type for record in records}
 
 
-def _failure_of(worker: "asyncio.Future[str]") -> str:
+def _describe_loss(worker: "asyncio.Future[str]") -> str:
     """How a worker was lost; "" if it ended. Raises: UserError if another would be too."""
     try:
         if fault := worker.result():
@@ -125,7 +125,7 @@ async def _cancel_workers(
     await asyncio.to_thread(ray.shutdown)
 
 
-def _connect(queue: Queue) -> None:
+def _connect_to_ray(queue: Queue) -> None:
     """Raises: UserError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # Ray prints what its daemons report to stdout, between our results, and has no setting for it.

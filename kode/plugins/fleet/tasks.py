@@ -17,7 +17,7 @@ from kode.plugin import (
     real_path,
 )
 from kode.plugins.fleet.queue import FleetTask, Isolation
-from kode.plugins.worktrees import head_of
+from kode.plugins.worktrees import head_commit
 
 _OF_FLAGS = ("mode", "verify", "isolate")
 """The keys that a flag sets for all tasks."""
@@ -68,17 +68,17 @@ def _describe_fault(error: ValidationError) -> str:
     return f"`{'.'.join(map(str, fault['loc']))}`: {fault['msg']}"
 
 
-def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[FleetTask, ...]:
+def make_tasks(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[FleetTask, ...]:
     """Makes a task of each row, with a unique id and the commit that it starts from. `cwd` is the
     base of relative paths, and the folder of tasks that name none; `flags` has values for keys that
     a row leaves out. Raises: ConfigError for a row that cannot be run."""
     usual = {name: flags[name] for name in _OF_FLAGS if flags.get(name) is not None}
     width = len(str(len(rows)))
-    base_of = cache(_base_of)
+    base_of = cache(_find_base)
     tasks: dict[str, FleetTask] = {}
     for number, row in enumerate(rows, 1):
         completed = row.model_copy(update={**usual, **row.model_dump(exclude_none=True)})
-        task = _task_of(completed, cwd, f"{number:0{width}}", base_of)
+        task = _make_task(completed, cwd, f"{number:0{width}}", base_of)
         name = task.id.casefold()  # ids are folder names, and some file systems ignore case
         if name in tasks:
             raise ConfigError(f"Two tasks have the id {task.id!r}. Give each its own, or none.")
@@ -86,7 +86,7 @@ def tasks_from(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tupl
     return tuple(tasks.values())
 
 
-def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) -> FleetTask:
+def _make_task(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) -> FleetTask:
     label, source = f"Task {row.id or number}", real_path(cwd / expand_path(row.cwd or ""))
     if not Path(source).is_dir():
         raise ConfigError(f"{label}: {source} is not a folder. Paths are relative to --cwd.")
@@ -103,9 +103,9 @@ def _task_of(row: Row, cwd: Path, number: str, base_of: Callable[[str], str]) ->
     return FleetTask(id=row.id or number, verify=row.verify or "", **fields, **place)
 
 
-def _base_of(source: str) -> str:
+def _find_base(source: str) -> str:
     """The commit that is checked out in a folder; "" without a repository or a commit."""
     try:
-        return head_of(Path(source))
+        return head_commit(Path(source))
     except GitError:
         return ""

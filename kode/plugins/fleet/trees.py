@@ -33,9 +33,9 @@ from kode.plugins.fleet.queue import PATCH, FleetTask, Queue, Started, TaskState
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
     add_worktree,
-    names_in,
+    parse_names,
     remove_worktree,
-    staged_changes,
+    stage_changes,
 )
 
 MAX_FILES_NAMED = 200
@@ -75,7 +75,7 @@ class Trees:
             base = self._make_tree(task, root)
             if not os.path.samestat(folder, os.lstat(root)):  # git and the copy open it by its path
                 raise GitError("its folder was replaced by somebody else")
-            return Tree(root=root, cwd=root / _part_of(task), base=base)
+            return Tree(root=root, cwd=root / _path_in_repository(task), base=base)
         except (GitError, OSError) as error:
             with contextlib.suppress(OSError):
                 self._remove_all(task, root)
@@ -87,7 +87,7 @@ class Trees:
     def find(self, task: FleetTask, started: Started) -> Tree | None:
         """The worktree of an earlier start; None if it does not exist."""
         root = Path(started.tree)
-        cwd = root if task.isolate == "none" else root / _part_of(task)
+        cwd = root if task.isolate == "none" else root / _path_in_repository(task)
         return Tree(root=root, cwd=cwd, base=started.base) if cwd.is_dir() else None
 
     def write_patch(self, task: FleetTask, tree: Tree) -> tuple[str, ...]:
@@ -99,11 +99,11 @@ class Trees:
         if not tree.base:
             return ()
         is_copy = task.isolate == "copy"
-        environ = self._store(task, tree.root) if is_copy else {}
+        environ = self._git_variables(task, tree.root) if is_copy else {}
         diff = ["diff", "--cached", "--no-ext-diff", "--no-textconv", "--no-renames"]
         whole = [*diff, "--binary", "--full-index", tree.base]
         try:
-            with staged_changes(tree.root, tree.base if is_copy else "HEAD", environ) as index:
+            with stage_changes(tree.root, tree.base if is_copy else "HEAD", environ) as index:
                 patch = run_git(tree.root, whole, environ=index, timeout_s=MAKE_TIMEOUT_S)
                 names = run_git(tree.root, [*diff, "--name-only", "-z", tree.base], environ=index)
         except GitError as error:
@@ -111,8 +111,8 @@ class Trees:
                 f"The changes in {tree.root} could not be read: {error}. Look at it there."
             ) from None
         if patch:
-            replace_file(self._folder_of(task) / PATCH, patch, follow=False)
-        return names_in(names)[:MAX_FILES_NAMED]
+            replace_file(self._tree_folder(task) / PATCH, patch, follow=False)
+        return parse_names(names)[:MAX_FILES_NAMED]
 
     def remove(self, task: FleetTask) -> None:
         """Removes a task's tree, with everything that is not in its patch. A tree that cannot be
@@ -120,14 +120,14 @@ class Trees:
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
-                remove_tree(self._folder_of(task) / "base.git")
+                remove_tree(self._tree_folder(task) / "base.git")
 
-    def _folder_of(self, task: FleetTask) -> Path:
+    def _tree_folder(self, task: FleetTask) -> Path:
         return self.queue / "tasks" / task.id
 
-    def _store(self, task: FleetTask, root: Path) -> dict[str, str]:
+    def _git_variables(self, task: FleetTask, root: Path) -> dict[str, str]:
         """Variables for the repository, outside the tree, that knows the files of a copy."""
-        return {"GIT_DIR": str(self._folder_of(task) / "base.git"), "GIT_WORK_TREE": str(root)}
+        return {"GIT_DIR": str(self._tree_folder(task) / "base.git"), "GIT_WORK_TREE": str(root)}
 
     def _make_tree(self, task: FleetTask, root: Path) -> str:
         if task.isolate == "worktree":
@@ -143,11 +143,11 @@ class Trees:
             return task.base
         if Path(real_path(self.folder)).is_relative_to(source):
             raise GitError(f"its copy would lie inside it, in {self.folder}")
-        shutil.copytree(source, root, symlinks=True, ignore=_special_in, dirs_exist_ok=True)
-        remove_tree(self._folder_of(task) / "base.git")
-        environ = self._store(task, root)
+        shutil.copytree(source, root, symlinks=True, ignore=_list_special, dirs_exist_ok=True)
+        remove_tree(self._tree_folder(task) / "base.git")
+        environ = self._git_variables(task, root)
         run_git(root, ["init", "--quiet", "--bare", "--", environ["GIT_DIR"]])
-        with staged_changes(root, "", environ) as index:
+        with stage_changes(root, "", environ) as index:
             return run_git(root, ["write-tree"], environ=index).decode().strip()
 
     def _remove_all(self, task: FleetTask, root: Path) -> None:
@@ -157,19 +157,19 @@ class Trees:
             remove_tree(root)
 
 
-def _special_in(folder: str, names: list[str]) -> set[str]:
+def _list_special(folder: str, names: list[str]) -> set[str]:
     """Pipes and sockets, which cannot be copied."""
     modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
     return {name for name, mode in modes.items() if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)}
 
 
-def _part_of(task: FleetTask) -> Path:
+def _path_in_repository(task: FleetTask) -> Path:
     """The source's path in its repository, of which it may be a part."""
     source = Path(real_path(Path(task.source)))
     return source.relative_to(project_root(source))
 
 
-def choose(queue: Queue, names: Sequence[str]) -> list[TaskState]:
+def choose_tasks(queue: Queue, names: Sequence[str]) -> list[TaskState]:
     """The tasks to collect, of those with changes: the named ones, else those that succeeded.
     Raises: UserError for an unknown name."""
     tasks = queue.state.tasks

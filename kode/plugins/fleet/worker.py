@@ -110,7 +110,7 @@ def read_progress(home: Path, session_id: str) -> TaskProgress:
     )
 
 
-def command_line(
+def make_command_line(
     fleet: Fleet,
     state: TaskState,
     cwd: Path,
@@ -164,13 +164,13 @@ async def run_child(
         except TimeoutError:
             return {"status": "timeout", "error": f"It did not end within {timeout_s:g} s."}
         finally:
-            await asyncio.shield(_end(process, tree))
+            await asyncio.shield(_end_process(process, tree))
         for file in (output, errors):
             file.seek(0)
-        return _result_of(output.read(), errors.read().decode("utf-8", "replace"), code)
+        return _parse_result(output.read(), errors.read().decode("utf-8", "replace"), code)
 
 
-async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
+async def _end_process(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
     """Asks the process to end, if it has not, and kills what it left running if it had to be ended
     or was killed."""
     if process.returncode is None:
@@ -185,7 +185,7 @@ async def _end(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
     await process.wait()
 
 
-def _result_of(output: bytes, errors: str, code: int) -> dict[str, Any]:
+def _parse_result(output: bytes, errors: str, code: int) -> dict[str, Any]:
     result = object_of(output)
     if result is not None and "status" in result:
         return result
@@ -204,7 +204,7 @@ memory than there is then ends as an error, instead of bringing the machine down
 Result = TypeVar("Result")
 
 
-async def work(queue: Queue, show: Show, *, jobs: int) -> None:
+async def run_tasks(queue: Queue, show: Show, *, jobs: int) -> None:
     """Runs tasks of a queue, up to `jobs` at once, until all have ended or no more should start.
     Waits for tasks that other workers hold, and takes them over once those are gone. If cancelled,
     ends its processes and releases their tasks.
@@ -264,13 +264,13 @@ class _TaskRun:
         """Whether to end the process: the fleet was cancelled, or another worker has the task.
         False once the result is recorded."""
         queue = self.queue
-        return not self.is_recorded and (queue.state.cancelled or not queue.holds(self.lease))
+        return not self.is_recorded and (queue.state.cancelled or not queue.is_current(self.lease))
 
     async def run(self) -> None:
         """Runs the task and records its result. Raises: StorageError."""
         try:
             with storage_errors(self.queue.folder, "work on"):
-                record = await self._finish()
+                record = await self._run_attempt()
         except asyncio.CancelledError:
             record = self._release("interrupted")
         except StorageError:
@@ -283,7 +283,7 @@ class _TaskRun:
             if isinstance(record, Finished) and not record.tree:
                 await _run_in_thread(self.trees.remove, self.state.task)
 
-    async def _finish(self) -> Finished | Released:
+    async def _run_attempt(self) -> Finished | Released:
         task, started = self.state.task, self.state.started
         if started is not None and started.host == self.lease.host:
             await ProcessTree(started.mark).end()  # a killed worker left it running
@@ -299,7 +299,7 @@ class _TaskRun:
                 return self._end_record("error", error, progress)
         budget = self.queue.folder / SPENT if self.queue.budget() is not None else None
         fleet, text = self.queue.fleet, CONTINUE if progress.has_started else task.task
-        command = command_line(fleet, self.state, tree.cwd, progress, left_usd, budget)
+        command = make_command_line(fleet, self.state, tree.cwd, progress, left_usd, budget)
         processes, began = self._start(tree, progress), time.monotonic()
         try:
             result = await run_child(
@@ -313,7 +313,7 @@ class _TaskRun:
         """The task's progress by its session, whose cost is then in the budget."""
         session = self.state.session
         progress = await _run_in_thread(read_progress, kode_home(), session)
-        self.queue.settle(self.state, progress.figures.cost_usd)
+        self.queue.book_missing_cost(self.state, progress.figures.cost_usd)
         return progress
 
     def _start(self, tree: Tree, progress: TaskProgress) -> ProcessTree:

@@ -24,12 +24,12 @@ PLUGIN = Plugin(
     summary="works until a command succeeds",
     slash={
         "goal": Command(
-            run="kode.plugins.goals.goal:goal",
+            run="kode.plugins.goals.goal:run_goal_command",
             summary="work until a command succeeds: TEXT --verify CMD; stop",
         )
     },
     flags="kode.plugins.goals:add_flags",
-    task="kode.plugins.goals.goal:task",
+    task="kode.plugins.goals.goal:goal_task",
     around_turn="kode.plugins.goals.pursue:around_turn",
-    sections="kode.plugins.goals.goal:sections",
+    sections="kode.plugins.goals.goal:goal_sections",
 )

@@ -103,7 +103,7 @@ def make_guard(command: str, opens: Any, place: Workplace) -> ProtectedFiles:
     folders_of_tests = tuple(name for name in tests if name.endswith("/"))
     guard = replace(guard, config=CONFIG, tests=folders_of_tests)
     names.update(_find_matching(guard, place))
-    held = {name: state for name in sorted(names) if (state := state_of(name, place))}
+    held = {name: state for name in sorted(names) if (state := read_state(name, place))}
     searched = {os.path.dirname(name) or "." for name in inside if name in held}
     for folder in (place.project / name for name in inside):
         if folder.is_dir() and not (folder / "__init__.py").exists():
@@ -111,11 +111,11 @@ def make_guard(command: str, opens: Any, place: Workplace) -> ProtectedFiles:
     folders = sorted(name for name in searched if not f"{name}/".startswith(guard.installed))
     packages = (str(place.project / name) for name in inside if name.startswith(guard.installed))
     modules = {_name_module(path) for path in (*opens.elsewhere, *packages)} - {""}
-    stems = {_stem(path.name) for name in folders for path in (place.project / name).glob("*")}
+    stems = {_file_stem(path.name) for name in folders for path in (place.project / name).glob("*")}
     return replace(guard, held=held, folders=folders, modules=sorted(modules - stems))
 
 
-def _stem(name: str) -> str:
+def _file_stem(name: str) -> str:
     return name.partition(".")[0]
 
 
@@ -124,9 +124,9 @@ def _name_module(path: str) -> str:
     folder, name = os.path.split(path)
     if not name.endswith(_MODULES) or not os.path.isfile(path):
         return ""
-    if _stem(name) == "__init__":
+    if _file_stem(name) == "__init__":
         folder, name = os.path.split(folder)
-    return "" if os.path.exists(os.path.join(folder, "__init__.py")) else _stem(name)
+    return "" if os.path.exists(os.path.join(folder, "__init__.py")) else _file_stem(name)
 
 
 def _find_shadowing(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
@@ -134,7 +134,7 @@ def _find_shadowing(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
     for folder in guard.folders:
         for path in (place.project / folder).glob("*"):
             path = path / "__init__.py" if path.is_dir() else path
-            module = path.parent.name if path.name == "__init__.py" else _stem(path.name)
+            module = path.parent.name if path.name == "__init__.py" else _file_stem(path.name)
             if module in guard.modules and path.suffix in _MODULES:
                 yield str(path.relative_to(place.project))
 
@@ -209,9 +209,9 @@ def _find_installed(place: Workplace) -> Iterator[str]:
             yield f"{path.relative_to(place.project)}/"
 
 
-def state_of(name: str, place: Workplace) -> str:
+def read_state(name: str, place: Workplace) -> str:
     """The digest of a file of the project, or the target of a link; "" for anything else."""
-    seen = copies_in(Path(os.devnull)).see(_real_path(name, place))
+    seen = open_copies(Path(os.devnull)).see(_real_path(name, place))
     return (seen.state or "") if seen.has_content else ""
 
 
@@ -219,9 +219,9 @@ def find_differing(guard: ProtectedFiles, place: Workplace) -> list[str]:
     """The protected files that are not as they were when the goal began: changed, gone, or new."""
     if not guard.config:
         return []
-    changed = [name for name, state in guard.held.items() if state_of(name, place) != state]
+    changed = [name for name, state in guard.held.items() if read_state(name, place) != state]
     new = dict.fromkeys((*_find_matching(guard, place), *_find_shadowing(guard, place)))
-    return [*changed, *(name for name in new if name not in guard.held and state_of(name, place))]
+    return [*changed, *(name for name in new if name not in guard.held and read_state(name, place))]
 
 
 def keep_copies(guard: ProtectedFiles, opened: PluginSession) -> None:
@@ -229,15 +229,17 @@ def keep_copies(guard: ProtectedFiles, opened: PluginSession) -> None:
     StorageError."""
     if opened.session.id is not None and guard.held:
         folder = session_file(opened.place.home, opened.session.id).with_suffix("") / "goals"
-        copies_in(folder).save(_real_path(name, opened.place) for name in guard.held)
+        open_copies(folder).save(_real_path(name, opened.place) for name in guard.held)
 
 
-def put_back(guard: ProtectedFiles, opened: PluginSession) -> list[str]:
+def restore_protected(guard: ProtectedFiles, opened: PluginSession) -> list[str]:
     """Makes the protected files as they were, where there are copies beside the session, and keeps
     what stood there; returns those that it made so."""
     if opened.session.id is None:
         return []
-    copies = copies_in(session_file(opened.place.home, opened.session.id).with_suffix("") / "goals")
+    copies = open_copies(
+        session_file(opened.place.home, opened.session.id).with_suffix("") / "goals"
+    )
     restored = []
     for name in find_differing(guard, opened.place):
         path = opened.place.project / name
@@ -258,7 +260,7 @@ def _real_path(name: str, place: Workplace) -> str:
     return str(path.parent.resolve() / path.name)
 
 
-def copies_in(folder: Path) -> Contents:
+def open_copies(folder: Path) -> Contents:
     """The copies of protected files in this folder."""
     return Contents(folder=folder, max_file_bytes=MAX_FILE_BYTES, max_bytes=64 * MAX_FILE_BYTES)
 
@@ -306,10 +308,12 @@ async def run_check(
     output = "\n".join(filter(None, (ran.stdout.rstrip(), *lines)))
     if len(output) > OUTPUT_CHARS:
         output = f"[...]\n{output[-OUTPUT_CHARS:]}"
-    inside, scripts = (_names(paths, place.project) for paths in (opens.project, opens.scripts))
+    inside, scripts = (
+        _relative_names(paths, place.project) for paths in (opens.project, opens.scripts)
+    )
     # Files that are not known are never the same.
     files = sorted(inside) or [str(time.time_ns())]
-    tree = await asyncio.to_thread(lambda: [(name, state_of(name, place)) for name in files])
+    tree = await asyncio.to_thread(lambda: [(name, read_state(name, place)) for name in files])
     check = CheckRun(
         exit_status=ran.exit_code,
         fault=ran.fault,
@@ -319,7 +323,7 @@ async def run_check(
     return check, replace(opens, project=inside, scripts=scripts)
 
 
-def _names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
+def _relative_names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
     """The names of files below the project, without those of git; no others."""
     inside = (path for path in opens if Path(path).is_relative_to(project))
     names = (os.path.relpath(path, project) for path in inside)

@@ -82,12 +82,12 @@ class Goal:
     status: Status = "unfinished"
 
 
-def records_of(entries: Iterable[AnyEntry]) -> list[Record]:
+def read_records(entries: Iterable[AnyEntry]) -> list[Record]:
     """What the plug-in has recorded in a session."""
     return [vars(entry)["value"] for entry in entries if entry.type == "x-goals"]
 
 
-def goals_of(records: Iterable[Record]) -> list[Goal]:
+def replay_goals(records: Iterable[Record]) -> list[Goal]:
     """Every goal of a session, the oldest first."""
     goals: list[Goal] = []
     for record in records:
@@ -110,13 +110,13 @@ def goals_of(records: Iterable[Record]) -> list[Goal]:
     return goals
 
 
-def current(records: Iterable[Record]) -> Goal | None:
+def current_goal(records: Iterable[Record]) -> Goal | None:
     """The goal that is pursued; None for none."""
-    goals = goals_of(records)
+    goals = replay_goals(records)
     return goals[-1] if goals and goals[-1].status == "unfinished" else None
 
 
-def history_of(goal: Goal, session: Session) -> tuple[dict[Limit, float], Any]:
+def read_goal_history(goal: Goal, session: Session) -> tuple[dict[Limit, float], Any]:
     """What the session has since the goal began: what was spent of each limit, killed turns
     included, and the end of the turn that it began last; None where that was cut.
 
@@ -125,11 +125,11 @@ def history_of(goal: Goal, session: Session) -> tuple[dict[Limit, float], Any]:
     seconds, requests, began, last = 0.0, 0, "", ""
     turn: Any = None
     for entry in session.entries:
-        record = next(iter(records_of([entry])), {})
+        record = next(iter(read_records([entry])), {})
         if record.get("goal") == goal.number:  # of a number that was rewound, the last counts
             seconds, requests, began, last, turn = 0.0, 0, "", "", None
         elif "began" in record:
-            seconds += _between(began, last)
+            seconds += _seconds_between(began, last)
             began, last, turn = entry.at, "", None
         elif "attempt" in record or "reads" in record:
             seconds += record["seconds"]
@@ -142,12 +142,12 @@ def history_of(goal: Goal, session: Session) -> tuple[dict[Limit, float], Any]:
     spent: dict[Limit, float] = {
         "requests": requests,
         "usd": usd,
-        "seconds": seconds + _between(began, last),
+        "seconds": seconds + _seconds_between(began, last),
     }
     return spent, turn if goal.first_turn is not None else None
 
 
-def _between(begin: str, end: str) -> float:
+def _seconds_between(begin: str, end: str) -> float:
     if not begin or not end:
         return 0.0
     return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds())
@@ -200,22 +200,22 @@ def goal_text(goal: Goal) -> str:
     return _GOAL.format(text=goal.text, verify=goal.verify, names=names)
 
 
-def sections(opened: PluginSession) -> Mapping[str, str]:
+def goal_sections(opened: PluginSession) -> Mapping[str, str]:
     """The section of the system prompt while a goal is pursued."""
-    goal = current(opened.records())
+    goal = current_goal(opened.records())
     return {} if goal is None else {"goal": f"# Goal\n{goal_text(goal)}"}
 
 
-def output_note(goal: Goal, attempt: GoalAttempt) -> str:
+def describe_failure(goal: Goal, attempt: GoalAttempt) -> str:
     """The sentence for the model about a failed check, above its output."""
     restored = ""
     if attempt.restored:
         names = ", ".join(attempt.restored)
         restored = f" Before it ran, these protected files were made as they had been: {names}."
-    return f"[The goal's check `{goal.verify}` {ending(attempt)}.{restored} Its output:]"
+    return f"[The goal's check `{goal.verify}` {describe_check(attempt)}.{restored} Its output:]"
 
 
-def ending(attempt: GoalAttempt) -> str:
+def describe_check(attempt: GoalAttempt) -> str:
     """How a check ended, a phrase that completes "it ..."."""
     if attempt.fault or attempt.exit_status != 0:
         return attempt.fault or f"failed with exit status {attempt.exit_status}"
@@ -231,7 +231,7 @@ def ending(attempt: GoalAttempt) -> str:
     return "passed"
 
 
-def attempt_line(attempt: GoalAttempt) -> str:
+def describe_attempt(attempt: GoalAttempt) -> str:
     """One line: what changed, what the check says, what it cost."""
     files = attempt.files
     names = ", ".join(files[:4]) + (f" and {len(files) - 4} more" if len(files) > 4 else "")
@@ -239,15 +239,16 @@ def attempt_line(attempt: GoalAttempt) -> str:
     tail = f" ({last})" if last else " and printed nothing"
     cost = money(attempt.cost_usd) or "unknown cost"
     return (
-        f"Attempt {attempt.attempt}: {names or 'no file changed'} · the check {ending(attempt)}"
-        f"{tail} · {plural(attempt.requests, 'request')}, {cost}, {attempt.seconds:.0f} s"
+        f"Attempt {attempt.attempt}: {names or 'no file changed'} · the check "
+        f"{describe_check(attempt)}{tail} · {plural(attempt.requests, 'request')}, {cost}, "
+        f"{attempt.seconds:.0f} s"
     )
 
 
-def summary(goal: Goal) -> str:
+def describe_goal(goal: Goal) -> str:
     """A goal and how it stands, for a person, as Markdown that changes no name in it."""
     head = f"Goal: {shorten(goal.text, 1000)}\nCheck: {shorten(goal.verify, 1000)}"
-    text = "\n".join((head, f"Status: {goal.status}", *map(attempt_line, goal.attempts)))
+    text = "\n".join((head, f"Status: {goal.status}", *map(describe_attempt, goal.attempts)))
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
     return f"{fence}\n{text}\n{fence}"
 
@@ -275,14 +276,16 @@ NAME = "/goal"
 _FLAG = re.compile(r"(?:^|\s)--verify(?=\s|=|$)[=\s]*")
 
 
-def task(arguments: argparse.Namespace, text: str | None, session_id: str | None) -> str | None:
+def goal_task(
+    arguments: argparse.Namespace, text: str | None, session_id: str | None
+) -> str | None:
     """The message that begins the goal of the flags, or resumes the one of the session. Raises:
     ConfigError."""
     wish, verify = (vars(arguments).get(flag) for flag in ("goal", "verify"))  # `continue` has none
     if bool(wish) != bool(verify):
         raise ConfigError("A goal needs words and a check: give --goal TEXT and --verify CMD.")
     if wish and verify:
-        words = (_paragraphs(wish, text or ""), "--verify", verify)
+        words = (_join_paragraphs(wish, text or ""), "--verify", verify)
         return f"{NAME} {shlex.join(words)}"
     if session_id is None or (text or "").strip():
         return text
@@ -292,44 +295,44 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
         )
     except SessionError:
         return text
-    if current(records_of(transcript.entries)) is not None:
+    if current_goal(read_records(transcript.entries)) is not None:
         return f"{NAME} resume"
     asked = transcript.pending_text
     return asked if asked.startswith(f"{NAME} ") else text
 
 
-async def goal(opened: PluginSession, argument: str) -> str | Prompt:
+async def run_goal_command(opened: PluginSession, argument: str) -> str | Prompt:
     """`/goal`: shows the goal, begins or resumes one, or stops it. Raises: UserError,
     StorageError."""
-    goals, word = goals_of(opened.records()), argument.strip()
+    goals, word = replay_goals(opened.records()), argument.strip()
     is_pursued = bool(goals) and goals[-1].status == "unfinished"
     if not goals and not word:
         return "No goal. /goal TEXT --verify CMD begins one."
     if not word:
-        return summary(goals[-1])
+        return describe_goal(goals[-1])
     if word in ("stop", "resume") and not is_pursued:
         raise UserError("No goal is pursued. /goal TEXT --verify CMD begins one.")
     if word == "stop":
-        _end(opened, "stopped by the person")
+        _record_end(opened, "stopped by the person")
         return "The goal is no longer pursued. What was done stays; /undo takes back a turn."
     if word == "resume":
         return Prompt(text=RESUME)
-    text, verify = read_request(word)
+    text, verify = parse_request(word)
     if is_pursued:
-        _end(opened, "another goal took its place")
+        _record_end(opened, "another goal took its place")
     opened.record(
         {
             "goal": len(goals) + 1,
             "text": text,
             "verify": verify,
-            "limits": limits_of(opened),
+            "limits": goal_limits(opened),
             "before_usd": opened.session.spent.cost_usd,
         }
     )
-    return Prompt(text=goal_text(goals_of(opened.records())[-1]), typed=text)
+    return Prompt(text=goal_text(replay_goals(opened.records())[-1]), typed=text)
 
 
-def limits_of(opened: PluginSession) -> dict[Limit, float]:
+def goal_limits(opened: PluginSession) -> dict[Limit, float]:
     """The limits that the person has set, for the whole goal."""
     config = opened.config
     limits: dict[Limit, float | None] = {"usd": config.max_budget_usd, "seconds": config.timeout_s}
@@ -338,11 +341,11 @@ def limits_of(opened: PluginSession) -> dict[Limit, float]:
     return {name: value for name, value in limits.items() if value is not None}
 
 
-def _end(opened: PluginSession, why: str) -> None:
+def _record_end(opened: PluginSession, why: str) -> None:
     opened.record({"ended": "not_reached", "error": f"The goal was not reached: {why}."})
 
 
-def read_request(line: str) -> tuple[str, str]:
+def parse_request(line: str) -> tuple[str, str]:
     """The goal and the check that a person typed: TEXT, and `--verify CMD` up to an empty line;
     quotes are needed only around what has the flag in it. What follows an empty line is another
     message, which had not been sent: it belongs to TEXT. Raises: UserError."""
@@ -350,16 +353,16 @@ def read_request(line: str) -> tuple[str, str]:
         with contextlib.suppress(ValueError):
             text, flag, verify = shlex.split(quoted)
             if flag == "--verify":
-                return _paragraphs(text, rest), verify
+                return _join_paragraphs(text, rest), verify
     text, *values = _FLAG.split(line, maxsplit=1)
     verify, _, rest = "".join(values).partition("\n\n")
-    text, verify = _paragraphs(text, rest), _unquote(verify)
+    text, verify = _join_paragraphs(text, rest), _unquote(verify)
     if not text or not verify:
         raise UserError("A goal needs words and a check: /goal TEXT --verify CMD")
     return text, verify
 
 
-def _paragraphs(*texts: str) -> str:
+def _join_paragraphs(*texts: str) -> str:
     return "\n\n".join(text.strip() for text in texts if text.strip())
 
 

@@ -26,15 +26,15 @@ from kode.plugins.goals.goal import (
     GoalAttempt,
     Limit,
     Status,
-    attempt_line,
-    current,
+    current_goal,
+    describe_attempt,
+    describe_failure,
+    goal_limits,
     goal_text,
-    goals_of,
-    history_of,
     is_resume,
     is_stalled,
-    limits_of,
-    output_note,
+    read_goal_history,
+    replay_goals,
 )
 
 Run = Callable[..., Awaitable[TurnEnded]]
@@ -48,12 +48,12 @@ async def around_turn(opened: PluginSession, session: Any, text: str, run: Run) 
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
-        if current(opened.records()) is None or session.gate.state.mode == "plan":
+        if current_goal(opened.records()) is None or session.gate.state.mode == "plan":
             pursuit.protect(ProtectedFiles())
             return await run(text)
         return await pursuit.run_goal(text, run)
     finally:
-        if current(opened.records()) is None:
+        if current_goal(opened.records()) is None:
             pursuit.protect(ProtectedFiles())
 
 
@@ -69,15 +69,15 @@ class Pursuit:
     @property
     def goal(self) -> Goal:
         """The goal as recorded so far."""
-        return goals_of(self.opened.records())[-1]
+        return replay_goals(self.opened.records())[-1]
 
     @property
     def spent(self) -> dict[Limit, float]:
-        return history_of(self.goal, self.opened.session)[0]
+        return read_goal_history(self.goal, self.opened.session)[0]
 
     @property
     def limits(self) -> Mapping[Limit, float]:
-        return {**self.goal.limits, **limits_of(self.opened)}
+        return {**self.goal.limits, **goal_limits(self.opened)}
 
     def report(self) -> dict[str, Any]:
         """The goal for programs."""
@@ -102,7 +102,7 @@ class Pursuit:
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
-            self._notice(UNFINISHED)
+            self._emit_notice(UNFINISHED)
             ended = self.total or TurnEnded(status="incomplete")
             error = f"Interrupted. {UNFINISHED}"
             return replace(ended, status="interrupted", error=error, goal=self.report())
@@ -113,7 +113,7 @@ class Pursuit:
             await self._try_check()
         turn, failed = None, self.goal.attempts[-1] if self.goal.attempts else None
         if is_resume(text):
-            last = history_of(self.goal, self.opened.session)[1]
+            last = read_goal_history(self.goal, self.opened.session)[1]
             if last is not None:
                 files = last.files_changed
                 ended = TurnEnded(status=last.status, steps=last.steps, files_changed=files)
@@ -123,41 +123,41 @@ class Pursuit:
             elif failed is None:
                 text = goal_text(self.goal)
             elif failed.passed:
-                return self._finish("reached", "")
+                return self._end_goal("reached", "")
             else:
-                self._tell(failed)
+                self._tell_model(failed)
         while True:
             began, before = time.monotonic(), self.spent["requests"]
             if turn is None:
-                if over := self._used_up():
-                    return self._finish("out_of_budget", over)
+                if over := self._find_used_limit():
+                    return self._end_goal("out_of_budget", over)
                 number = len(self.goal.attempts) + 1
                 self.opened.record({"began": number, "turn": self.opened.session.turns + 1})
                 turn = await run(text, **self._turn_limits())
             self.total = turn if self.total is None else self.total.followed_by(turn)
-            over = self._used_up(turn)
+            over = self._find_used_limit(turn)
             # Else the turn failed of the model, in circles for instance: its check may pass.
             is_answered = 0 < turn.steps == self.spent["requests"] - before
             has_failed = not turn.is_finished and turn.steps < self.opened.config.max_steps
             if turn.status == "interrupted" or (has_failed and not over and not is_answered):
-                self._notice(UNFINISHED)
+                self._emit_notice(UNFINISHED)
                 return replace(self.total, goal=self.report())
             if turn.status == "error" and turn.error and not over:
                 self.opened.notice(turn.error, level="warning")
             attempt = await self._check_attempt(turn, began)
             value = asdict(attempt)
             self.opened.record(value)
-            self._notice(attempt_line(attempt), value)
+            self._emit_notice(describe_attempt(attempt), value)
             attempts = self.goal.attempts
             if attempt.passed:
-                return self._finish("reached", "")
+                return self._end_goal("reached", "")
             if is_stalled(attempts):
-                return self._finish("stalled", STALLED)
+                return self._end_goal("stalled", STALLED)
             if over:
-                return self._finish("out_of_budget", over)
+                return self._end_goal("out_of_budget", over)
             if len(attempts) >= MAX_ATTEMPTS:
-                return self._finish("not_reached", f"{MAX_ATTEMPTS} attempts failed")
-            self._tell(attempt)
+                return self._end_goal("not_reached", f"{MAX_ATTEMPTS} attempts failed")
+            self._tell_model(attempt)
             turn, text = None, FAILED
 
     async def _try_check(self) -> None:
@@ -183,7 +183,7 @@ class Pursuit:
     async def _check_attempt(self, turn: TurnEnded, began: float) -> GoalAttempt:
         """Runs the check after a turn. Raises: UserError, StorageError."""
         session, goal, place = self.session, self.goal, self.session.agent.place
-        restored = await asyncio.to_thread(check.put_back, goal.guard, self.opened)
+        restored = await asyncio.to_thread(check.restore_protected, goal.guard, self.opened)
         timeout_s = max(check.LEAST_S, self._subtract_spent().get("seconds", math.inf))
         ran, opens = await check.run_check(session, goal.verify, "Checking the goal", timeout_s)
         different = await asyncio.to_thread(check.find_differing, goal.guard, place)
@@ -208,17 +208,17 @@ class Pursuit:
             seconds=round(time.monotonic() - began, 3),
         )
 
-    def _tell(self, attempt: GoalAttempt) -> None:
+    def _tell_model(self, attempt: GoalAttempt) -> None:
         """Has the next message tell the model of a failed check: as outside text where a marked
         session left something in the project that the check may repeat."""
         session, output = self.session, attempt.output or "(none)"
-        session.note(output_note(self.goal, attempt))
+        session.note(describe_failure(self.goal, attempt))
         if source := session.agent.marks.find_source(None):
             session.note_outside(output, f"the goal's check, after {source}")
         else:
             session.note(output)
 
-    def _notice(self, text: str, value: Any = None) -> None:
+    def _emit_notice(self, text: str, value: Any = None) -> None:
         self.opened.notice(text, level="info", value=value)
 
     def _subtract_spent(self) -> dict[Limit, float]:
@@ -227,7 +227,7 @@ class Pursuit:
         spent = self.spent
         return {name: limit - spent[name] for name, limit in self.limits.items()}
 
-    def _used_up(self, turn: TurnEnded | None = None) -> str:
+    def _find_used_limit(self, turn: TurnEnded | None = None) -> str:
         """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own,
         which may be ahead of the times in the session."""
         for name, left in self._subtract_spent().items():
@@ -250,14 +250,14 @@ class Pursuit:
             limits["timeout_s"] = max(1.0, left["seconds"])
         return limits
 
-    def _finish(self, status: Status, why: str) -> TurnEnded:
+    def _end_goal(self, status: Status, why: str) -> TurnEnded:
         goal, is_reached = self.goal, status == "reached"
         count = plural(len(goal.attempts), "attempt")
         error = "" if is_reached else f"The goal was not reached: {why} ({count})."
         self.opened.record({"ended": status, "error": error})
         self.protect(ProtectedFiles())
         report = self.report()
-        self._notice(error or f"Goal reached: {shorten(goal.verify, 1000)}", report)
+        self._emit_notice(error or f"Goal reached: {shorten(goal.verify, 1000)}", report)
         ended = replace(self.total or TurnEnded(status="incomplete"), goal=report)
         if goal.attempts:
             ended = ended.with_check(goal.verify, passed=is_reached)

@@ -36,7 +36,7 @@ class ForeignAgent(ForeignReader):
 
     def list_usual_sources(self, project: Path) -> Iterable[ForeignReader.Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
-        home, root = _home(), project_root(project)
+        home, root = _user_home(), project_root(project)
         if self.name == "claude":
             folder = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
             slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))  # Claude Code's name for a project
@@ -53,7 +53,7 @@ class ForeignAgent(ForeignReader):
 
     def list_sources(self, path: Path) -> Iterable[ForeignReader.Source]:
         """A file, or the files of this agent in a folder."""
-        home = _home()
+        home = _user_home()
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
         files = self._files(path) if path.is_dir() else [path]
         return self._find_existing(files, "user" if is_personal else "project")
@@ -95,7 +95,7 @@ class ForeignAgent(ForeignReader):
                 yield ForeignReader.Source(path=path, about=about)
 
 
-def _home() -> Path:
+def _user_home() -> Path:
     home = expand_path("~")  # stays as it is for a person without a home folder
     return home if home.is_absolute() else Path("/nonexistent")
 
@@ -165,7 +165,7 @@ def read_blocks(text: str) -> Iterator[MarkdownEntry]:
     lead: MarkdownEntry | None = None
     parsed = MarkdownIt("commonmark").enable("table").parse(text)
     for node in SyntaxTreeNode(parsed).children:
-        raw, line = _source(node, lines)
+        raw, line = _node_source(node, lines)
         inside = tuple(title for _, title in headings)
         # The title of the file says nothing about one line of it.
         under = next((title for level, title in headings[::-1] if level > 1), "")
@@ -183,9 +183,9 @@ def read_blocks(text: str) -> Iterator[MarkdownEntry]:
         elif is_used or node.type in (*_LISTS, "hr") or not raw or raw.startswith("<!--"):
             continue
         elif node.type == "paragraph" and raw.endswith(":"):
-            lead = _block(raw, under, line, inside)
+            lead = _make_entry(raw, under, line, inside)
         else:
-            yield _block(raw, under, line, inside)
+            yield _make_entry(raw, under, line, inside)
     if lead is not None:
         yield lead
 
@@ -194,7 +194,7 @@ def _list_items(
     node: "SyntaxTreeNode", lines: Sequence[str], under: str, inside: tuple[str, ...]
 ) -> Iterator[MarkdownEntry]:
     for item in node.children:
-        raw, line = _source(item, lines)
+        raw, line = _node_source(item, lines)
         head, _, rest = _MARKER.sub("", raw, count=1).partition("\n")
         text = f"{head}\n{textwrap.dedent(rest)}".strip()
         nested = [child for child in item.children if child.type in _LISTS]
@@ -204,20 +204,20 @@ def _list_items(
             and item.children[0].type == "paragraph"
         ):
             # Too long for one entry: its parts, each with the line that introduces them.
-            above = _block(item.children[0].children[0].content, under, 0, inside).text
+            above = _make_entry(item.children[0].children[0].content, under, 0, inside).text
             for inner in nested:
                 yield from _list_items(inner, lines, above, inside)
         elif text:
-            yield _block(text, under, line, inside)
+            yield _make_entry(text, under, line, inside)
 
 
-def _source(node: "SyntaxTreeNode", lines: Sequence[str]) -> tuple[str, int]:
+def _node_source(node: "SyntaxTreeNode", lines: Sequence[str]) -> tuple[str, int]:
     """The text of a node, and its first line, from 1."""
     first, end = node.map or (0, 0)
     return textwrap.dedent("\n".join(lines[first:end])).strip("\n").rstrip(), first + 1
 
 
-def _block(bare: str, under: str, line: int, headings: tuple[str, ...]) -> MarkdownEntry:
+def _make_entry(bare: str, under: str, line: int, headings: tuple[str, ...]) -> MarkdownEntry:
     text = bare
     if under:
         gap = "\n" if bare.startswith(("```", "~~~", "|", "    ")) else " "

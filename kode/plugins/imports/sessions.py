@@ -109,7 +109,7 @@ def build_transcript(
 ) -> Transcript:
     """A session of another agent, under its id there; `faults` says what is missing in it, and how
     often."""
-    entries, orphans = entries_of(pieces)
+    entries, orphans = build_entries(pieces)
     counted = {**faults, "results without a call, left out": orphans}
     lines = [f"{what}: {count}" for what, count in counted.items() if count]
     return Transcript.of_agent(entries, lines, id=id, cwd=cwd, model=model, provider=provider)
@@ -124,7 +124,7 @@ def make_call(id: str, name: str, arguments: Any) -> ToolCall:
     return ToolCall(id=id, name=allowed, arguments=json.dumps(fields, ensure_ascii=False))
 
 
-def entries_of(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[AnyEntry], int]:
+def build_entries(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[AnyEntry], int]:
     """The messages, each call with a unique id and its result, and how many results had no call."""
     spoken: list[MessagePiece | CompactionEntry] = []
     results: dict[str, list[tuple[ToolResult, str]]] = defaultdict(list)
@@ -135,7 +135,7 @@ def entries_of(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[A
             spoken.append(piece)
     entries: list[AnyEntry] = []
     ids: set[str] = set()
-    for _, group in groupby(spoken, _group_of):
+    for _, group in groupby(spoken, _group_key):
         parts: list[Any] = []
         answers: list[AnyEntry] = []
         for piece in group:
@@ -163,7 +163,7 @@ def entries_of(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[A
     return entries, sum(map(len, results.values()))
 
 
-def _group_of(piece: MessagePiece | CompactionEntry) -> tuple[str, str]:
+def _group_key(piece: MessagePiece | CompactionEntry) -> tuple[str, str]:
     return (piece.role, piece.group) if isinstance(piece, MessagePiece) else ("", piece.id)
 
 
@@ -199,15 +199,15 @@ def read_claude_code(path: Path) -> Transcript | None:
     lines, damaged = read_lines(path)
     if not any("sessionId" in line and "message" in line for line in lines[:HEAD_LINES]):
         return None
-    spoken = [line for line in lines if _is_spoken(line)]
-    ids = {"", *_trace_thread(lines)}
+    spoken = [line for line in lines if _is_main_message(line)]
+    ids = {"", *_find_thread_ids(lines)}
     # Results of parallel calls are siblings: only one is on the path, and all count.
     branch = [line for line in spoken if line.text("uuid") in ids or _has_result(line)]
     began = first_time(lines)
     models = [line.object("message").text("model") for line in branch]
     return build_transcript(
         first_text(lines, "sessionId"),
-        (piece for line in branch for piece in _claude_pieces(line, began)),
+        (piece for line in branch for piece in _read_claude_line(line, began)),
         {
             "damaged lines, skipped": damaged,
             "messages of abandoned branches, left out": len(spoken) - len(branch),
@@ -218,7 +218,7 @@ def read_claude_code(path: Path) -> Transcript | None:
     )
 
 
-def _is_spoken(line: ForeignLine) -> bool:
+def _is_main_message(line: ForeignLine) -> bool:
     """Subagents have their own lines, the sidechains."""
     if line.get("isSidechain"):
         return False
@@ -232,11 +232,11 @@ def _queued_text(line: ForeignLine) -> str:
     return "" if text.lstrip().startswith(_CLAUDE_HARNESS) else text
 
 
-def _trace_thread(lines: Sequence[ForeignLine]) -> set[str]:
+def _find_thread_ids(lines: Sequence[ForeignLine]) -> set[str]:
     """The ids from the last message back to the first; a missing parent is replaced by the previous
     line."""
     numbers = {line.text("uuid"): number for number, line in enumerate(lines)}
-    position = next((i for i in reversed(range(len(lines))) if _is_spoken(lines[i])), -1)
+    position = next((i for i in reversed(range(len(lines))) if _is_main_message(lines[i])), -1)
     path: set[str] = set()
     while position >= 0:
         line = lines[position]
@@ -251,14 +251,14 @@ def _trace_thread(lines: Sequence[ForeignLine]) -> set[str]:
 
 
 def _has_result(line: ForeignLine) -> bool:
-    return any(block.get("type") == "tool_result" for block in _blocks(line))
+    return any(block.get("type") == "tool_result" for block in _content_blocks(line))
 
 
-def _blocks(line: ForeignLine) -> list[ForeignLine]:
+def _content_blocks(line: ForeignLine) -> list[ForeignLine]:
     return line.object("message").objects("content")
 
 
-def _claude_pieces(line: ForeignLine, began: str) -> Iterator[MessagePiece | CompactionEntry]:
+def _read_claude_line(line: ForeignLine, began: str) -> Iterator[MessagePiece | CompactionEntry]:
     message, at, uuid = line.object("message"), line.time(began), line.text("uuid")
     if text := _queued_text(line):
         yield MessagePiece(role="user", part=Text(text=text, source="steering"), at=at, group=uuid)
@@ -269,8 +269,8 @@ def _claude_pieces(line: ForeignLine, began: str) -> Iterator[MessagePiece | Com
     group = message.text("id") or uuid
     model = message.text("model") if is_answer else ""
     text = message.text("content")
-    for block in [ForeignLine(type="text", text=text)] if text else _blocks(line):
-        part = _claude_part(block, line)
+    for block in [ForeignLine(type="text", text=text)] if text else _content_blocks(line):
+        part = _convert_claude_block(block, line)
         if isinstance(part, ToolResult):
             yield MessagePiece(role="tool", part=part, at=at)
         elif part is not None:
@@ -283,7 +283,7 @@ def _claude_pieces(line: ForeignLine, began: str) -> Iterator[MessagePiece | Com
             )
 
 
-def _claude_part(block: ForeignLine, line: ForeignLine) -> Part | None:
+def _convert_claude_block(block: ForeignLine, line: ForeignLine) -> Part | None:
     """None for an empty block."""
     text = block.text("text")
     match block.get("type"):
@@ -340,7 +340,7 @@ def read_codex(path: Path) -> Transcript | None:
     model = first_text(contexts[::-1], "model")
     return build_transcript(
         first_text(meta, "id"),
-        _codex_pieces(items, model),
+        _read_codex_items(items, model),
         {"damaged lines, skipped": damaged},
         cwd=first_text([*meta, *contexts], "cwd"),
         model=model,
@@ -348,7 +348,7 @@ def read_codex(path: Path) -> Transcript | None:
     )
 
 
-def _codex_pieces(
+def _read_codex_items(
     items: Iterable[tuple[str, ForeignLine, str]], model: str
 ) -> Iterator[MessagePiece | CompactionEntry]:
     """`items` are the kind of each line, its content, and its time."""
@@ -362,7 +362,7 @@ def _codex_pieces(
             is_message and item.get("role") not in ("user", "assistant")
         ):
             continue  # such a message has instructions of Codex itself
-        for part in _codex_parts(item):
+        for part in _convert_codex_item(item):
             if isinstance(part, ToolResult):
                 step += 1
                 yield MessagePiece(role="tool", part=part, at=at)
@@ -372,7 +372,7 @@ def _codex_pieces(
                 yield MessagePiece(role="assistant", part=part, at=at, group=str(step), model=model)
 
 
-def _codex_parts(item: ForeignLine) -> Iterator[Part]:
+def _convert_codex_item(item: ForeignLine) -> Iterator[Part]:
     kind, call_id = item.text("type"), item.text("call_id")
     if kind == "message":
         for block in item.objects("content"):

@@ -119,7 +119,7 @@ def is_request(entry: AnyEntry) -> bool:
     return entry.type == "request"
 
 
-def recording_of(transcript: Transcript, *, project: str = "", home: str = "") -> Recording:
+def make_recording(transcript: Transcript, *, project: str = "", home: str = "") -> Recording:
     """A session as a recording; by default one of this machine.
 
     Raises: SessionError if it has no reply, or another agent made it.
@@ -163,13 +163,13 @@ def read_cassette(path: Path) -> Recording:
     with tempfile.TemporaryDirectory(prefix="kode-cassette-") as folder:
         file = Path(folder, f"{session_id}.jsonl")
         file.write_bytes(session)
-        return recording_of(Transcript.read(file), project=project, home=home)
+        return make_recording(Transcript.read(file), project=project, home=home)
 
 
 def export_cassette(transcript: Transcript) -> ExportFile:
     """The format `cassette` of `kode session export`. Raises: SessionError for a session with
     nothing to play."""
-    recording = recording_of(transcript)
+    recording = make_recording(transcript)
     places = {"project": recording.project, "home": recording.home}
     about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
     lines = [json.dumps(about).encode(), *transcript.lines()]
@@ -210,7 +210,7 @@ Piece = tuple[str, str, str]
 @dataclass(frozen=True, kw_only=True)
 class RequestDifference:
     part: str
-    """`system`, `tools`, `message` or `result`."""
+    """`system`, `diff_tools`, `message` or `result`."""
     name: str
     """Which: a section of the system prompt, a tool, a role."""
     then: str
@@ -247,7 +247,9 @@ class Comparison:
         pattern = "|".join(map(re.escape, sorted(now_of, key=len, reverse=True)))
         return re.sub(rf"(?:{pattern})(?![\w.-])", lambda match: now_of[match[0]], text)
 
-    def messages(self, then: Sequence[Message], now: Sequence[Message]) -> list[RequestDifference]:
+    def diff_messages(
+        self, then: Sequence[Message], now: Sequence[Message]
+    ) -> list[RequestDifference]:
         """The differences between two pieces of a conversation."""
         before, after = (
             [p for message in side for p in self._split_message(message)] for side in (then, now)
@@ -260,21 +262,25 @@ class Comparison:
             for old, new in zip_longest(before[a:b], after[c:d], fillvalue=("", "", ""))
         ]
 
-    def sections(self, then: Mapping[str, str], now: Mapping[str, str]) -> list[RequestDifference]:
+    def diff_sections(
+        self, then: Mapping[str, str], now: Mapping[str, str]
+    ) -> list[RequestDifference]:
         """The differences between two system prompts, section by section."""
         before, after = (
             {name: self.normalize(text) for name, text in side.items() if name != "memory"}
             for side in (then, now)
         )
-        return _by_name("system", before, after)
+        return _diff_by_name("system", before, after)
 
-    def tools(self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]) -> list[RequestDifference]:
+    def diff_tools(
+        self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]
+    ) -> list[RequestDifference]:
         """The differences between the tools of two requests; last, in their order."""
         before, after = (
             {spec.name: json.dumps(asdict(spec), indent=1, ensure_ascii=False) for spec in side}
             for side in (then, now)
         )
-        return _by_name("tools", before, after) or _by_name(
+        return _diff_by_name("tools", before, after) or _diff_by_name(
             "tools", {"order": "\n".join(before)}, {"order": "\n".join(after)}
         )
 
@@ -296,7 +302,9 @@ class Comparison:
                     pass
 
 
-def _by_name(part: str, then: Mapping[str, str], now: Mapping[str, str]) -> list[RequestDifference]:
+def _diff_by_name(
+    part: str, then: Mapping[str, str], now: Mapping[str, str]
+) -> list[RequestDifference]:
     return [
         RequestDifference(part=part, name=name, then=then.get(name, ""), now=now.get(name, ""))
         for name in {**then, **now}

@@ -60,8 +60,8 @@ from kode.plugins.replay.recording import (
     RequestDifference,
     is_reply,
     is_request,
+    make_recording,
     read_cassette,
-    recording_of,
 )
 
 SUMMARY_CHARS = 48  # a column beside the others in 80
@@ -162,15 +162,15 @@ class RecordedProvider:
     def begin_turn(self, turn: RecordedTurn) -> None:
         """Goes on with this turn."""
         self._turn, self._next = turn, 0
-        self._play(turn.before)
+        self._append_recorded(turn.before)
 
     async def reply(self, request: Request, emit: Callable[[Any], None]) -> Message:
         """See `provider.Provider`. Raises what ended the recorded turn; KodeError for
         what the record does not contain."""
         if request.aside:
-            return self._summary()
+            return self._make_compaction_reply()
         if not self.has_reply:
-            raise self._end_of_turn()
+            raise self._recorded_end()
         upcoming, kinds = self.list_upcoming(), self.upcoming_kinds()
         if kinds[:1] == ["request"] and "compaction" in kinds:
             self._advance(1 + next(i for i, entry in enumerate(upcoming) if is_request(entry)))
@@ -183,7 +183,7 @@ class RecordedProvider:
         summary = calls or text or f"({entry.stop or 'nothing'})"
         self._compare_request(request, shorten(summary, SUMMARY_CHARS))
         self._advance(1)
-        return await self._send(entry, emit)
+        return await self._emit_reply(entry, emit)
 
     async def aclose(self) -> None:
         """See `provider.Provider`."""
@@ -222,15 +222,15 @@ class RecordedProvider:
             self.steps[-1].differences += [each for each in differences if each.part == "result"]
 
     def _advance(self, count: int) -> None:
-        self._play(self._turn.entries[self._next : self._next + count])
+        self._append_recorded(self._turn.entries[self._next : self._next + count])
         self._next += count
 
-    def _play(self, entries: Sequence[AnyEntry]) -> None:
+    def _append_recorded(self, entries: Sequence[AnyEntry]) -> None:
         self.session_then.append(*entries)
         if any(entry.type in CHANGES_THE_PAST for entry in entries):
             self._compared = (0, 0)
 
-    def _end_of_turn(self) -> BaseException:
+    def _recorded_end(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""
         end = self._turn.end
         if end is not None and end.status in ("success", "incomplete"):
@@ -244,8 +244,8 @@ class RecordedProvider:
         step = ReplayStep(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
         beginning = self.session_then.beginning
         if beginning is not None and beginning.tools:
-            differences = self._comparison.sections(beginning.sections, self._sections())
-            differences += self._comparison.tools(beginning.tools, request.tools)
+            differences = self._comparison.diff_sections(beginning.sections, self._sections())
+            differences += self._comparison.diff_tools(beginning.tools, request.tools)
             # A lasting difference is reported once.
             reported = {(each.part, each.name) for s in self.steps for each in s.differences}
             step.differences += [d for d in differences if (d.part, d.name) not in reported]
@@ -267,9 +267,9 @@ class RecordedProvider:
         if len(then) < old or len(now) < new:
             old = new = 0
         self._compared = len(then), len(now)
-        return self._comparison.messages(then[old:], now[new:])
+        return self._comparison.diff_messages(then[old:], now[new:])
 
-    async def _send(self, entry: MessageEntry, emit: Callable[[Any], None]) -> Message:
+    async def _emit_reply(self, entry: MessageEntry, emit: Callable[[Any], None]) -> Message:
         parts = list(entry.parts)
         for index, part in enumerate(parts):
             if isinstance(part, Text):
@@ -278,11 +278,11 @@ class RecordedProvider:
                 arguments = self._comparison.localize(part.arguments)
                 parts[index] = replace(part, arguments=arguments)
         if entry.stop == "interrupted":
-            raise self._end_of_turn()
+            raise self._recorded_end()
         now, usage = tuple(parts), entry.usage
         return Message(role="assistant", parts=now, stop=entry.stop, usage=usage, model=entry.model)
 
-    def _summary(self) -> Message:
+    def _make_compaction_reply(self) -> Message:
         """The note of a compaction."""
         for entry in self._turn.entries[self._next :]:
             if isinstance(entry, CompactionEntry):
@@ -290,7 +290,9 @@ class RecordedProvider:
         raise KodeError("The replay compacts the conversation here, and the record does not.")
 
 
-async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> RecordedProvider:
+async def replay_recording(
+    recording: Recording, config: Any, *, home: Path, cwd: Path
+) -> RecordedProvider:
     """Replays a recording with a folder for the session it makes, `home`, and the project's files
     in `cwd`, which are only read; returns what was compared. `config` are the person's current
     settings, overridden by those in the record.
@@ -321,10 +323,10 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
     player = _Player(bare=bare, provider=provider, session=session, results=results)
     try:
         first, *others = recording.turns
-        await player.play(first, begins=True)
+        await player.play_turn(first, begins=True)
         for turn in others:
             provider.begin_turn(turn)
-            await player.play(turn, begins=turn.begins_process)
+            await player.play_turn(turn, begins=turn.begins_process)
         return provider
     finally:
         bare.context.session.close()
@@ -340,7 +342,7 @@ class _Player:
     skills: str = ""
     """As recorded; they lie outside the project."""
 
-    async def play(self, turn: RecordedTurn, *, begins: bool) -> None:
+    async def play_turn(self, turn: RecordedTurn, *, begins: bool) -> None:
         """Plays one turn, after what happened since the previous one. `begins`: in a new
         process."""
         provider = self.provider
@@ -361,8 +363,8 @@ class _Player:
         read."""
         bare, provider, begun = self.bare, self.provider, self.provider.session_then.beginning
         specs = begun.tools if begun is not None else ()
-        tools, memory = _tools_of(specs), CompactingMemory(provider)
-        bare.staff(provider, tools, memory=memory, answer=self._answer)
+        tools, memory = _recorded_tools(specs), CompactingMemory(provider)
+        bare.staff(provider, tools, memory=memory, answer=self._answer_call)
         texts = (part for part in turn.prompt.parts if isinstance(part, Text))
         skills = (part.text for part in texts if part.section_name == "skills")
         self.skills = next(skills, self.skills)
@@ -373,7 +375,7 @@ class _Player:
         )
         await bare.open("resume" if provider.steps else "start")
 
-    async def _answer(self, action: Any, run: object) -> ToolOutput:
+    async def _answer_call(self, action: Any, run: object) -> ToolOutput:
         """An `Around`; `ReplayedSession` has the whole result. Raises: CancelledError where the
         turn was interrupted before or in the call; ToolError if the record has no result."""
         result = self.results.get(action.call_id)
@@ -438,7 +440,7 @@ def _entry_key(entry: AnyEntry) -> str:
     return f"result {results[0].call_id}" if results else f"message {role}"
 
 
-def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
+def _recorded_tools(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
     """The tools of this kode, and those that only the record knows: of a server, of memory."""
 
     async def run(context: object, arguments: Mapping[str, Any]) -> str:
@@ -495,7 +497,7 @@ async def _run_replay(arguments: argparse.Namespace) -> int:
         )
     config = load_config(kode_home(), cwd, environ=os.environ, flags={}).config
     with tempfile.TemporaryDirectory(prefix="kode-replay-") as home:
-        replay = await play(recording, config, home=Path(home), cwd=cwd)
+        replay = await replay_recording(recording, config, home=Path(home), cwd=cwd)
     print_either(
         _as_object(recording, replay), _describe(recording, replay), as_json=arguments.json
     )
@@ -506,7 +508,7 @@ def _read_recording(arguments: argparse.Namespace) -> tuple[Recording, Path]:
     """The named session or cassette, and the folder to replay it in."""
     if not Path(arguments.session).is_file():
         session_id = find_session(kode_home(), arguments.session)
-        recording = recording_of(Transcript.read(session_file(kode_home(), session_id)))
+        recording = make_recording(Transcript.read(session_file(kode_home(), session_id)))
         named = working_directory(arguments) if arguments.cwd else None
         return recording, named or Path(recording.header.cwd)
     recording = read_cassette(Path(arguments.session))
@@ -523,11 +525,11 @@ def _describe(recording: Recording, replay: RecordedProvider) -> Iterator[str]:
     width = max((len(step.summary) for step in steps), default=0)
     for step in steps:
         word = "differs" if step.differences else "same"
-        names = ", ".join(dict.fromkeys(map(_name_of, step.differences)))
+        names = ", ".join(dict.fromkeys(map(_name_difference, step.differences)))
         yield f"{step.number:>4}  {word:<7}  {step.summary:<{width}}  {names}".rstrip()
     for step in [step for step in steps if step.differences][:1]:
         first = step.differences[0]
-        yield f"\nFirst difference: step {step.number}, {_name_of(first)}\n{first.diff()}\n"
+        yield f"\nFirst difference: step {step.number}, {_name_difference(first)}\n{first.diff()}\n"
     yield from replay.notes
     same = sum(not step.differences for step in steps)
     yield (
@@ -559,6 +561,6 @@ def _as_object(recording: Recording, replay: RecordedProvider) -> dict[str, Any]
     }
 
 
-def _name_of(difference: RequestDifference) -> str:
+def _name_difference(difference: RequestDifference) -> str:
     """Which part differs: `system: instructions`, `result: shell`."""
     return f"{difference.part}: {difference.name}"

@@ -23,7 +23,7 @@ from kode.plugin import (
     require_extra,
     working_directory,
 )
-from kode.plugins.stdio import can_wait, take_stdin
+from kode.plugins.stdio import can_wait, open_stdin
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     if sys.stdin is None or not can_wait(0):
         raise UserError("`kode mcp serve` is started by a client, which talks over pipes.")
     cwd, *named = (working_directory(argparse.Namespace(cwd=r)) for r in (None, *arguments.root))
-    roots = roots_of(named, cwd)
+    roots = resolve_roots(named, cwd)
     from kode.plugins.serve.sessions import Bounds, ServedSessions
 
     bounds = Bounds(roots=roots, depth=int(os.environ.get("KODE_DEPTH", "0")))
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def roots_of(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
+def resolve_roots(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
     """The roots that a person names, else the working directory.
 
     Raises: ConfigError if that would be everything, as for a server that another program starts.
@@ -89,12 +89,12 @@ async def _serve_stdio(server: "MCPServer") -> None:
 
     lowlevel = server._lowlevel_server  # `run_stdio_async` does not accept a custom stdin
     # The SDK reads in a thread, which no signal interrupts.
-    lines = cast(Any, _lines_of(await take_stdin(MAX_LINE_BYTES)))
+    lines = cast(Any, _read_lines(await open_stdin(MAX_LINE_BYTES)))
     async with stdio_server(stdin=lines) as (read, write):
         await lowlevel.run(read, write, lowlevel.create_initialization_options())
 
 
-async def _lines_of(reader: asyncio.StreamReader) -> AsyncIterator[str]:
+async def _read_lines(reader: asyncio.StreamReader) -> AsyncIterator[str]:
     while True:
         try:
             line = await reader.readline()

@@ -91,25 +91,25 @@ Mode = Annotated[
 
 def make_server(sessions: ServedSessions) -> MCPServer:
     """The server over these conversations; the caller closes them."""
-    return _server_of("kode", INSTRUCTIONS, Tools(sessions), CHANGES)
+    return _build_server("kode", INSTRUCTIONS, Tools(sessions), CHANGES)
 
 
 def make_memory_server(bounds: Bounds) -> MCPServer:
     """The server over the memory of `$KODE_HOME`. Raises: ConfigError if memory is off."""
-    if not _config(bounds.roots[0]).memory.enabled:
+    if not _load_config(bounds.roots[0]).memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
-    return _server_of("kode-memory", MEMORY_INSTRUCTIONS, MemoryTools(bounds), READS)
+    return _build_server("kode-memory", MEMORY_INSTRUCTIONS, MemoryTools(bounds), READS)
 
 
-def _server_of(name: str, instructions: str, tools: object, usual: ToolAnnotations) -> MCPServer:
+def _build_server(name: str, instructions: str, tools: object, usual: ToolAnnotations) -> MCPServer:
     """A server with the public methods of `tools`, and the usual hints for most."""
     server = MCPServer(name, instructions=instructions, version=kode_version, log_level="CRITICAL")
     for method in (method for method in vars(type(tools)) if not method.startswith("_")):
-        server.add_tool(as_tool(getattr(tools, method)), annotations=HINTS.get(method, usual))
+        server.add_tool(answer_faults(getattr(tools, method)), annotations=HINTS.get(method, usual))
     return server
 
 
-def as_tool(work: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+def answer_faults(work: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
     """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
     the report is."""
 
@@ -146,13 +146,13 @@ class Tools:
         limits = {"max_steps": max_steps, "max_budget_usd": budget_usd}
         served = await self.sessions.start(cwd, mode=mode, model=model, **limits)
         await served.send(prompt)
-        return await follow(context, served, 0, wait_s)
+        return await await_state(context, served, 0, wait_s)
 
     async def kode_wait(
         self, context: Context, session: Session, cursor: Cursor = 0, wait_s: Wait = 20
     ) -> State:
         """Waits until the session is done or asks; returns the progress since `cursor`."""
-        return await follow(context, self.sessions.find(session), cursor, wait_s)
+        return await await_state(context, self.sessions.find(session), cursor, wait_s)
 
     async def kode_reply(
         self,
@@ -164,16 +164,16 @@ class Tools:
     ) -> State:
         """Says something in a session: the next turn, or, while it works, a word that it gets with
         its next step. Opens a session that was closed."""
-        served = await self.sessions.take_up(session)
+        served = await self.sessions.find_or_open(session)
         if mode is not None:
             served.conversation.set_permission_mode(
-                self.sessions.bounds.mode(
+                self.sessions.bounds.choose_mode(
                     mode, served.conversation.gate.state.mode, served.conversation.place.cwd
                 )
             )
         cursor = len(served.lines)
         await served.send(prompt)
-        return await follow(context, served, cursor, wait_s)
+        return await await_state(context, served, cursor, wait_s)
 
     async def kode_answer(
         self,
@@ -189,7 +189,7 @@ class Tools:
         `what` and `destroys` before you allow anything."""
         served = self.sessions.find(session)
         served.answer(question, Answer(choice=choice, message=message))
-        return await follow(context, served, cursor, wait_s)
+        return await await_state(context, served, cursor, wait_s)
 
     async def kode_stop(self, session: Session) -> dict[str, Any]:
         """Stops what the session does and closes it. `kode_reply` opens it again; the person can
@@ -202,7 +202,7 @@ class Tools:
 
     async def kode_diff(self, session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
-        served = await self.sessions.take_up(session)
+        served = await self.sessions.find_or_open(session)
         changes = served.conversation.diffs()
         files = [
             {"path": change.path, "added": change.count("+"), "removed": change.count("-")}
@@ -218,7 +218,7 @@ class Tools:
         redo: Annotated[bool, Field(description="True: brings back what was undone last")] = False,
     ) -> dict[str, Any]:
         """Undoes the file changes of the session's newest turn that is not undone yet."""
-        served = await self.sessions.take_up(session)
+        served = await self.sessions.find_or_open(session)
         if served.status in ("working", "asks"):
             raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")
         done = await (served.conversation.redo() if redo else served.conversation.undo())
@@ -232,22 +232,24 @@ class Tools:
         return {"sessions": self.sessions.list_rows(limit)}
 
 
-async def follow(context: Context[Any], served: ServedSession, cursor: int, wait_s: float) -> State:
+async def await_state(
+    context: Context[Any], served: ServedSession, cursor: int, wait_s: float
+) -> State:
     """Waits at most `wait_s` for the turn's end or a question that only `kode_answer` can answer;
     returns the state. Meanwhile puts questions to the client's person if it can."""
     until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
     while True:
         await served.wait(until)
         question = served.question
-        if question is None or question.form or not _has_forms(context):
-            return _state(served, cursor)
+        if question is None or question.form or not _supports_forms(context):
+            return _full_state(served, cursor)
         served.note_form(question, "shown")
         # It outlives the call: a person takes longer than a client waits.
-        form = asyncio.create_task(_fill_in(context.request_context.session, served, question))
+        form = asyncio.create_task(_ask_form(context.request_context.session, served, question))
         question.answer.add_done_callback(form.cancel)
 
 
-def _state(served: ServedSession, cursor: int) -> State:
+def _full_state(served: ServedSession, cursor: int) -> State:
     """A state with its question in full, for the client itself."""
     state = served.state(cursor)
     if served.question is not None:
@@ -261,21 +263,21 @@ def _state(served: ServedSession, cursor: int) -> State:
             "what": question.preview,
             "destroys": list(question.dangers),
             "why": question.reason,
-            "choices": _choices(question),
+            "choices": _describe_answers(question),
             "asked": by_form if served.question.form == "shown" else "",
         }
         state["question"] = {key: value for key, value in whole.items() if value not in ("", [])}
     return state
 
 
-def _has_forms(context: Context[Any]) -> bool:
+def _supports_forms(context: Context[Any]) -> bool:
     capabilities = context.client_capabilities
     forms = capabilities.elicitation if capabilities is not None else None
     is_older = context.protocol_version not in MODERN_PROTOCOL_VERSIONS
     return is_older and forms is not None and (forms.form is not None or forms.url is None)
 
 
-async def _fill_in(session: ServerSession, served: ServedSession, question: OpenQuestion) -> None:
+async def _ask_form(session: ServerSession, served: ServedSession, question: OpenQuestion) -> None:
     form = _make_form(question.question)
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
@@ -283,10 +285,10 @@ async def _fill_in(session: ServerSession, served: ServedSession, question: Open
         # Whatever the client did with it, or it is gone: the question stays open.
         served.note_form(question, "closed")
     else:
-        _take(served, question, filled)
+        _accept_form(served, question, filled)
 
 
-def _take(served: ServedSession, question: OpenQuestion, filled: ElicitResult) -> None:
+def _accept_form(served: ServedSession, question: OpenQuestion, filled: ElicitResult) -> None:
     """A form closed without a choice leaves the question to the client."""
     content = filled.content or {}
     choice = "no" if filled.action == "decline" else content.get("choice")
@@ -300,7 +302,7 @@ def _take(served: ServedSession, question: OpenQuestion, filled: ElicitResult) -
 
 
 def _make_form(question: Question) -> ElicitRequestFormParams:
-    choices = _choices(question)
+    choices = _describe_answers(question)
     by = f" (asked by {question.asker})" if question.asker else ""
     texts = (f"{question.title}{by}", question.preview, *question.dangers, question.reason)
     choice: dict[str, Any] = {
@@ -317,7 +319,7 @@ def _make_form(question: Question) -> ElicitRequestFormParams:
     return ElicitRequestFormParams(message=shown, requested_schema=schema)
 
 
-def _choices(question: Question) -> dict[str, str]:
+def _describe_answers(question: Question) -> dict[str, str]:
     """The possible answers and their meaning. Permanent permission would loosen the person's own
     sessions, and a client may fill in a form itself."""
     ways = {choice: text for choice, text in question.ways_to_allow.items() if choice in CHOICES}
@@ -337,7 +339,7 @@ class MemoryTools:
         cwd: Folder = "",
     ) -> dict[str, Any]:
         """Facts and past sessions that fit, best first."""
-        async with self._open(cwd) as memory:
+        async with self._open_memory(cwd) as memory:
             hits = await memory.system.search(query, limit)
         texts = "\n\n".join(f"[{hit.where}] {hit.text}" for hit in hits)
         framed = memory.frame("What memory holds on this, best first.", texts)
@@ -345,7 +347,7 @@ class MemoryTools:
 
     async def memory_read(self, cwd: Folder = "") -> dict[str, Any]:
         """What a new session of kode in this project begins with."""
-        async with self._open(cwd) as memory:
+        async with self._open_memory(cwd) as memory:
             sections = await memory.system.snapshot()
         texts = "\n\n".join(f"── {section.title} ──\n{section.content}" for section in sections)
         return {"memory": memory.frame("What kode remembers of person and project.", texts)}
@@ -363,17 +365,17 @@ class MemoryTools:
         once the person has approved it."""
         client = context.request_context.session.client_params
         name = client.client_info.name if client is not None else ""
-        async with self._open(cwd) as memory:
+        async with self._open_memory(cwd) as memory:
             outcome = await memory.propose(text, about, name)
         if outcome.change is None:
             return {"done": "it waits already for the person"}
         return {"done": "it waits for the person", "id": outcome.change.id}
 
-    def _open(self, cwd: str) -> AbstractAsyncContextManager[Any]:
+    def _open_memory(self, cwd: str) -> AbstractAsyncContextManager[Any]:
         """Memory as it is on disk now, for one call."""
-        folder = self.bounds.folder(cwd) if cwd else self.bounds.roots[0]
-        return open_memory(_config(folder), folder)
+        folder = self.bounds.resolve_folder(cwd) if cwd else self.bounds.roots[0]
+        return open_memory(_load_config(folder), folder)
 
 
-def _config(folder: Path) -> Any:
+def _load_config(folder: Path) -> Any:
     return load_config(kode_home(), folder, environ=os.environ, flags={}).config

@@ -47,11 +47,11 @@ class Bounds:
     depth: int = 0
     """How many kodes this process is nested in; from `KODE_DEPTH`."""
 
-    def holds(self, folder: Path) -> bool:
+    def contains(self, folder: Path) -> bool:
         """Whether a real path is a root, or below one."""
         return any(folder.is_relative_to(root) for root in self.roots)
 
-    def folder(self, cwd: str) -> Path:
+    def resolve_folder(self, cwd: str) -> Path:
         """The real folder that `cwd` names. Raises: UserError if it is missing, or no root allows
         it."""
         try:
@@ -60,7 +60,7 @@ class Bounds:
             raise UserError(f"{cwd} does not exist. Give the absolute path of a folder.") from error
         if not folder.is_dir():
             raise UserError(f"{cwd} is not a folder. Give the folder to work in.")
-        if not self.holds(folder):
+        if not self.contains(folder):
             allowed = ", ".join(map(str, self.roots))
             raise UserError(
                 f"{folder} is outside the folders this server may work in ({allowed}). The person "
@@ -68,7 +68,7 @@ class Bounds:
             )
         return folder
 
-    def settings(
+    def make_settings(
         self,
         cwd: Path,
         *,
@@ -90,7 +90,7 @@ class Bounds:
                 f"This kode was started inside {self.depth} others, and `subagent.max_depth` is "
                 f"{config.subagent.max_depth}: do the work in the session that you are."
             )
-        mode = self.mode(mode, config.permissions.mode, cwd)
+        mode = self.choose_mode(mode, config.permissions.mode, cwd)
         budgets = [usd for usd in (max_budget_usd, config.max_budget_usd) if usd is not None]
         changes = {
             "permissions": config.permissions.model_copy(update={"mode": mode}),
@@ -101,13 +101,13 @@ class Bounds:
         }
         return replace(loaded, config=config.model_copy(update=changes))
 
-    def mode(
+    def choose_mode(
         self, wished: PermissionMode | None, configured: PermissionMode, cwd: Path
     ) -> PermissionMode:
         """The mode of a session in `cwd`. If the person's `configured` one is looser than this
         server allows, it is `ask`. Raises: UserError if the wish is."""
         mode, project = wished or configured, project_root(cwd)
-        is_looser = mode == "auto-edit" and not self.holds(Path(real_path(project)))
+        is_looser = mode == "auto-edit" and not self.contains(Path(real_path(project)))
         if is_looser and wished:
             raise UserError(
                 f"In mode auto-edit commands may change all of the repository {project}, which is "
@@ -188,7 +188,7 @@ class ServedSession:
         elif line is not None:
             self.activity = ""
             self.lines.append(shorten(f"{line.mark} {line.text}", LINE_CHARS))
-        self._wake()
+        self._wake_waiters()
 
     async def ask(self, question: Question) -> Answer:
         """An `Ask`. What would outlast the session in memory, or be trusted permanently, is for the
@@ -199,12 +199,12 @@ class ServedSession:
             self._questions += 1
             answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
             self.question = OpenQuestion(f"q{self._questions}", question, answer)
-            self._wake()
+            self._wake_waiters()
             try:
                 return await answer
             finally:
                 self.question = None
-                self._wake()
+                self._wake_waiters()
 
     def take_steering(self) -> list[Text]:
         """Returns what the client has said meanwhile, once. No person typed it."""
@@ -219,7 +219,7 @@ class ServedSession:
             self.messages.append(text)
             return
         self.ended, self._begun = None, asyncio.Event()
-        self.turn = asyncio.create_task(self._run(text))
+        self.turn = asyncio.create_task(self._run_turns(text))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._begun.wait(), BEGIN_WAIT_S)
 
@@ -233,7 +233,7 @@ class ServedSession:
             raise UserError("This one cannot be remembered: answer `once` or `no`.")
         waiting.answer.set_result(answer)
         self.question = None
-        self._wake()
+        self._wake_waiters()
 
     async def wait(self, until: float) -> None:
         """Returns when the turn ends, asks something that is not being shown to a person, or at
@@ -246,7 +246,7 @@ class ServedSession:
     def note_form(self, question: OpenQuestion, form: Literal["shown", "closed"]) -> None:
         """Records whether the person is being shown a form of a question, or has closed it."""
         question.form = form
-        self._wake()
+        self._wake_waiters()
 
     async def stop(self) -> None:
         """Interrupts the running turn and waits for its end; it is on disk then."""
@@ -276,7 +276,7 @@ class ServedSession:
             state["result"] = result
         return state
 
-    async def _run(self, text: str) -> None:
+    async def _run_turns(self, text: str) -> None:
         """Runs turns until nothing the client said is left."""
         while text:
             try:
@@ -293,9 +293,9 @@ class ServedSession:
             messages = self.take_steering() if self.ended.is_finished else []
             text = "\n\n".join(message.text for message in messages)
         self._begun.set()
-        self._wake()
+        self._wake_waiters()
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -308,12 +308,12 @@ class ServedSessions:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, cwd: str, **wishes: Any) -> ServedSession:
-        """Starts a session in `cwd`, with wishes for `Bounds.settings`. Raises: UserError,
+        """Starts a session in `cwd`, with wishes for `Bounds.make_settings`. Raises: UserError,
         StorageError."""
         async with self._opening:
-            return await self._open(self.bounds.folder(cwd), None, **wishes)
+            return await self._open(self.bounds.resolve_folder(cwd), None, **wishes)
 
-    async def take_up(self, session: str) -> ServedSession:
+    async def find_or_open(self, session: str) -> ServedSession:
         """The open conversation with this session id (or prefix), else opens the session on disk.
 
         Raises: UserError, also for one outside of the roots; SessionError; BusyError if it is open
@@ -322,7 +322,7 @@ class ServedSessions:
         async with self._opening:
             id = find_session(kode_home(), session)
             cwd = Transcript.read(session_file(kode_home(), id)).header.cwd
-            self.bounds.folder(cwd)
+            self.bounds.resolve_folder(cwd)
             return self.opened.get(id) or await self._open(Path(cwd), id)
 
     def find(self, session: str) -> ServedSession:
@@ -354,7 +354,7 @@ class ServedSessions:
         for session in list_sessions(kode_home()):
             served = self.opened.get(session.id)
             is_own = bool(session.cwd) and not session.parent
-            may_see = is_own and self.bounds.holds(Path(real_path(session.cwd)))
+            may_see = is_own and self.bounds.contains(Path(real_path(session.cwd)))
             if len(rows) < limit and may_see and (served or session.turns):
                 row = {
                     "session": session.id,
@@ -371,7 +371,7 @@ class ServedSessions:
     async def _open(self, cwd: Path, session_id: str | None, **wishes: Any) -> ServedSession:
         if len(self.opened) >= MAX_OPEN:
             raise UserError(f"{MAX_OPEN} sessions are open here: `kode_stop` one of them first.")
-        loaded = self.bounds.settings(cwd, **wishes)
+        loaded = self.bounds.make_settings(cwd, **wishes)
         served = ServedSession()
         settings = ConversationSettings(loaded, emit=served.note_event, ask=served.ask)
         served.conversation = await open_conversation(settings, cwd=cwd, session_id=session_id)

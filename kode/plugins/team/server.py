@@ -176,12 +176,14 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--project", default=ALL, help="only this: github.com/org/repo")
     values = parser.parse(argv, mixed=True)
     notes = load_config(kode_home(), Path.cwd(), environ=os.environ, flags={}).config.memory.notes
-    text = asyncio.run(manage(open_log(notes), values.action, values.person, values.project))
+    text = asyncio.run(manage_team(open_log(notes), values.action, values.person, values.project))
     print_either(None, text.split("\n"), as_json=False)
     return 0
 
 
-async def manage(log: TeamLog, action: str | None, person: str | None, scope: str = ALL) -> str:
+async def manage_team(
+    log: TeamLog, action: str | None, person: str | None, scope: str = ALL
+) -> str:
     """Carries out one action, and says what it did; without one, lists the members. Raises:
     ConfigError, MemoryRefused, KodeError."""
     if (person is None) == (action in ("admit", "dismiss")):

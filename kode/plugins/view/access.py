@@ -60,9 +60,9 @@ class Keys:
         """Includes the port: browsers share cookies between the ports of a host."""
         return f"kode_view_{self.address.rpartition(':')[2]}"
 
-    def use(self, token: str) -> bool:
+    def use_token(self, token: str) -> bool:
         """Whether a token is valid; it is used up then."""
-        if not self.token or not _same(token, self.token):
+        if not self.token or not _is_same_secret(token, self.token):
             return False
         self.token = ""
         return True
@@ -91,27 +91,27 @@ class Guard:
     def _refuse_request(self, request: Request) -> Response | None:
         keys = self._keys
         if request.headers.getlist("host") != [keys.address]:
-            return _text(421, f"kode view answers at {keys.origin} only.")
+            return _text_response(421, f"kode view answers at {keys.origin} only.")
         if request.method not in ("GET", "HEAD"):
-            return _text(405, "Pages are only read.")
+            return _text_response(405, "Pages are only read.")
         if {*request.headers.getlist("origin")} - {keys.origin}:
-            return _text(403, "This request comes from another site.")
+            return _text_response(403, "This request comes from another site.")
         return None
 
     def _check_cookie(self, request: Request) -> Response | None:
         """Answers requests without a cookie, or with a token."""
         keys = self._keys
-        has_cookie = _same(request.cookies.get(keys.cookie_name, ""), keys.cookie)
+        has_cookie = _is_same_secret(request.cookies.get(keys.cookie_name, ""), keys.cookie)
         token = request.query_params.get("token")
         if token is None or request.url.path != "/" or request.method != "GET":
-            return None if has_cookie else _text(403, NO_ENTRY)
-        if keys.use(token):
+            return None if has_cookie else _text_response(403, NO_ENTRY)
+        if keys.use_token(token):
             entrance = HTMLResponse(ENTRANCE)
             entrance.set_cookie(
                 keys.cookie_name, keys.cookie, httponly=True, samesite="strict", path="/"
             )
             return entrance
-        return RedirectResponse("/", 303) if has_cookie else _text(403, NO_ENTRY)
+        return RedirectResponse("/", 303) if has_cookie else _text_response(403, NO_ENTRY)
 
 
 NO_ENTRY = (
@@ -120,10 +120,10 @@ NO_ENTRY = (
 )
 
 
-def _same(text: str, secret: str) -> bool:
+def _is_same_secret(text: str, secret: str) -> bool:
     """Compares in constant time."""
     return hmac.compare_digest(text.encode(), secret.encode())
 
 
-def _text(status: int, text: str) -> Response:
+def _text_response(status: int, text: str) -> Response:
     return PlainTextResponse(text + "\n", status)

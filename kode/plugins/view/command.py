@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     import uvicorn
 
     from kode.plugins.view.access import Keys
-    from kode.plugins.view.pages import PageSubject, application
+    from kode.plugins.view.pages import PageSubject, make_application
 
     place = PageSubject(home=home, cwd=cwd, config=loaded.config)
     with _open_socket(arguments.port) as listener:
@@ -49,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
         if not arguments.no_browser and has_screen():
             webbrowser.open(keys.link)
         config = uvicorn.Config(
-            application(place, keys),
+            make_application(place, keys),
             lifespan="off",
             ws="none",
             access_log=False,

@@ -68,14 +68,14 @@ class PageSubject:
     config: Any
 
 
-def application(place: PageSubject, keys: Keys) -> ASGIApp:
+def make_application(place: PageSubject, keys: Keys) -> ASGIApp:
     """All pages, behind their guard."""
     pages = _Pages(place)
     routes = [
         Route("/", pages.sessions),
         Route("/sessions/{id}", pages.session),
         Route("/memory", pages.memory),
-        Route("/style.css", _style),
+        Route("/style.css", _style_response),
         Route("/costs", pages.costs),
     ]
     handlers = dict.fromkeys((KodeError, HTTPException, Exception), pages.fault)
@@ -90,7 +90,7 @@ class _Pages:
         self._place = place
 
     def sessions(self, request: Request) -> Response:
-        home, number = self._place.home, _number(request)
+        home, number = self._place.home, _page_number(request)
         query = request.query_params.get("q", "").strip()[:SEARCH_CHARS]
         start = (number - 1) * SESSIONS
         # Without a query only as many files are read as the page shows.
@@ -102,7 +102,7 @@ class _Pages:
                 for word in query.casefold().split()
             )
         ][start:]
-        return self._page(
+        return self._render_page(
             "sessions.html",
             rows=rows[:SESSIONS],
             places=search_sessions(home, query.split(), MATCHES) if query and not start else [],
@@ -122,18 +122,18 @@ class _Pages:
                 return RedirectResponse(
                     f"{request.url.path}?page={page}#{shown.turn.entries[0].id}", 303
                 )
-        turns = view.turns[(_number(request) - 1) * TURNS :]
+        turns = view.turns[(_page_number(request) - 1) * TURNS :]
         part = _show_list_page(request, has_more=len(turns) > TURNS)
-        return self._page("session.html", session=view, part=part, shown=turns[:TURNS])
+        return self._render_page("session.html", session=view, part=part, shown=turns[:TURNS])
 
     def costs(self, request: Request) -> Response:
         period = request.query_params.get("days", "")
-        return self._page("costs.html", part=None, **costs_of(self._place.home, period))
+        return self._render_page("costs.html", part=None, **cost_values(self._place.home, period))
 
     async def memory(self, request: Request) -> Response:
         async with open_memory(self._place.config, self._place.cwd) as opened:
             overview, notices = await opened.overview(), opened.notices
-        return self._page(
+        return self._render_page(
             "memory.html",
             memory=overview,
             sources=Counter(entry.statement.who for entry in overview.entries).most_common(),
@@ -151,14 +151,14 @@ class _Pages:
                 text, status = str(error), 404 if isinstance(error, NOT_FOUND) else 500
             case _:
                 title, text = "An internal error in kode", describe_fault(error)
-        return self._page("message.html", status, title=title, text=text)
+        return self._render_page("message.html", status, title=title, text=text)
 
-    def _page(self, template: str, status: int = 200, /, **values: object) -> Response:
+    def _render_page(self, template: str, status: int = 200, /, **values: object) -> Response:
         text = _make_environment().get_template(template).render(views=VIEWS, **values)
         return HTMLResponse(text, status)
 
 
-def _number(request: Request) -> int:
+def _page_number(request: Request) -> int:
     """The requested page of a list, from 1."""
     text = request.query_params.get("page", "1")
     return max(1, int(text)) if re.fullmatch(r"[0-9]{1,6}", text) else 1
@@ -171,10 +171,10 @@ def _show_list_page(request: Request, *, has_more: bool) -> Mapping[str, object]
         url = request.url.include_query_params(page=number)
         return f"{url.path}?{url.query}"
 
-    return {"number": _number(request), "has_more": has_more, "address": address}
+    return {"number": _page_number(request), "has_more": has_more, "address": address}
 
 
-def _style(request: Request) -> Response:
+def _style_response(request: Request) -> Response:
     text = resources.files(OWN).joinpath("style.css").read_text("utf-8")
     return Response(text, media_type="text/css")
 
@@ -183,7 +183,7 @@ PERIODS = (7, 30, 90, 365)
 """Periods, in days."""
 
 
-def costs_of(home: Path, period: str) -> dict[str, object]:
+def cost_values(home: Path, period: str) -> dict[str, object]:
     """The values of the page: days with requests come newest first, projects and models by cost.
     Raises: StorageError."""
     days = next((days for days in PERIODS if str(days) == period), 30)
@@ -239,24 +239,24 @@ def _make_environment() -> Environment:
     )
     environment.globals |= {"agents_in": subagent_records}
     environment.filters |= {
-        "when": when,
+        "when": format_time,
         "dollars": lambda amount: money(amount) or "unknown",
         "number": "{:,.0f}".format,
         "plural": plural,
-        "seconds": seconds,
-        "folder": folder,
+        "seconds": format_seconds,
+        "folder": format_folder,
     }
     return environment
 
 
-def folder(path: Path | str) -> str:
+def format_folder(path: Path | str) -> str:
     """A path, with `~` for the person's home folder."""
     home = os.environ.get("HOME", "").rstrip("/")
     is_inside = bool(home) and f"{path}/".startswith(f"{home}/")
     return f"~{str(path).removeprefix(home)}" if is_inside else str(path)
 
 
-def when(at: str) -> str:
+def format_time(at: str) -> str:
     """A time in local time, to the minute."""
     try:
         return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
@@ -264,6 +264,6 @@ def when(at: str) -> str:
         return at or "unknown"
 
 
-def seconds(duration_ms: int) -> str:
+def format_seconds(duration_ms: int) -> str:
     whole = duration_ms / 1000
     return f"{whole:.1f} s" if whole < 60 else f"{int(whole // 60)} min {int(whole % 60)} s"

@@ -91,14 +91,14 @@ class TurnView:
     spent: Any
 
 
-def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]:
+def view_turns(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]:
     """The turns of a session, oldest first."""
     cwd = transcript.header.cwd
     for turn in transcript.turns:
         parts = turn.items[0].parts if turn.number else ()
         words = (it.typed or it.text for it in parts if isinstance(it, Text) and not it.source)
         items = [
-            shown for item in turn.items for shown in _items_of(item, turn.number, cwd, changed)
+            shown for item in turn.items for shown in _view_items(item, turn.number, cwd, changed)
         ]
         spent = Spending.of(turn.entries).total
         if turn.number or items or spent.requests:
@@ -106,21 +106,23 @@ def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]
                 turn=turn,
                 title=shorten(" ".join(words), TITLE_CHARS),
                 items=items,
-                files=[_relative(path, cwd) for path in turn.end.files_changed] if turn.end else (),
+                files=[_relative_path(path, cwd) for path in turn.end.files_changed]
+                if turn.end
+                else (),
                 spent=spent,
             )
 
 
-def _items_of(
+def _view_items(
     item: Any, turn: int, cwd: str, changed: FileChanges
 ) -> Iterator[TextView | CallView]:
     message = item.entry
     if message.type != "message":
-        yield from _events_of(item)
+        yield from _view_events(item)
         return
     for part in item.parts:
         if part.type == "call":
-            yield _view_of(part, cwd, lambda path: changed.before(turn, str(Path(cwd, path))))
+            yield _view_call(part, cwd, lambda path: changed.before(turn, str(Path(cwd, path))))
             continue
         source = part.source if isinstance(part, Text) else part.type
         text = part.description if isinstance(part, Image) else part.text
@@ -135,20 +137,20 @@ def _items_of(
         yield TextView(kind="event", title=f"The reply ended early: {message.stop}")
 
 
-def _events_of(item: Any) -> Iterator[TextView]:
+def _view_events(item: Any) -> Iterator[TextView]:
     """What an entry that is no message tells a person; nothing for one that only kode reads."""
     entry, fields = item.entry, vars(item.entry)
     kind = "redo" if fields.get("redo") else entry.type
     if kind.startswith("x-"):
-        yield TextView(kind="event", title=f"Record {kind[2:]}", text=_text(fields["value"]))
+        yield TextView(kind="event", title=f"Record {kind[2:]}", text=_field_text(fields["value"]))
     elif kind in EVENTS and fields.get("error", True):
         title, below = EVENTS[kind]
         undone = " (undone)" if item.is_rewound else ""
-        text = "\n\n".join(filter(None, (_text(fields[name]) for name in below)))
+        text = "\n\n".join(filter(None, (_field_text(fields[name]) for name in below)))
         yield TextView(kind="event", title=title.format(**fields).strip() + undone, text=text)
 
 
-def _text(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field of an entry for a person; "" for an empty one."""
     if isinstance(value, str) or not value:
         return value or ""
@@ -157,7 +159,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
 
 
-def _view_of(call: Any, cwd: str, before: Callable[[str], str]) -> CallView:
+def _view_call(call: Any, cwd: str, before: Callable[[str], str]) -> CallView:
     """A call for display. `before` gives the content of a file before its turn, "" if unknown."""
     name, arguments, result = call.call.name, object_of(call.call.arguments) or {}, call.result
     has_failed = result is not None and result.is_error
@@ -166,21 +168,21 @@ def _view_of(call: Any, cwd: str, before: Callable[[str], str]) -> CallView:
         diff = _read_edits(arguments)
     elif name == "write_file" and isinstance(content := arguments.get("content"), str):
         is_done = result is not None and not has_failed
-        diff = _diff(before(str(arguments.get("path"))) if is_done else "", content)
+        diff = _diff_lines(before(str(arguments.get("path"))) if is_done else "", content)
     subjects = {tool.name: tool.subject for tool in builtin_tools}
     subject = str(arguments.get(subjects.get(name) or "description") or "")
-    subject = _relative(subject, cwd) if name.endswith("_file") else subject
+    subject = _relative_path(subject, cwd) if name.endswith("_file") else subject
     return CallView(
         name=name,
         subject=shorten(subject, SUBJECT_CHARS),
-        arguments="" if diff else _text(arguments) or call.call.arguments,
+        arguments="" if diff else _field_text(arguments) or call.call.arguments,
         diff=diff,
         outcome="without a result" if result is None else "failed" if has_failed else "done",
         output=result.text if result is not None else "",
     )
 
 
-def _relative(path: str, cwd: str) -> str:
+def _relative_path(path: str, cwd: str) -> str:
     return path.removeprefix(cwd.rstrip("/") + "/")
 
 
@@ -192,11 +194,11 @@ def _read_edits(arguments: Mapping[str, Any]) -> Sequence[DiffLine]:
             (edit.get("old_text"), edit.get("new_text")) if isinstance(edit, dict) else ("", "")
         )
         if isinstance(old, str) and isinstance(new, str):
-            lines += [*([("@", "")] if lines else []), *_diff(old, new)]
+            lines += [*([("@", "")] if lines else []), *_diff_lines(old, new)]
     return lines
 
 
-def _diff(old: str, new: str) -> Sequence[DiffLine]:
+def _diff_lines(old: str, new: str) -> Sequence[DiffLine]:
     """Removed and added lines, with three lines of context."""
     before, after = old.splitlines(), new.splitlines()
     if len(before) + len(after) > MAX_DIFF_LINES:
@@ -220,7 +222,7 @@ def session_view(transcript: Transcript) -> SessionView:
     """A session for display. Raises: StorageError."""
     assert transcript.path is not None  # it was read
     folder = transcript.path.with_suffix("")
-    turns = [*turns_of(transcript, FileChanges(folder))]
+    turns = [*view_turns(transcript, FileChanges(folder))]
     titles = (turn.title for turn in turns if turn.title)
     return SessionView(
         transcript=transcript,

@@ -6,7 +6,7 @@ from kode.errors import ConfigError, ProviderError, SessionError
 from kode.extensions import trust
 from kode.extensions.mcp_config import client_entries, resolve
 from kode.extensions.trust import Approvals
-from kode.plugins.acp.agent import KodeAgent, servers_of
+from kode.plugins.acp.agent import KodeAgent, convert_servers
 from kode.plugins.acp.live import translate_faults
 
 
@@ -57,7 +57,7 @@ def stdio(name):
 def test_servers_of_the_client_are_trusted_as_given(tmp_path):
     headers = [HttpHeader(name="Authorization", value="Bearer x")]
     web = HttpMcpServer(type="http", name="web", url="http://127.0.0.1:1/mcp", headers=headers)
-    entries = [*client_entries(servers_of([stdio("files"), web]), tmp_path)]
+    entries = [*client_entries(convert_servers([stdio("files"), web]), tmp_path)]
 
     first, second = (resolve(entry, {"B": "replaced"}) for entry in entries)
 
@@ -70,6 +70,6 @@ def test_servers_of_the_client_are_trusted_as_given(tmp_path):
 def test_names_become_parts_of_tool_names_and_stay_apart():
     names = ["My Server!", "My Server?", "__", "ok.name", "x" * 60]
 
-    known = [*servers_of([*map(stdio, names)])]
+    known = [*convert_servers([*map(stdio, names)])]
 
     assert known == ["My-Server", "My-Server-2", "server", "ok.name", "x" * 36]

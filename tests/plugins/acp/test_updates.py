@@ -22,7 +22,7 @@ from kode.events import (
 )
 from kode.messages import Message, ToolCall, Usage
 from kode.plugins.acp.live import Outbox
-from kode.plugins.acp.updates import Updates, make_message, make_thought, text_content
+from kode.plugins.acp.updates import Updates, message_update, text_content, thought_update
 from tests.plugins.acp.conftest import preview
 
 
@@ -39,7 +39,7 @@ def wire(updates):
     """What a client gets of an event."""
 
     def of(event):
-        shown = updates.of(event)
+        shown = updates.convert_event(event)
         return [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in shown]
 
     return of
@@ -69,8 +69,8 @@ async def test_updates_wait_for_the_session_and_skip_stale_output():
     outbox = Outbox(send)
     states = [update_tool_call("c", content=[text_content("x" * n)]) for n in range(1, 50)]
     others = [
-        make_message("one", "a"),
-        make_thought("two", "a"),
+        message_update("one", "a"),
+        thought_update("two", "a"),
         update_tool_call("c", status="completed"),
     ]
     outbox.put(*others[:2], *states, others[2])
@@ -90,7 +90,7 @@ def test_a_notice_of_kode_is_a_thought_and_no_answer(updates, wire):
         (one,) = wire(event)
         assert one["sessionUpdate"] == "agent_thought_chunk"
         assert words in one["content"]["text"]
-    assert updates.of(MemoryChanged(text="the note", of_session=True)) == []
+    assert updates.convert_event(MemoryChanged(text="the note", of_session=True)) == []
 
 
 def test_a_text_that_is_said_again_is_another_message(wire):
@@ -146,7 +146,7 @@ def test_output_is_shown_by_its_end_with_the_unfinished_line(wire):
 def test_subagents_are_shown_in_the_call_that_started_them(updates, wire):
     usual = {"elapsed_s": 1, "tokens": 1}
     working = AgentProgress(index=1, goal="read b", activity="reading", **usual)
-    assert updates.of(working) == []
+    assert updates.convert_event(working) == []
     wire(replied("delegate_tasks", "{}"))
     wire(working)
 

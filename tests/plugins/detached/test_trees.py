@@ -38,7 +38,7 @@ class Work:
         self.tree, self.root = worktrees.make_worktree(home, project, "id-1")
 
     def merge(self):
-        return worktrees.merge(self.tree, "do it", "id-1")
+        return worktrees.merge_worktree(self.tree, "do it", "id-1")
 
     def is_refused(self, match):
         """A merge that says this, and leaves everything as it was."""

@@ -6,7 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from kode import paths
-from kode.plugins.fleet.queue import Finished, Fleet, FleetTask, Queue, Started, create, open_queue
+from kode.plugins.fleet.queue import (
+    Finished,
+    Fleet,
+    FleetTask,
+    Queue,
+    Started,
+    create_queue,
+    open_queue,
+)
 from tests.needs import skip_without
 
 ID = "20260101-000000-aaaaaa"
@@ -28,7 +36,7 @@ def make(tmp_path):
 
     def make(*names, **fields):
         tasks = [task(name, tmp_path) for name in names]
-        return create(paths.home(), fleet_of(tmp_path, *tasks, **fields))
+        return create_queue(paths.home(), fleet_of(tmp_path, *tasks, **fields))
 
     return make
 

@@ -3,8 +3,8 @@
 import pytest
 
 from kode.errors import UserError
-from kode.plugins.fleet.queue import create
-from kode.plugins.fleet.trees import Trees, choose, write_mails
+from kode.plugins.fleet.queue import create_queue
+from kode.plugins.fleet.trees import Trees, choose_tasks, write_mails
 from tests.plugins.fleet.conftest import finished, fleet_of, git, leased, task
 
 pytestmark = pytest.mark.slow
@@ -19,7 +19,7 @@ def fleet(repository, tmp_path, **written):
     """Finished tasks, each of which wrote one text to `a.txt`."""
     base = git(repository, "rev-parse", "HEAD").strip()
     tasks = [task(name, repository, "worktree", base=base) for name in written]
-    queue = create(tmp_path / "kode", fleet_of(tmp_path, *tasks))
+    queue = create_queue(tmp_path / "kode", fleet_of(tmp_path, *tasks))
     trees = Trees(folder=tmp_path / "trees", queue=queue.folder)
     for text in written.values():
         lease = leased(queue)
@@ -40,7 +40,7 @@ def test_git_makes_a_commit_of_each_collected_task(repository, tmp_path):
     git(repository, "add", "b.txt")
     git(repository, "commit", "--quiet", "-m", "Later")
     mails = tmp_path / "mails"
-    mails.write_bytes(b"".join(write_mails(queue, choose(queue, []))))
+    mails.write_bytes(b"".join(write_mails(queue, choose_tasks(queue, []))))
 
     git(repository, "am", "--quiet", "-3", str(mails))
 
@@ -52,6 +52,6 @@ def test_git_makes_a_commit_of_each_collected_task(repository, tmp_path):
 
 def test_only_the_named_tasks_are_collected(repository, tmp_path):
     queue = fleet(repository, tmp_path, first=FIRST, last=LAST)
-    assert [one.task.id for one in choose(queue, ["last"])] == ["last"]
+    assert [one.task.id for one in choose_tasks(queue, ["last"])] == ["last"]
     with pytest.raises(UserError, match="no task 'gone'"):
-        choose(queue, ["gone"])
+        choose_tasks(queue, ["gone"])

@@ -61,7 +61,7 @@ def test_damaged_and_doubled_lines_are_ignored_and_counted(queue):
 def test_a_spent_budget_starts_no_tasks_until_raised(make):
     queue = make("a", "b", budget_usd=1.0)
     lease = leased(queue)
-    queue.settle(queue.state.tasks["a"], 1.25)
+    queue.book_missing_cost(queue.state.tasks["a"], 1.25)
     queue.record(Released(task="a", lease=lease.lease, reason="no money"), under=lease)
     assert queue.lease() is None
     assert "$1 is used up" in queue.explain_stop()
@@ -82,7 +82,7 @@ def test_a_sessions_cost_is_counted_once(make):
     queue = make("a", budget_usd=1.0)
     leased(queue)
     for cost in (0.25, 0.25, 0.5):
-        queue.settle(queue.state.tasks["a"], cost)
+        queue.book_missing_cost(queue.state.tasks["a"], cost)
     assert queue.budget().spent_usd == pytest.approx(0.5)
 
 

@@ -11,8 +11,8 @@ from kode.plugins.fleet.queue import (
     Leased,
     Record,
     Released,
-    codecs,
-    state_of,
+    make_codecs,
+    replay_records,
 )
 from tests.plugins.fleet.conftest import finished, started
 
@@ -37,7 +37,7 @@ class World:
     """Task → how often its end was confirmed to a worker."""
 
     def lease(self, name):
-        for task in state_of(TASKS, self.log).open_tasks():
+        for task in replay_records(TASKS, self.log).open_tasks():
             if task.task.id not in self.held:
                 self.made += 1
                 session = task.session or f"session-{self.made}"
@@ -50,7 +50,7 @@ class World:
                 return
 
     def write(self, record, lease):
-        if not state_of(TASKS, self.log).tasks[lease.task].is_held_under(lease.lease):
+        if not replay_records(TASKS, self.log).tasks[lease.task].is_held_under(lease.lease):
             return
         self.log.append(record)
         if isinstance(record, Finished):
@@ -94,14 +94,14 @@ def test_no_task_is_lost_or_ends_twice(steps):
     world = World()
     for what, name in steps:
         world.step(what, name)
-    codec, _ = codecs()
+    codec, _ = make_codecs()
     assert [codec.validate_json(codec.dump_json(record)) for record in world.log] == world.log
     # Later one worker alone takes all that is left.
     world.held.clear()
     for _ in TASKS:
         for what in ("lease", "start", "finish"):
             world.step(what, "z1")
-    assert not list(state_of(TASKS, world.log).open_tasks())
+    assert not list(replay_records(TASKS, world.log).open_tasks())
     assert world.ended == {task.id: 1 for task in TASKS}
     if not any(what == "killed in the last write" for what, _ in steps):
         leases = {(one.task, one.session) for one in world.log if isinstance(one, Leased)}
@@ -112,5 +112,5 @@ def test_a_finished_task_takes_no_more_records():
     end = finished(LEASE, "error")
     second = replace(LEASE, lease="2", session="20260101-000000-bbbbbb")
     later = [second, started(second), finished(second), Released(task="a", lease="1", reason="")]
-    state = state_of(TASKS, [LEASE, started(LEASE), end, *later]).tasks["a"]
+    state = replay_records(TASKS, [LEASE, started(LEASE), end, *later]).tasks["a"]
     assert (state.finished, state.starts) == (end, [started(LEASE)])

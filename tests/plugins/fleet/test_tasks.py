@@ -5,13 +5,13 @@ import json
 import pytest
 
 from kode.errors import ConfigError
-from kode.plugins.fleet.tasks import parse_rows, tasks_from
+from kode.plugins.fleet.tasks import make_tasks, parse_rows
 from tests.needs import needs
 from tests.plugins.fleet.conftest import git
 
 
 def tasks(rows, cwd, **flags):
-    return tasks_from(parse_rows("\n".join(map(json.dumps, rows)), "tasks.jsonl"), cwd, flags)
+    return make_tasks(parse_rows("\n".join(map(json.dumps, rows)), "tasks.jsonl"), cwd, flags)
 
 
 def test_a_worktree_is_refused_without_git(tmp_path, monkeypatch):
@@ -70,5 +70,5 @@ def test_a_line_overrides_the_defaults(tmp_path):
 )
 def test_faults_in_tasks_are_named_before_anything_starts(line, said, tmp_path):
     with pytest.raises(ConfigError) as caught:
-        tasks_from(parse_rows(line, "tasks.jsonl"), tmp_path, {})
+        make_tasks(parse_rows(line, "tasks.jsonl"), tmp_path, {})
     assert said in str(caught.value)

@@ -10,7 +10,7 @@ from kode.errors import StorageError
 from kode.messages import user_message
 from kode.plugins.fleet import worker
 from kode.plugins.fleet.trees import Trees
-from kode.plugins.fleet.worker import MAX_KILLS, work
+from kode.plugins.fleet.worker import MAX_KILLS, run_tasks
 from kode.session import log
 from kode.session.entries import Header
 from tests.plugins.fleet.conftest import leased, started
@@ -32,7 +32,7 @@ class Processes:
 
     async def work(self, queue, jobs=1):
         """How the tasks ended, by their names."""
-        await work(queue, lambda *_: None, jobs=jobs)
+        await run_tasks(queue, lambda *_: None, jobs=jobs)
         return {name: state.finished.status for name, state in queue.state.tasks.items()}
 
 

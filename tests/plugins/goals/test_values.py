@@ -7,7 +7,7 @@ import pytest
 from kode.errors import UserError
 from kode.plugin import run_git
 from kode.plugins.goals.check import find_differing, make_guard
-from kode.plugins.goals.goal import is_stalled, read_request
+from kode.plugins.goals.goal import is_stalled, parse_request
 from kode.sandbox.reach import Opens
 from tests.needs import skip_without
 from tests.tables import for_each
@@ -120,10 +120,10 @@ TYPED = {
 
 @pytest.mark.parametrize("line", TYPED)
 def test_a_typed_goal_needs_few_quotes(line):
-    assert read_request(line) == TYPED[line]
+    assert parse_request(line) == TYPED[line]
 
 
 @pytest.mark.parametrize("line", ["only words", "words --verify"])
 def test_a_goal_needs_a_check(line):
     with pytest.raises(UserError, match="--verify"):
-        read_request(line)
+        parse_request(line)

@@ -36,7 +36,7 @@ def result(text):
     ],
 )
 def test_differences_between_any_two_runs_count_as_the_same(then, now):
-    assert FORM.messages([result(then)], [result(now)]) == []
+    assert FORM.diff_messages([result(then)], [result(now)]) == []
 
 
 @for_each(
@@ -51,7 +51,7 @@ def test_differences_between_any_two_runs_count_as_the_same(then, now):
     ],
 )
 def test_meaningful_differences_are_named(then, now):
-    (found,) = FORM.messages([result(then)], [result(now)])
+    (found,) = FORM.diff_messages([result(then)], [result(now)])
     assert (found.part, found.name) == ("result", "shell")
     assert found.diff().startswith("--- recorded")
 
@@ -67,7 +67,7 @@ def test_a_recorded_path_leads_into_the_copy_and_back(text):
 def test_a_difference_is_named_by_the_speaker_or_the_section():
     part = Text(text="Be brief.", source="opening", section_name="instructions")
 
-    found = FORM.messages([], [Message(role="user", parts=(part,)), user_message("and brief")])
+    found = FORM.diff_messages([], [Message(role="user", parts=(part,)), user_message("and brief")])
 
     assert found == [
         RequestDifference(part="message", name="instructions", then="", now="Be brief."),
@@ -80,7 +80,7 @@ def test_tools_are_compared_one_by_one_then_by_their_order():
     write = ToolSpec(name="write", description="Writes.", parameters={"type": "object"})
     other = ToolSpec(name="read", description="Reads a file.", parameters={"type": "object"})
 
-    assert [one.name for one in FORM.tools((read, write), (other, write))] == ["read"]
-    assert [one.name for one in FORM.tools((read,), (read, write))] == ["write"]
-    assert [one.name for one in FORM.tools((read, write), (write, read))] == ["order"]
-    assert FORM.tools((read, write), (read, write)) == []
+    assert [one.name for one in FORM.diff_tools((read, write), (other, write))] == ["read"]
+    assert [one.name for one in FORM.diff_tools((read,), (read, write))] == ["write"]
+    assert [one.name for one in FORM.diff_tools((read, write), (write, read))] == ["order"]
+    assert FORM.diff_tools((read, write), (read, write)) == []

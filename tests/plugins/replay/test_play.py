@@ -14,8 +14,8 @@ from kode.conversation import Settings, open_conversation
 from kode.events import ToolStarted
 from kode.messages import Refusal, Text, results_of
 from kode.permissions.question import Answer
-from kode.plugins.replay.recording import recording_of
-from kode.plugins.replay.replay import play
+from kode.plugins.replay.recording import make_recording
+from kode.plugins.replay.replay import replay_recording
 from kode.session.entries import RequestEntry
 from kode.session.transcript import Transcript
 
@@ -54,14 +54,14 @@ def opened(project, tmp_path):
 async def recorded(talk):
     """The session of a conversation, which ends."""
     await talk.close()
-    return recording_of(Transcript.read(talk.session.path))
+    return make_recording(Transcript.read(talk.session.path))
 
 
 async def replayed(recording):
     cwd = Path(recording.header.cwd)
     config = load_config(paths.home(), cwd, environ={}, flags={"memory.enabled": False}).config
     with tempfile.TemporaryDirectory() as home:
-        return await play(recording, config, home=Path(home), cwd=cwd)
+        return await replay_recording(recording, config, home=Path(home), cwd=cwd)
 
 
 async def check_same(talk, *, steps):

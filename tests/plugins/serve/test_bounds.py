@@ -6,7 +6,7 @@ import pytest
 
 from kode import process
 from kode.errors import ConfigError
-from kode.plugins.serve.command import roots_of
+from kode.plugins.serve.command import resolve_roots
 from tests.plugins.serve.conftest import DONE
 from tests.workplaces import empty_repository
 
@@ -85,6 +85,6 @@ async def test_a_server_is_never_deeper_than_subagents_may_be(serve, monkeypatch
 
 def test_a_server_started_at_the_root_needs_named_folders(serve, project):
     with pytest.raises(ConfigError, match="--root"):
-        roots_of([], Path("/"))
-    assert roots_of([project], Path("/")) == (project,)
-    assert roots_of([], project) == (project,)
+        resolve_roots([], Path("/"))
+    assert resolve_roots([project], Path("/")) == (project,)
+    assert resolve_roots([], project) == (project,)

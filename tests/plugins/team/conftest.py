@@ -16,7 +16,7 @@ from kode.memory.notes.policy import NotesPolicy
 from kode.memory.policy import Addition
 from kode.memory.statement import Statement, Who
 from kode.memory.system import Memory
-from kode.plugins.team.server import TeamLog, manage
+from kode.plugins.team.server import TeamLog, manage_team
 from tests.memory.sessions import START, Sessions
 from tests.plugins.team.postgres import PACKAGE, SYSTEM, Postgres, programs, started
 
@@ -41,9 +41,9 @@ class Team:
 
     async def admit(self, *people: str, scope: str = "*", name: str = "platform") -> None:
         log = TeamLog(self.url("owner"), name, "server")
-        await manage(log, "init", None)
+        await manage_team(log, "init", None)
         for person in people:
-            await manage(log, "admit", person, scope)
+            await manage_team(log, "admit", person, scope)
 
     async def open(
         self, person: str, *, name: str = "platform", machine: str = "", project: Path | None = None

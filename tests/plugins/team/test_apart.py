@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from kode.errors import MemoryRefused
-from kode.plugins.team.server import TeamLog, manage
+from kode.plugins.team.server import TeamLog, manage_team
 from tests.plugins.team.conftest import ALONE, exchange
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ async def test_a_dismissed_member_keeps_only_their_own_notes(team):
     await ada.keep("the zebra stands in the cellar")
     await exchange(ada, bob)
     owner = TeamLog(team.url("owner"), "platform", "h")
-    text = await manage(owner, "dismiss", "bob")
+    text = await manage_team(owner, "dismiss", "bob")
     await bob.keep("written after that")
     await exchange(bob)
 
@@ -124,7 +124,7 @@ async def test_a_database_without_tables_says_who_makes_them(team):
     empty = TeamLog(team.server.url("ada", f"{team.database}-empty"), "platform", "h")
 
     with pytest.raises(MemoryRefused, match="kode memory team init"):
-        await manage(empty, None, None)
+        await manage_team(empty, None, None)
 
 
 async def test_the_lines_only_grow_even_for_who_owns_them(team):

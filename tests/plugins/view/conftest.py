@@ -15,7 +15,7 @@ from kode.config.model import Config
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugin import open_memory
 from kode.plugins.view.access import Keys
-from kode.plugins.view.pages import PageSubject, application
+from kode.plugins.view.pages import PageSubject, make_application
 from tests.session.stories import new_session, turn_entry
 
 ADDRESS = "127.0.0.1:8000"
@@ -51,7 +51,7 @@ def make_place(tmp_path, **settings):
 
 def client_of(place, keys):
     return TestClient(
-        application(place, keys),
+        make_application(place, keys),
         base_url=f"http://{ADDRESS}",
         follow_redirects=False,
         raise_server_exceptions=False,
