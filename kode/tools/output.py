@@ -91,7 +91,7 @@ class Capture:
     def take(self, data: bytes, *, final: bool = False) -> str:
         """Adds what arrived; returns the text that is complete now, with `final` all the rest."""
         *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
-        text = "".join(clean(line) + "\n" for line in lines)
+        text = "".join([f"{clean(line)}\n" for line in lines])
         if final or len(self._rest) > _MAX_LINE_CHARS:
             # Not within an escape sequence.
             escape = self._rest.rfind("\x1b", -256)
@@ -106,7 +106,7 @@ class Capture:
         # While everything fits, the tail holds all that is not in the head.
         length = self._most - self._end if self.total <= self._most else self._end
         self._tail = (self._tail + text[room:])[-length:]
-        beginnings = (line[:_MAX_ERROR_LINE_CHARS] for line in text[room:].split("\n"))
+        beginnings = [line[:_MAX_ERROR_LINE_CHARS] for line in text[room:].split("\n")]
         self._errors += filter(_LOOKS_LIKE_ERROR.search, beginnings)
         del self._errors[_MAX_ERROR_LINES:-_MAX_ERROR_LINES]
         return text

@@ -6,7 +6,7 @@ so is the line. No state passes from one part to the next except `cd DIR && ...`
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import get_args
 
 from kode.permissions import places
@@ -28,8 +28,7 @@ from kode.workplace import is_below
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
 MAX_ITEMS = 100  # longer lines are programs: a person decides
 MAX_WORDS = 300  # longer lines are programs: a person decides
-MAX_SLASHES = 600
-"""In one text: each slash may cost a look at the file system."""
+MAX_SLASHES = 600  # in one text: each may cost a look at the file system
 
 MAX_DEPTH = 3
 """Texts within texts: `bash -c "bash -c ..."`."""
@@ -190,8 +189,7 @@ class _Walk:
         self.is_closed = self.is_known = True
         self.cwd: str | None = where.cwd
         self.has_moved, self.words_left = False, MAX_WORDS
-        self.run_input: list[int] = []
-        """Parts that run what they read, or a text that is not literal."""
+        self.run_input: list[int] = []  # parts that run what they read, or no literal text
 
     def judge_text(self, text: str, searched: Sequence[Item] | None, *, depth: int) -> None:
         """Judges a text as a command line; `searched` is what a search finds in it. Raises:
@@ -226,8 +224,8 @@ class _Walk:
             reason = computed if words else "sets variables for what runs after it"
             self.parts.append(_unknown(text, reason))
             return
-        argv = tuple(word.text for word in words)
-        is_literal = all(word.kind == "literal" for word in words)
+        argv = tuple([word.text for word in words])
+        is_literal = {word.kind for word in words} == {"literal"}
         files = programs.files_of_reader(argv)
         part = LinePart(text=_clip(text), argv=argv if is_literal else None)
         if is_plain and is_literal and files is not None:
@@ -245,9 +243,8 @@ class _Walk:
 
     def _judge_reader(self, part: LinePart, files: Sequence[str]) -> LinePart:
         """A command that only reads and prints."""
-
         paths = [self._locate(Word(word)) for word in files if word != "-"]
-        effect = _merge(_read(path, self.where) for path in paths)
+        effect = _merge([_read(path, self.where) for path in paths])
         return replace(effect, text=part.text, argv=part.argv, reason=effect.reason or "only reads")
 
     def _judge_wrapper(
@@ -421,10 +418,11 @@ def _write(path: str | None, where: PathRules) -> LinePart:
     return replace(part, outside=place != "root", leaves=leaves)
 
 
-def _merge(effects: Iterable[LinePart]) -> LinePart:
+def _merge(effects: Sequence[LinePart]) -> LinePart:
     """Some effects as one, with the reason of the worst."""
-    effects = list(effects)
-    worst = max(effects, key=lambda effect: get_args(Risk).index(effect.risk), default=LinePart())
+    if len(effects) < 2:
+        return effects[0] if effects else LinePart()
+    worst = max(effects, key=lambda effect: get_args(Risk).index(effect.risk))
     needs: list[Leaves] = [effect.leaves for effect in effects if effect.leaves]
     return LinePart(
         risk=worst.risk,

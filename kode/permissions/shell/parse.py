@@ -145,7 +145,7 @@ def parse_plain(text: str) -> tuple[Item, ...] | None:
         if not first or first in (*KEYWORDS, "{}", "]") or "=" in first:
             return None
         source = text[tokens[0].start() : tokens[-1].end()]
-        words = tuple(Word(_unquote(it["word"])) for it in tokens if it["word"])
+        words = tuple([Word(_unquote(it["word"])) for it in tokens if it["word"]])
         before, behind = operators[at], "".join(operators[at + 1 : at + 2])
         items.append(ShellCommand(text=source, words=words, before=before, behind=behind))
         items += [
@@ -174,6 +174,10 @@ def search(text: str) -> tuple[list[Item], Words]:
     """The commands and redirections of a text, nested ones included, in order of their beginning;
     and the words of the command whose exit status is that of the text, "test" for what
     only tests. Raises: TooLong."""
+    match parse_plain(text):
+        case (ShellCommand(words=words, before="", behind="") as it,) if words[0].text != "[":
+            whole = CheckPart(command=it.text, alone=True, of=1)  # the usual line needs no tree
+            return [ShellCommand(text=it.text, words=words, place=whole)], words
     items: list[Item] = []
     places: dict[int, CheckPart] = {}
     last: Words = ()
@@ -189,9 +193,8 @@ def search(text: str) -> tuple[list[Item], Words]:
             for element, part in _find_places(node, text, is_watched):
                 places[element.id] = part
                 if node == root:
-                    is_test = element.type == "test_command"
-                    last = (Word("test"),) if is_test else _words_of(element, text)
-                    last = last if is_test or element.type == "command" else ()
+                    ends = {"test_command": (Word("test"),), "command": _words_of(element, text)}
+                    last = ends.get(element.type, ())
         match node.type:
             case "command" | "declaration_command" | "unset_command":
                 words = _words_of(node, text)
@@ -208,7 +211,7 @@ def search(text: str) -> tuple[list[Item], Words]:
                         items.append(_redirect(child, sign.type, target, text))
             case "variable_assignment":
                 items.append(ShellCommand(text=_source_of(node, text)))
-        stack.extend((child, is_watched) for child in reversed(node.named_children))
+        stack += [(child, is_watched) for child in reversed(node.named_children)]
     raise TooLong
 
 
@@ -216,8 +219,7 @@ def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[N
     """The elements of the pipelines of a node, each with its place."""
     pipelines: list[list[Node]] = []
     in_background = set[int]()
-    first = 0
-    """Of the pipelines that a `&` would send to the background."""
+    first = 0  # of the pipelines that a `&` would send to the background
     operator = ""
     children = list(_flatten(node))
     for child in children:

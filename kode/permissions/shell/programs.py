@@ -202,9 +202,9 @@ def is_check(words: Sequence[Word]) -> bool:
         return False
     if inner := inner_of(words):
         return any(is_check(it.words) for it in inner)
-    rule = find_rule(words)
-    is_about_itself = any(word.text in _ABOUT_ITSELF for word in words)
-    return rule is not None and rule.section == "checks" and not is_about_itself
+    if (rule := find_rule(words)) is None or rule.section != "checks":
+        return False
+    return not any(word.text in _ABOUT_ITSELF for word in words)
 
 
 def answers(words: Sequence[Word]) -> bool:
