@@ -148,7 +148,7 @@ def open(
             options, cwd=folder, session_id=resume_id
         )
         try:
-            # An SDK takes up to a second to import: keep it off the caller's event loop.
+            # The SDK takes up to a second to import: keep it off the caller's event loop.
             await asyncio.to_thread(warm_up, conversation._talk.agent.provider)
         except BaseException:
             await conversation._close(interrupted=True)

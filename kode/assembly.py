@@ -70,7 +70,7 @@ other secrets are never passed unless configured."""
 
 
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
-    """The chosen provider; it connects on the first request. Raises: ConfigError."""
+    """The chosen provider; its SDK is imported on the first request. Raises: ConfigError."""
     overrides, row = given_prices(config), choice.row
     facts = {"context_window": config.context.window, "sees_images": config.context.sees_images}
     if facts := {name: value for name, value in facts.items() if value is not None}:

@@ -30,7 +30,7 @@ KODE = str(Path(sys.executable).parent / "kode")
 LOCALE = {"LANG": "C.UTF-8"}
 LATER = (
     *("kode.conversation", "kode.memory.tiered", "kode.sandbox.trial"),
-    *("kode.subagents.tool", "kode.providers.chat", "httpcore2", "httpx2"),
+    *("kode.subagents.tool", "kode.providers.chat", "openai"),
 )
 """What commands import when they need it, most of the time that they take."""
 ENDS = ("p2cread", "c2pwrite", "errwrite")
@@ -144,6 +144,8 @@ def _next_case(line: socket.socket) -> None:
                 os._exit(0)
             report = socket.socket(fileno=descriptors.pop())
             case = json.loads(_whole(report))
+            if "ANTHROPIC_API_KEY" in case["environ"]:  # a second that most cases do without
+                importlib.import_module("anthropic")
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)

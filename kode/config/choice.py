@@ -21,7 +21,7 @@ from kode.registry import (
 from kode.values import dataclass, field, replace
 
 LOCAL_KEY = "none"
-"""Stands for no key where a server needs none: it is never sent."""
+"""Sent to servers without keys; the SDK requires one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import BegunBy, Conversation, Settings
 
 FIRST_TURN = (
-    "httpcore2 anyio._backends._asyncio pydantic.dataclasses kode.providers.written_calls apsw "
-    "encodings.utf_8_sig encodings.unicode_escape kode.subagents.tool kode.sandbox.trial "
-    "kode.sandbox.kernel kode.permissions.shell kode.tools.checkers"
+    "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
+    "encodings.unicode_escape kode.subagents.tool kode.sandbox.trial kode.sandbox.kernel "
+    "kode.permissions.shell kode.tools.checkers"
 ).split()
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what
 is imported between Enter and the request: nothing may be."""

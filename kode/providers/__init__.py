@@ -2,11 +2,10 @@
 
 A request goes from `provider.py` through `request.py`, which prepares it, to the module of its
 format, and the answer through `stream.py` (bytes to events) and `draft.py` (events to a message).
-Only the chosen format's module is imported; what it needs to connect is imported on the first
-request, or by `warm_up`.
+Only the chosen format's module is imported; its SDK is imported on the first request, or by
+`warm_up`.
 """
 
-import importlib
 import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +74,8 @@ def open_provider(
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
     **settings: Any,
 ) -> Provider:
-    """Opens a provider by name, or by its row. It connects on the first request.
+    """Opens a provider by name, or by its row. Connects and imports the SDK only on the first
+    request.
 
     `model` None or "" is the provider's default; `api` None is `api_of`. `overrides` are the user's
     figures for models, see `models.info_of`. `settings` are further fields of `ProviderSettings`;
@@ -155,6 +155,5 @@ def warm_up(provider: Provider) -> None:
     """Imports what the first request of a provider needs; call it in a thread."""
     from kode.providers.provider import HttpProvider, sdk_of
 
-    importlib.import_module("httpx2")
-    if isinstance(provider, HttpProvider) and provider.needs_sdk:
+    if isinstance(provider, HttpProvider):
         sdk_of(provider.api)

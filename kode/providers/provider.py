@@ -1,19 +1,18 @@
-"""A provider over HTTP: one request and its answer in one wire format.
+"""A provider over HTTP: one request and its answer through an SDK's client, in one wire format.
 
-The body is joined from bytes cached per message, and events are read raw (`stream.py`). The SDKs of
-OpenAI and Anthropic are asked only where a request needs a signature or a login: importing one
-takes more time and memory than everything else in a turn.
+The SDK opens the connection, signs the request and names the errors. The body is joined from bytes
+cached per message, and events are read raw (`stream.py`): the SDK's typed path walks all messages
+for every request, hides what a broken server sent, and presents a truncated call as a whole one.
 """
 
 import asyncio
 import importlib
 import json
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kode import __version__
 from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.installed import require_extra
@@ -34,7 +33,7 @@ from kode.providers.request import (
     repair_request,
     used_ids,
 )
-from kode.providers.server import PATIENCE_S, ask_facts, auth_headers, is_near, tls_context
+from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, StreamEvent, read_reply, refuse
 from kode.registry import ProviderRow, host_of, unset
 from kode.values import dataclass, replace
@@ -60,18 +59,8 @@ class WireFormat:
     event_reader: Callable[[Draft, Endpoint, Target, Request], EventReader]
 
 
-@dataclass(frozen=True, kw_only=True)
-class HttpClient:
-    """A client of one server."""
-
-    base_url: str
-    post: Callable[[bytes, Mapping[str, str]], Awaitable[Any]]
-    """Posts a body with these headers, and returns the response before its body is read."""
-    aclose: Callable[[], Awaitable[None]]
-
-
 class HttpProvider:
-    """A `Provider` over a client that is opened on the first request."""
+    """A `Provider` over an SDK's client, which is opened on the first request."""
 
     def __init__(self, settings: ProviderSettings, wire_format: WireFormat) -> None:
         row = settings.row
@@ -100,7 +89,7 @@ class HttpProvider:
             used={**unset(row), **settings.used},
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
-        self._client: HttpClient | None = None
+        self._client: Any = None
         self._opening = asyncio.Lock()
         self._questions = 0
         self._encoded: tuple[Target, EncodedMessages] | None = None
@@ -111,13 +100,6 @@ class HttpProvider:
     @property
     def info(self) -> ModelInfo:
         return self.target.info
-
-    @property
-    def needs_sdk(self) -> bool:
-        """Whether only the vendor's SDK can sign the requests: to a cloud, or for a login."""
-        if self.api == "messages":
-            return bool(self.row.client) or (self.target.is_official and not self._endpoint.api_key)
-        return self.row.client == "bedrock"
 
     async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
         """Refines what is known of the model by what its server says (`server.py`). Asks again if
@@ -148,11 +130,10 @@ class HttpProvider:
             writes_thoughts = not target.is_official or target.row.dialect.switch == "google"
             draft = Draft(target.origin, emit, splits_thoughts=writes_thoughts)
             try:
-                async with self._opening:  # in a thread: what it imports may take seconds
-                    if (client := self._client) is None:
-                        client = self._client = await asyncio.to_thread(self._open)
+                async with self._opening:  # in a thread: what it imports takes seconds
+                    self._client = self._client or await asyncio.to_thread(self._open)
                 with translate_errors(self._endpoint):
-                    await self._post_request(client, prepared, draft)
+                    await self._post_request(prepared, draft)
                 break
             except ContextOverflow as overflow:
                 if overflow.window and overflow.window < self.info.context_window:
@@ -200,35 +181,22 @@ class HttpProvider:
             last = self._tools = (request.tools, omitted, tools, encode_json(objects))
         return prepare_request(request, last[2], self.info, omitted)
 
-    def _open(self) -> HttpClient:
+    def _open(self) -> Any:
         """The client, whose address is known from now on where a cloud's region decides it. Raises:
-        UserError for a missing or impossible key, address, region, project or package."""
-        import httpx2
-
-        endpoint, path = self._endpoint, self._format.path
-        with translate_errors(endpoint):
-            if not (endpoint.api_key.isascii() and endpoint.api_key.isprintable()):
-                raise missing_key(endpoint)
-            # Time limits and faults are kode's own: `Deadline` limits pauses and the total.
-            http_client = httpx2.AsyncClient(
-                timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
-                event_hooks={"response": [lambda response: refuse(response, endpoint)]},
-                verify=tls_context(endpoint.base_url.startswith("https")),
+        UserError for a missing or impossible key."""
+        url = self._settings.base_url
+        with translate_errors(self._endpoint):
+            client = open_client(
+                self.api, self.row, self._endpoint, url, is_official=self.target.is_official
             )
-            if self.needs_sdk:
-                base_url = self._settings.base_url
-                client = _open_sdk(path, self.row, endpoint, base_url, http_client)
-            else:
-                is_official = self.target.is_official
-                client = _open_plain(path, self.row, endpoint, http_client, is_official)
-        if not endpoint.base_url:
-            self._endpoint = replace(endpoint, base_url=client.base_url)
+        if not self._endpoint.base_url:
+            self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
         return client
 
-    async def _post_request(self, client: HttpClient, prepared: Request, draft: Draft) -> None:
+    async def _post_request(self, prepared: Request, draft: Draft) -> None:
         """Posts a prepared request and fills the draft with the answer.
 
-        Raises: ProviderError; what the client raises passes through.
+        Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
         settings, endpoint = self._settings, self._endpoint
         body = self._encode(prepared)
@@ -236,97 +204,105 @@ class HttpProvider:
         limits = (settings.idle_timeout_s, settings.total_timeout_s)
         deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))
         headers = {"Content-Type": "application/json", **settings.headers}
+        # Vertex' client moves the model from the body into the address.
+        content = {"body": json.loads(body)} if self.row.client == "vertex" else {"content": body}
         async with deadline:
-            response = await client.post(body, headers)
-            await read_reply(response, draft, read_event, deadline)
+            stream = await self._client.post(
+                self._format.path,
+                **content,
+                cast_to=object,
+                # A redirect would carry the key and the conversation to another host.
+                options={"headers": headers, "follow_redirects": False},
+                stream=True,
+                stream_cls=sdk_of(self.api).AsyncStream[object],
+            )
+            await read_reply(stream.response, draft, read_event, deadline)
         finish()
 
     async def aclose(self) -> None:
         """Closes the connections."""
         client, self._client = self._client, None
         if client is not None:
-            await client.aclose()
-
-
-SDK_CLIENTS = {
-    "": "AsyncAnthropic",
-    "bedrock": "AsyncAnthropicBedrockMantle",
-    "vertex": "AsyncAnthropicVertex",
-    "foundry": "AsyncAnthropicFoundry",
-}
-ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-PROJECT = "ANTHROPIC_VERTEX_PROJECT_ID"
+            await client.close()
 
 
 def sdk_of(api: str) -> Any:
-    """The vendor's package for a format; its import takes up to a second."""
+    """The module of the SDK that has the client for a format; its import takes a while."""
     return importlib.import_module("anthropic" if api == "messages" else "openai")
 
 
-def _open_plain(
-    path: str, row: ProviderRow, endpoint: Endpoint, client: Any, is_official: bool
-) -> HttpClient:
-    """The client of a server that takes a key in a header, or none. Raises: UserError."""
-    api, key = endpoint.api, endpoint.api_key
+def open_client(
+    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, *, is_official: bool
+) -> Any:
+    """Opens the client for a row. `base_url` is the one in the settings; a server that is not
+    official may need no key.
+
+    Raises: UserError for a missing or impossible key, address, region, project or package.
+    """
+    import httpx2
+
+    key, sdk = endpoint.api_key, sdk_of(api)
+    if not (key.isascii() and key.isprintable()):
+        raise missing_key(endpoint)
+    # Retries, time limits and faults are kode's own: `Deadline` limits pauses and the total.
+    options = {
+        "max_retries": 0,
+        "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
+        "http_client": sdk.DefaultAsyncHttpxClient(
+            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
+            verify=tls_context(endpoint.base_url.startswith("https")),
+        ),
+    }
+    if row.client and (api == "messages" or row.client == "bedrock"):
+        return _open_cloud(api, row, endpoint, base_url, options)
+    if api == "messages":
+        # None: the SDK looks for another credential, a token or a profile.
+        credential = key or (None if is_official else "none")
+        client = sdk.AsyncAnthropic(base_url=endpoint.base_url, api_key=credential, **options)
+        if not (client.api_key or client.auth_token or client.credentials):
+            raise missing_key(endpoint)
+        return client
     if not endpoint.base_url:
         text = f"{row.shown} has no address of its own."
         raise ConfigError(text).about(endpoint.setting("base_url"))
     if not key and is_official and row.needs_key:
         raise missing_key(endpoint)
-    client.headers |= {"User-Agent": f"kode/{__version__}", **auth_headers(api, key)}
-    if is_official and api != "messages":
-        client.headers |= {n: os.environ[name] for n, name in ACCOUNT.items() if name in os.environ}
-    url = f"{endpoint.base_url.rstrip('/')}{path}"
-
-    async def post(body: bytes, headers: Mapping[str, str]) -> Any:
-        # A redirect, which would carry the key and the conversation to another host, is refused.
-        request = client.build_request("POST", url, content=body, headers=headers)
-        return await client.send(request, stream=True)
-
-    return HttpClient(base_url=endpoint.base_url, post=post, aclose=client.aclose)
+    return sdk.AsyncOpenAI(base_url=endpoint.base_url, api_key=key or "none", **options)
 
 
-def _open_sdk(
-    path: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, http_client: Any
-) -> HttpClient:
-    """The client of a vendor's SDK, which finds a login of Anthropic, or region, resource and
-    credentials of a cloud in the environment. A key is the bearer token of Bedrock and Foundry, and
-    the access token of Vertex. Raises: UserError."""
+CLOUD_CLIENTS = {
+    "bedrock": "AsyncAnthropicBedrockMantle",
+    "vertex": "AsyncAnthropicVertex",
+    "foundry": "AsyncAnthropicFoundry",
+}
+PROJECT = "ANTHROPIC_VERTEX_PROJECT_ID"
+
+
+def _open_cloud(
+    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, options: dict[str, Any]
+) -> Any:
+    """The client of a cloud, which finds region, resource and credentials in the environment. A key
+    is the bearer token of Bedrock and Foundry, and the access token of Vertex. Raises: UserError.
+    """
     key, kind = endpoint.api_key, "access_token" if row.client == "vertex" else "api_key"
+    if not key and row.needs_key:
+        raise missing_key(endpoint)
     if row.client == "vertex" and not os.environ.get(PROJECT):
         raise ConfigError(f"{row.shown} needs a project, and CLOUD_ML_REGION.").about(
             Setting(PROJECT, PROJECT)
         )
-    if row.client and not key:
-        if row.needs_key:
-            raise missing_key(endpoint)
+    if not key:
         require_extra(row.client)
-    sdk, url = sdk_of(endpoint.api), endpoint.base_url if endpoint.api == "messages" else base_url
+    url = endpoint.base_url if api == "messages" else base_url
     account = {name: value for name, value in (("base_url", url), (kind, key)) if value}
-    options: dict[str, Any] = {"max_retries": 0, "http_client": http_client}
     try:
-        if endpoint.api == "messages":
-            client = getattr(sdk, SDK_CLIENTS[row.client])(**account, **options)
-        else:
-            from openai.providers.bedrock import bedrock
+        if api == "messages":
+            return getattr(sdk_of(api), CLOUD_CLIENTS[row.client])(**account, **options)
+        from openai.providers.bedrock import bedrock
 
-            client = sdk.AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
+        return sdk_of(api).AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
     except Exception as error:  # each client has its own for a missing region or resource
         raise ConfigError(
-            f"The client for {row.shown} could not be opened: {error} It reads "
-            f"{', '.join((row.key_variable or 'the key', *row.reads))}."
+            f"The client for {row.shown} could not be opened: {error} It reads the key and "
+            f"{', '.join(row.reads)}."
         ).about(endpoint.setting("api_key")) from None
-    if not row.client and not (client.api_key or client.auth_token or client.credentials):
-        raise missing_key(endpoint)
-
-    async def post(body: bytes, headers: Mapping[str, str]) -> Any:
-        # Vertex' client moves the model from the body into the address.
-        content = {"body": json.loads(body)} if row.client == "vertex" else {"content": body}
-        options = {"headers": headers, "follow_redirects": False}
-        stream = sdk.AsyncStream[object]
-        answer = await client.post(
-            path, **content, cast_to=object, options=options, stream=True, stream_cls=stream
-        )
-        return answer.response
-
-    return HttpClient(base_url=str(client.base_url).rstrip("/"), post=post, aclose=client.close)

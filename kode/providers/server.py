@@ -31,7 +31,7 @@ from urllib.parse import quote
 from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
-from kode.provider import EFFORTS, Api
+from kode.provider import EFFORTS
 from kode.providers.draft import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
 from kode.providers.models import info_of, names_of
@@ -188,12 +188,6 @@ def tls_context(is_encrypted: bool) -> "ssl.SSLContext":
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-def auth_headers(api: Api, key: str) -> dict[str, str]:
-    """What carries a key to a server, and says which version of its format is spoken."""
-    bearer = {} if key in ("", LOCAL_KEY) else {"Authorization": f"Bearer {key}"}
-    return {**bearer, "anthropic-version": "2026-10-21"} if api == "messages" else bearer
-
-
 async def _fetch_answer(
     row: ProviderRow,
     url: str,
@@ -205,9 +199,11 @@ async def _fetch_answer(
     follows no redirect, which would carry it away. Raises: the client's errors."""
     import httpx2
 
-    data, headers = b"", {**auth_headers(row.apis[0], key), **headers}
+    data, auth = b"", {"authorization": f"Bearer {key}"} if key and key != LOCAL_KEY else {}
+    if row.apis[0] == "messages":
+        auth = {"x-api-key": key, "anthropic-version": "2023-06-01"}
     verify = tls_context(url.startswith("https"))
-    client = httpx2.AsyncClient(timeout=None, headers=headers, verify=verify)
+    client = httpx2.AsyncClient(timeout=None, headers={**auth, **headers}, verify=verify)
     method = "GET" if body is None else "POST"
     async with client, client.stream(method, url, json=body) as answer:
         async for chunk in answer.aiter_bytes():

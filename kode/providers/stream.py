@@ -1,6 +1,8 @@
 """Reads the bytes of a streamed answer as JSON events, within limits of time and size.
 
-Shared by the wire providers; knows no wire format beyond server-sent events.
+Shared by the wire providers; knows no wire format beyond server-sent events. The SDKs' decoders do
+not bound a line, drop events without a name, accept a truncated stream as complete, and only time
+out per read.
 """
 
 import asyncio
@@ -113,7 +115,11 @@ class Deadline:
 
 
 async def refuse(response: Any, endpoint: Endpoint) -> None:
-    """Reads no more of an error or a redirect than its text needs. Raises: ProviderError for it."""
+    """Checks a response before the SDK sees it: an error or a redirect becomes kode's error. The
+    SDK would first read the entire body, however large.
+
+    Raises: ProviderError.
+    """
     if response.status_code < 300:
         return
     body = b""
