@@ -21,7 +21,7 @@ from bench.measure import Pair, median_baseline, median_ratio, report, sized, wo
 from kode.config.model import Config
 from kode.engine.agent import Spend
 from kode.memory.system import SnapshotMemory
-from kode.subagents.parent import Delegation, prepare, run_children
+from kode.subagents.parent import Delegation, prepare_children, run_children
 from kode.subagents.task import Start, TaskArgument
 from tests.scripted_server import ScriptedServer
 
@@ -132,7 +132,7 @@ async def _delegate(
             free=asyncio.Semaphore(AT_ONCE),
         )
         goals = [TaskArgument(goal=f"Say hello, number {number}.") for number in range(tasks)]
-        children = await prepare(delegation, goals, "bench")
+        children = await prepare_children(delegation, goals, "bench")
         await run_children(children)
     for child in children:
         if child.result is None or child.result.status != "success":

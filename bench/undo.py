@@ -23,7 +23,7 @@ from pathlib import Path
 from bench.measure import report, sized
 from kode.sandbox.sandbox import Sandbox
 from kode.undo.journal import TurnId
-from kode.undo.outside import survey
+from kode.undo.outside import survey_tree
 from kode.undo.store import MEGABYTE
 from kode.undo.undo import Undo, open_undo
 from tests.workplaces import workplace
@@ -54,7 +54,7 @@ def _measure(folder: Path, files: int) -> dict[str, float | None]:
     times: dict[str, list[float]] = {name: [] for name in ("survey", "first", "full", "commit")}
     times |= {"layer": [], "bare": []}
     for number in range(ROUNDS):
-        times["survey"].append(_timed(lambda: survey(root)))
+        times["survey"].append(_timed(lambda: survey_tree(root)))
         session = _session(folder / f"session{number}", root)
         for name in ("first", "full"):
             times[name].append(_outside(session, root, f"echo {name} >> d1/e0/f1.txt"))

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
-from kode.config.choice import ProviderChoice, resolve_provider, small_choice
+from kode.config.choice import ProviderChoice, choose_small_model, resolve_provider
 from kode.config.load import load_config
-from kode.config.model import Config, SandboxPart, given_prices
+from kode.config.model import Config, SandboxPart, configured_prices
 from kode.credentials import is_key, spellings
 from kode.durable import storage_errors
 from kode.engine.agent import Agent, Spend
@@ -71,7 +71,7 @@ other secrets are never passed unless configured."""
 
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     """The chosen provider; its SDK is imported on the first request. Raises: ConfigError."""
-    overrides, row = given_prices(config), choice.row
+    overrides, row = configured_prices(config), choice.row
     facts = {"context_window": config.context.window, "sees_images": config.context.sees_images}
     if facts := {name: value for name, value in facts.items() if value is not None}:
         overrides.setdefault(choice.model or row.default_model, {}).update(facts)
@@ -94,7 +94,7 @@ def open_named(
     """The model that the setting `key` names; for None the vendor's small one, else the session's.
     Raises: UserError if it cannot be asked."""
     try:
-        return make_provider(config, small_choice(config, os.environ, named, origins))
+        return make_provider(config, choose_small_model(config, os.environ, named, origins))
     except UserError as error:
         raise UserError(f"`{key}`: {error.args[0]}").about(error.setting) from error
 

@@ -11,14 +11,14 @@ import pytest
 
 from kode.config.choice import (
     LOCAL_KEY,
+    choose_small_model,
     resolve_model,
     resolve_provider,
     row_of,
-    small_choice,
     switch_provider,
 )
 from kode.config.load import ALLOWED_IN_PROJECT, Faults, Loaded, load_config, project_file
-from kode.config.model import Config, display_value, flat
+from kode.config.model import Config, display_value, flatten
 from kode.errors import ConfigError, Setting, UserError
 from kode.permissions.names import MODE_CALLED
 from tests.tables import for_each
@@ -154,7 +154,7 @@ def test_a_mode_may_be_named_as_elsewhere_in_every_layer(place: Place, mode: str
 
 def test_a_project_file_sets_only_harmless_settings(place: Place) -> None:
     """So that a key which is new is the person's own until somebody has thought about it."""
-    keys = flat(Config()).keys() - {"permissions.mode"}
+    keys = flatten(Config()).keys() - {"permissions.mode"}
     document: dict[str, Any] = {"hooks": {}, "providers": {"openai": {"base_url": "http://x"}}}
     for key in keys - ALLOWED_IN_PROJECT - {"providers"}:
         *above, name = key.split(".")
@@ -316,7 +316,7 @@ def test_every_key_is_explained_and_in_the_example() -> None:
 
     assert Config.model_validate_json(text, strict=True) == Config()
     assert json.loads(text) == json.loads(Config().model_dump_json())
-    assert [key for key in flat(Config()) if f"`{key}`" not in page] == []
+    assert [key for key in flatten(Config()) if f"`{key}`" not in page] == []
 
 
 # ── which provider ───────────────────────────────────────────────────────────────────────────
@@ -436,7 +436,7 @@ def test_small_work_goes_to_the_named_or_vendors_model(
 ) -> None:
     settings = Config.model_validate({"provider": "openai", **config})
 
-    choice = small_choice(settings, environ, settings.small_model)
+    choice = choose_small_model(settings, environ, settings.small_model)
 
     assert (choice.name, choice.model) == (name, model)
 
@@ -445,7 +445,7 @@ def test_keys_are_shown_by_their_end_only() -> None:
     openai = {"api_key": "short", "headers": {"x-key": "very-secret"}}
     config = Config.model_validate({"api_key": "abcdefgh12345678", "providers": {"openai": openai}})
 
-    values = {key: display_value(key, value) for key, value in flat(config).items()}
+    values = {key: display_value(key, value) for key, value in flatten(config).items()}
 
     assert values["api_key"] == "set, ends in …5678"
     assert values["providers"]["openai"]["api_key"] == "set"

@@ -55,7 +55,7 @@ def resolve_provider(
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
     row = row_of(config, config.provider) if config.provider else _choose_unnamed(config, environ)
-    if config.model is not None and not (config.base_url or _address_of(config, environ, row)):
+    if config.model is not None and not (config.base_url or _find_address(config, environ, row)):
         provider, resolved = resolve_model(config, environ, row, config.model)
         if resolved != config.model and provider != row.name:
             config = switch_provider(config, environ, provider, resolved)
@@ -96,7 +96,7 @@ def resolve_provider(
             f"Set {owner.key_variable} and --provider {owner.name}, or choose another model."
         ).about(used["model"])
     if key is None and base_url is None and row.needs_key:
-        raise _no_key(row)
+        raise _missing_key_error(row)
     for value in (key or LOCAL_KEY, *part.headers.values()):
         keep_secret(value)
     key = key or (None if row.client else LOCAL_KEY)
@@ -114,23 +114,23 @@ def row_of(config: Config, name: str) -> ProviderRow:
     part = config.part(name)
     base_url = part.base_url or (config.base_url if name == config.provider else None)
     if base_url is None:
-        raise ConfigError(no_such_provider(name, _find_described(config)))
+        raise ConfigError(no_such_provider(name, _list_described(config)))
     apis: tuple[Api, ...] = ("chat" if part.api == "auto" else part.api,)
     return ProviderRow(name=name, apis=apis, own_url=base_url, needs_key=False)
 
 
-def _no_key(row: ProviderRow, why: str = "") -> UserError:
+def _missing_key_error(row: ProviderRow, why: str = "") -> UserError:
     text = f"There is no key for {row.name}{why}. Run `kode init`; `kode demo` works without one."
     return UserError(text).about(unset(row)["api_key"])
 
 
-def _find_described(config: Config) -> list[str]:
+def _list_described(config: Config) -> list[str]:
     """The providers that only the config knows."""
     with_address = (name for name, part in config.providers.items() if part.base_url is not None)
     return [name for name in with_address if provider_row(name) is None]
 
 
-def _address_of(config: Config, environ: Mapping[str, str], row: ProviderRow) -> str | None:
+def _find_address(config: Config, environ: Mapping[str, str], row: ProviderRow) -> str | None:
     return config.part(row.name).base_url or environ.get(row.url_variable)
 
 
@@ -144,7 +144,7 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     if config.api_key is not None:
         # The key first: a repository may name a model, and must not send a key to another host.
         return owner_of_key(config.api_key) or owner or compatible
-    local = [row for row in find_configured(config, environ) if row.is_local]
+    local = [row for row in list_configured(config, environ) if row.is_local]
     if local and ":" in (config.model or ""):
         return local[0]  # only servers like Ollama have tags
     for rows in (PROVIDERS, rows_of_plugins()):
@@ -156,9 +156,9 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
         if with_key:
             return with_key[0]
     for row in reversed(PROVIDERS):
-        if _address_of(config, environ, row):
+        if _find_address(config, environ, row):
             return row
-    if described := _find_described(config):
+    if described := _list_described(config):
         if len(described) == 1:
             return row_of(config, described[0])
         raise UserError(
@@ -166,7 +166,7 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
             f"one of: {', '.join(described)}, or give --provider."
         )
     if owner is not None:
-        raise _no_key(owner, f", which has the model {config.model}")
+        raise _missing_key_error(owner, f", which has the model {config.model}")
     raise UserError(
         "There is no model to work with yet. Run `kode init` to set one up, or set "
         "OPENAI_API_KEY or ANTHROPIC_API_KEY, or name a local server with --base-url. "
@@ -174,7 +174,7 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     )
 
 
-def find_configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
+def list_configured(config: Config, environ: Mapping[str, str]) -> tuple[ProviderRow, ...]:
     """The providers that could be asked now: named in the config, or with a key or an address in
     the environment."""
     named = {config.provider, *config.providers}
@@ -183,7 +183,7 @@ def find_configured(config: Config, environ: Mapping[str, str]) -> tuple[Provide
         for row in PROVIDERS
         if row.name in named or environ.get(row.key_variable) or environ.get(row.url_variable)
     )
-    return (*rows, *(row_of(config, name) for name in _find_described(config)))
+    return (*rows, *(row_of(config, name) for name in _list_described(config)))
 
 
 def switch_provider(
@@ -201,7 +201,7 @@ def switch_provider(
     return config.model_copy(update={**update, "providers": {**config.providers, current: part}})
 
 
-def small_choice(
+def choose_small_model(
     config: Config, environ: Mapping[str, str], named: str | None, origins: Mapping[str, str] = {}
 ) -> ProviderChoice:
     """Whom to ask for small work: the model `named`, as `MODEL` or `PROVIDER/MODEL`; else the
@@ -232,7 +232,7 @@ def resolve_model(
 
     Raises: UserError for an alias of a provider without a key.
     """
-    others = [row for row in find_configured(config, environ) if row.name != current.name]
+    others = [row for row in list_configured(config, environ) if row.name != current.name]
     first, _, model = text.partition("/")
     for row in (current, *others):
         if model and row.name == first and (row is current or current.models or not row.models):
@@ -241,11 +241,11 @@ def resolve_model(
         if text in row.aliases:
             return row.name, row.aliases[text]
     # At another address a name may be another model's.
-    if not current.models or config.base_url or _address_of(config, environ, current):
+    if not current.models or config.base_url or _find_address(config, environ, current):
         return current.name, text
     for row in PROVIDERS:
         if text in row.aliases:
-            raise _no_key(row, f", which has the model {row.aliases[text]}")
+            raise _missing_key_error(row, f", which has the model {row.aliases[text]}")
     return (owner_of(text) or current).name, text
 
 

@@ -35,14 +35,14 @@ def read_document(path: Path) -> dict[str, Any]:
     """What a config file holds; {} if it does not exist. Raises: ConfigError that names the place
     and what to do."""
     text = read_text(path)
-    return {} if text is None else decode(text, path)
+    return {} if text is None else parse_document(text, path)
 
 
-def read_named(text: str, flag: str, cwd: Path) -> tuple[dict[str, Any], Path]:
+def read_flag_document(text: str, flag: str, cwd: Path) -> tuple[dict[str, Any], Path]:
     """What the value of a flag holds, JSON or a file with it, and where that is from. Raises:
     ConfigError."""
     if text.lstrip().startswith("{"):
-        return decode(text, Path(flag)), Path(flag)
+        return parse_document(text, Path(flag)), Path(flag)
     path = cwd / paths.expand(text)
     if not path.is_file():
         fault = ConfigError(f"{flag} {path}: it is no file. Give a file, or JSON in quotes.")
@@ -79,7 +79,7 @@ def read_text(path: Path) -> str | None:
         raise ConfigError(fault) from None
 
 
-def decode(text: str, path: Path) -> dict[str, Any]:
+def parse_document(text: str, path: Path) -> dict[str, Any]:
     """What the text of a config file holds. Raises: ConfigError."""
     data = (text if text.strip() else "{}").encode()
     try:
@@ -111,7 +111,7 @@ def project_folders(cwd: Path) -> list[Path]:
     return [folder for folder in (start, *start.parents) if folder.is_relative_to(top)]
 
 
-def guard_home(home: Path) -> str:
+def restrict_home(home: Path) -> str:
     """Lets nobody else write in `home`; returns a sentence if somebody could, else "".
 
     Raises: ConfigError where the folder, or a file or folder in it, belongs to another user than
@@ -147,7 +147,7 @@ def guard_home(home: Path) -> str:
 # ── settings of Claude Code ──────────────────────────────────────────────────────────────────
 
 
-def find_foreign(
+def find_foreign_settings(
     cwd: Path, named: str | None
 ) -> tuple[list[tuple[str, list[str], Path]], tuple[str, ...]]:
     """Of what `--settings` names, a file or JSON, and of the files for this working directory, the
@@ -156,7 +156,7 @@ def find_foreign(
 
     Raises: ConfigError for `named` alone.
     """
-    documents = [read_named(named, "--settings", cwd)] if named else []
+    documents = [read_flag_document(named, "--settings", cwd)] if named else []
     home, remarks = Path(real_path(paths.user_home() or paths.NO_HOME)), list[str]()
     for folder in (*(it for it in project_folders(cwd) if it != home), home):
         for path in (folder / name for name in FILES if os.path.isfile(folder / name)):
@@ -172,7 +172,8 @@ def find_foreign(
         unused = [key for key in document if key not in ("$schema", "permissions")]
         for kind in ("deny", "ask"):
             texts = permissions.pop(kind, [])
-            pairs = [(text, _rule(text)) for text in (texts if isinstance(texts, list) else ())]
+            texts = texts if isinstance(texts, list) else ()
+            pairs = [(text, _translate(text)) for text in texts]
             rules.append((kind, [rule for _, rule in pairs if rule], path))
             unused += [f"permissions.{kind}: {text}" for text, rule in pairs if not rule]
         unused += [f"permissions.{key}" for key in permissions]
@@ -180,6 +181,6 @@ def find_foreign(
     return rules, tuple(remarks)
 
 
-def _rule(rule: Any) -> str:
+def _translate(rule: Any) -> str:
     """A rule of Claude Code in kode's words; "" for one that kode cannot express."""
     return own_rule(_PATH.sub(r"\1\2", rule.strip())) if isinstance(rule, str) else ""

@@ -20,15 +20,15 @@ from pydantic import BaseModel, ValidationError
 from kode import installed, paths
 from kode.config.choice import row_of
 from kode.config.files import (
-    decode,
-    find_foreign,
-    guard_home,
+    find_foreign_settings,
+    parse_document,
     project_folders,
     read_document,
     read_text,
+    restrict_home,
     write_document,
 )
-from kode.config.model import Config, Section, flat, must_be
+from kode.config.model import Config, Section, describe_allowed, flatten
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.messages import shorten
@@ -133,44 +133,44 @@ def load_config(
         is allowed.
     """
     merged: Layer = {}
-    warnings = [*filter(None, [guard_home(home)])]
+    warnings = [*filter(None, [restrict_home(home)])]
     own_file, project = paths.config_file(home), project_file(cwd)
     if (text := read_text(own_file)) is not None:
-        _merge(merged, _expand(_flatten(text, own_file, OF_EXTENSIONS), environ))
+        _merge_layer(merged, _expand(_flatten_file(text, own_file, OF_EXTENSIONS), environ))
     if project is not None and (text := read_text(project)) is not None:
-        layer, ignored = _split_allowed(_flatten(text, project, OF_EXTENSIONS[:1]), merged)
+        layer, ignored = _split_allowed(_flatten_file(text, project, OF_EXTENSIONS[:1]), merged)
         if ignored:
             warnings.append(
                 f"Ignored in {project}, since a project may not set it: {', '.join(ignored)}. "
                 f"If you want it, set it in {own_file}."
             )
         # No variables: a name does not show what it holds, which would go to requests and logs.
-        _merge(merged, _expand(layer, {}))
+        _merge_layer(merged, _expand(layer, {}))
     flags = dict(flags)
-    foreign, unused = find_foreign(cwd, flags.pop("settings", None))
+    foreign, unused = find_foreign_settings(cwd, flags.pop("settings", None))
     for kind, rules, path in foreign:
-        _merge(merged, {("permissions", kind): (rules, str(path))} if rules else {})
-    _merge(merged, _environment_layer(environ))
-    warnings += _unknown_variables(environ)
+        _merge_layer(merged, {("permissions", kind): (rules, str(path))} if rules else {})
+    _merge_layer(merged, _make_environment_layer(environ))
+    warnings += _report_unknown_variables(environ)
     names = {key: flags_of or FLAGS.get(key, "--" + key.replace("_", "-")) for key in flags}
-    _merge(merged, _layer_of(flags, names))
+    _merge_layer(merged, _make_layer(flags, names))
     config = _validate(merged)
     _check_providers(config, merged)
     for plugin in installed.plugins() if config.plugins else ():
         with contextlib.suppress(PluginError):  # whoever uses the plug-in names it
-            settings_of(plugin, config, merged)
+            plugin_settings(plugin, config, merged)
     places = {keys[0]: place for keys, (_, place) in merged.items()}  # of `providers`, `prices`
     places |= {".".join(keys): place for keys, (_, place) in merged.items()}
     return Loaded(
         config=config,
-        origins={**dict.fromkeys(flat(config), "default"), **places},
+        origins={**dict.fromkeys(flatten(config), "default"), **places},
         warnings=tuple(warnings),
         files=tuple(path for path in (own_file, project) if path and path.exists()),
         unused=unused,
     )
 
 
-def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) -> dict[str, Any]:
+def with_key(document: Mapping[str, Any], key: str, value: Any, place: str) -> dict[str, Any]:
     """A config file's document with one more key, dotted. `place` is named in errors.
 
     Raises: ConfigError (`Faults`) for a key or a value that is none.
@@ -179,19 +179,19 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
     keys = OTHER_SPELLINGS.get(keys, keys)
     added: Layer = {keys: (value, place)}
     _validate(added)
-    layer = _flatten(json.dumps(document), Path(place)).items()
+    layer = _flatten_file(json.dumps(document), Path(place)).items()
     return _nest_settings({other: it for other, it in layer if other[: len(keys)] != keys} | added)
 
 
 def store_value(key: str, value: Any, place: str) -> Path:
-    """Sets a key in the person's own config file, and returns that. Raises: as `with_value`;
+    """Sets a key in the person's own config file, and returns that. Raises: as `with_key`;
     StorageError."""
     path = paths.config_file(paths.home())
-    write_document(path, with_value(read_document(path), key, value, place))
+    write_document(path, with_key(read_document(path), key, value, place))
     return path
 
 
-def locate(error: BaseException, origins: Mapping[str, str]) -> None:
+def add_setting_source(error: BaseException, origins: Mapping[str, str]) -> None:
     """Completes an error whose raiser did not know what set its setting."""
     if isinstance(error, KodeError) and (setting := error.setting) is not None:
         error.setting = replace(setting, source=origins.get(setting.key, setting.source))
@@ -206,7 +206,7 @@ def project_file(cwd: Path) -> Path | None:
 # ── the layers ───────────────────────────────────────────────────────────────────────────────
 
 
-def _flatten(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
+def _flatten_file(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
     """The values of a file, without the sections in `others`, each with its line, found in the
     order of the text, which JSON keeps. Raises: ConfigError."""
     layer: Layer = {}
@@ -224,7 +224,7 @@ def _flatten(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
             elif keys[0] not in others:
                 layer[keys] = (value, f"{path}:{text.count(chr(10), 0, position) + 1}")
 
-    walk(decode(text, path), ())
+    walk(parse_document(text, path), ())
     return layer
 
 
@@ -254,7 +254,7 @@ def _expand(layer: Layer, environ: Mapping[str, str]) -> Layer:
 def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
     """The allowed settings of a project file, given the `personal` ones, and the refused keys.
     Unknown keys stay: they are faults."""
-    all_keys = {*flat(Config()), "hooks"}
+    all_keys = {*flatten(Config()), "hooks"}
     personal_mode, _ = personal.get(("permissions", "mode"), ("", ""))
     loosest = MODE_CALLED.get(str(personal_mode), Config().permissions.mode)
     stricter = STRICTNESS[STRICTNESS.index(loosest) :]
@@ -270,15 +270,15 @@ def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
     return allowed, list(ignored)
 
 
-def _environment_layer(environ: Mapping[str, str]) -> Layer:
+def _make_environment_layer(environ: Mapping[str, str]) -> Layer:
     texts = {key: environ.get(name, "").strip() for key, name in ENVIRONMENT.items()}
     values: dict[str, Any] = {key: text for key, text in texts.items() if text}
     if re.fullmatch(r"-?[0-9]{1,18}", texts["max_steps"]):
         values["max_steps"] = int(texts["max_steps"])
-    return _layer_of(values, ENVIRONMENT)
+    return _make_layer(values, ENVIRONMENT)
 
 
-def _layer_of(values: dict[str, Any], places: dict[str, str]) -> Layer:
+def _make_layer(values: dict[str, Any], places: dict[str, str]) -> Layer:
     """The layer of values by dotted keys. Naming a memory system turns memory on; `off` is none."""
     if (system := values.get("memory.system")) is not None:
         values = {"memory.enabled": system != "off", **values}
@@ -290,24 +290,24 @@ def _layer_of(values: dict[str, Any], places: dict[str, str]) -> Layer:
     }
 
 
-def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+def _report_unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each unknown `KODE_*`: perhaps a typo."""
     names = ["KODE_HOME", *ENVIRONMENT.values()]
     return [
-        f"Unknown environment variable {name[:80]}. {_suggest(name, names)}"
+        f"Unknown environment variable {name[:80]}. {_suggest_nearest(name, names)}"
         for name in sorted(environ)
         if name.startswith("KODE_") and name not in (*names, *OWN_MARKS)
     ]
 
 
-def _suggest(word: str, words: Sequence[str]) -> str:
+def _suggest_nearest(word: str, words: Sequence[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(word, words, n=1, cutoff=0.7)
     return f"Did you mean {near[0]}?" if near else "docs/configuration.md has them all."
 
 
-def _merge(merged: Layer, layer: Layer) -> None:
+def _merge_layer(merged: Layer, layer: Layer) -> None:
     for keys, (value, place) in layer.items():
         before, origin = merged.get(keys, (None, ""))
         if ".".join(keys) in ADDED_UP and isinstance(before, list) and isinstance(value, list):
@@ -349,11 +349,11 @@ def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: K
         faults = {}
         for fault in error.errors():
             steps = tuple(str(step) for step in fault["loc"] if step != "[key]")
-            faults[_setting((*above, *steps), layer)] = _explain(model, above, steps, fault)
+            faults[_make_setting((*above, *steps), layer)] = _explain(model, above, steps, fault)
         raise Faults(faults) from None
 
 
-def _setting(keys: Keys, layer: Layer) -> Setting:
+def _make_setting(keys: Keys, layer: Layer) -> Setting:
     """A setting with the place of its value, or of what is nearest to it."""
     for end in range(len(keys), 0, -1):
         for other, (_, place) in sorted(layer.items(), key=lambda it: len(it[0])):
@@ -369,10 +369,10 @@ def _check_providers(config: Config, layer: Layer) -> None:
         try:
             row_of(config, name or COMPATIBLE)
         except ConfigError as error:
-            raise Faults({_setting(keys, layer): f"`{'.'.join(keys)}`: {error}"}) from None
+            raise Faults({_make_setting(keys, layer): f"`{'.'.join(keys)}`: {error}"}) from None
 
 
-def settings_of(plugin: installed.Plugin, config: Config, layer: Layer | None = None) -> Any:
+def plugin_settings(plugin: installed.Plugin, config: Config, layer: Layer | None = None) -> Any:
     """An instance of the plug-in's settings model; None if it has none.
 
     Raises: Faults that name the key and what is allowed.
@@ -389,16 +389,17 @@ def _explain(model: type[BaseModel], above: Keys, steps: Keys, fault: Mapping[st
     key = ".".join((*above, *steps))
     match fault["type"]:
         case "extra_forbidden":
-            names = [f"`{name}`" for name in flat(model.model_construct())]
-            return f"unknown key `{key}`. {_suggest(f'`{key}`', names)}"
+            names = [f"`{name}`" for name in flatten(model.model_construct())]
+            return f"unknown key `{key}`. {_suggest_nearest(f'`{key}`', names)}"
         case "value_error":
             return f"in `{key}` {fault['ctx']['error']}."
         case "missing":
             return f"`{key}` is missing. Add it."
-    return f"`{key}` is {_display((*above, *steps), fault['input'])}; it must be {must_be(fault)}."
+    value = _display_setting((*above, *steps), fault["input"])
+    return f"`{key}` is {value}; it must be {describe_allowed(fault)}."
 
 
-def _display(keys: Keys, value: Any) -> str:
+def _display_setting(keys: Keys, value: Any) -> str:
     is_of_others = keys[0] in ("providers", installed.SECTION)
     if keys[-1] == "api_key" or (is_of_others and keys[2:] not in (("api",), ("effort",))):
         return "a hidden value"

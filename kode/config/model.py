@@ -23,13 +23,13 @@ ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
 of the two."""
 
 
-def _known_system(name: str) -> str:
+def _check_system(name: str) -> str:
     if name not in SYSTEMS and name not in (added := installed.find_additions("memory")):
         raise ValueError(f"{name!r} is none of {', '.join((*added, *SYSTEMS))}")
     return name
 
 
-SystemName = Annotated[str, AfterValidator(_known_system)]
+SystemName = Annotated[str, AfterValidator(_check_system)]
 """A memory system of kode or of a plug-in."""
 Count = Annotated[int, Field(ge=0)]
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -233,7 +233,7 @@ class Config(ServerChoice):
         return (cwd, *(Path(real_path(paths.expand(folder))) for folder in self.add_dirs))
 
 
-def given_prices(config: Config) -> dict[str, dict[str, Any]]:
+def configured_prices(config: Config) -> dict[str, dict[str, Any]]:
     """The configured prices, in the format of `kode.providers.models.info_of`."""
     return {
         model: {f"{kind}_price": value for kind, value in price if value is not None}
@@ -241,12 +241,12 @@ def given_prices(config: Config) -> dict[str, dict[str, Any]]:
     }
 
 
-def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
+def flatten(part: BaseModel, prefix: str = "") -> dict[str, Any]:
     """Every key, dotted, with its value; sections are flattened, mappings are not."""
     values: dict[str, Any] = {}
     for name, value in part:
         is_section = isinstance(value, Section)
-        values |= flat(value, f"{prefix}{name}.") if is_section else {prefix + name: value}
+        values |= flatten(value, f"{prefix}{name}.") if is_section else {prefix + name: value}
     return values
 
 
@@ -283,7 +283,7 @@ _KINDS = {
 }
 
 
-def must_be(fault: Mapping[str, Any]) -> str:
+def describe_allowed(fault: Mapping[str, Any]) -> str:
     """What pydantic allows in place of a value, in plain words: `a number`, `true or false`."""
     kind, _, check = fault["type"].partition("_")
     if check in ("type", "parsing") and kind in _KINDS:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kode import assembly, images, installed, paths
 from kode.assembly import make_agent, open_workplace, simplify
 from kode.config.choice import resolve_model, resolve_provider, row_of, switch_provider
-from kode.config.load import Loaded, locate
+from kode.config.load import Loaded, add_setting_source
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, turns
 from kode.conversation.extensions import find_extensions
@@ -488,7 +488,7 @@ async def open_conversation(
             conversation.extensions.begin()
     except BaseException as error:
         session.close()
-        locate(error, origins)
+        add_setting_source(error, origins)
         raise
     return conversation
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kode.config.choice import resolve_provider, small_choice
+from kode.config.choice import choose_small_model, resolve_provider
 from kode.config.model import Embedding, ProviderPart
 from kode.errors import StorageError
 from kode.extensions.definitions import may_use
@@ -91,7 +91,7 @@ def start_of_child(conversation: "Conversation") -> "Start":
     part = config.providers.get(choice.name, ProviderPart())
     parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
     if (fallback := config.fallback_model) is not None:
-        other = small_choice(config, os.environ, fallback)
+        other = choose_small_model(config, os.environ, fallback)
         fallback = f"{other.name}/{other.model}"
         keys = {"base_url": other.base_url, "api_key": other.api_key}
         part = config.providers.get(other.name, ProviderPart()).model_copy(update=keys)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kode import installed
-from kode.config.load import settings_of
+from kode.config.load import plugin_settings
 from kode.errors import ConfigError, KodeError
 from kode.events import Emit, Event, Level, Notice, Subscriber, TurnEnded
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
@@ -109,7 +109,7 @@ class PluginHost:
         if not (is_whole or plugin.before_call):
             return
         config, emit = settings.config, settings.emit
-        opened = PluginSession(plugin, settings_of(plugin, config), config, place, emit, self)
+        opened = PluginSession(plugin, plugin_settings(plugin, config), config, place, emit, self)
         if not PLUGIN_TYPE.fullmatch(opened.entry_type):
             raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits, hyphens.")
         if plugin.before_call:

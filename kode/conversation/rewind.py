@@ -19,7 +19,7 @@ from kode.session.entries import MessageEntry, RestoreEntry, RewindEntry, UndoEn
 from kode.session.index import summarize
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.undo.undo import FileDiff, Undo, UndoResult, file_diffs, undo_text
+from kode.undo.undo import FileDiff, Undo, UndoResult, describe_undo, file_diffs
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
@@ -155,7 +155,7 @@ async def _change_files(
         agent.seen_files.pop(path, None)
     texts = [text_of(message) for message in messages if message.id == step.turn.id]
     texts = texts if session is conversation.session else [f"session {session.id}"]
-    return undo_text(undone, agent.place.cwd, shorten("".join(texts), 60))
+    return describe_undo(undone, agent.place.cwd, shorten("".join(texts), 60))
 
 
 def _append(conversation: "Conversation", entry: entries.Entry) -> None:

@@ -196,7 +196,7 @@ async def _note_late_results(conversation: "Conversation") -> None:
         return
     from kode.subagents import records
 
-    await records.settle(folder)
+    await records.end_unfinished(folder)
     if late := records.find_unseen(folder, conversation.session.entries):
         if any(record.result and record.result.untrusted for record in late):
             conversation.mark_outside("a subagent")

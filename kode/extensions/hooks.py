@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kode import paths
-from kode.config.files import FILES, decode, project_folders
+from kode.config.files import FILES, parse_document, project_folders
 from kode.credentials import redact
 from kode.errors import ConfigError
 from kode.extensions.places import Bundle, ExtensionFolder, Surroundings, read_text
@@ -92,7 +92,7 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     hooks, problems = list[Hook](), list[str]()
     for path, place in _list_hook_files(around):
         try:
-            settings = decode(read_text(path, place), path) if path.is_file() else {}
+            settings = parse_document(read_text(path, place), path) if path.is_file() else {}
         except ConfigError as error:
             problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
             continue

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
 
 from kode import paths
-from kode.config.files import read_document, read_named, write_document
+from kode.config.files import read_document, read_flag_document, write_document
 from kode.config.load import project_file
-from kode.config.model import must_be
+from kode.config.model import describe_allowed
 from kode.credentials import redact
 from kode.errors import ConfigError
 from kode.extensions import trust
@@ -204,7 +204,7 @@ def add(
 def read_named_servers(text: str, cwd: Path) -> tuple[ServerEntry, ...]:
     """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
     Raises: ConfigError."""
-    document, path = read_named(text, "--mcp-config", cwd)
+    document, path = read_flag_document(text, "--mcp-config", cwd)
     if not isinstance(section := document.get(SECTION), dict):
         raise ConfigError(f"--mcp-config {path}: it holds no `{SECTION}`.")
     faults: list[str] = []
@@ -244,7 +244,7 @@ def _find_fault(path: Path, name: str, values: Any) -> str:
         server = ServerFields.model_validate({**values, "name": name})
     except ValidationError as error:
         fault = error.errors()[0]
-        return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {must_be(fault)}."
+        return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {describe_allowed(fault)}."
     if bool(server.program) == bool(server.url) or (server.url and server.type == "stdio"):
         return f"{about} needs either a `command` or a `url` (type http, sse)."
     if server.url and not ADDRESS.match(server.url):

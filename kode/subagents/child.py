@@ -30,7 +30,7 @@ from kode.subagents.task import (
     Result,
     Task,
     Used,
-    line_of,
+    encode_line,
 )
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.values import asdict, dataclass, field, replace
@@ -96,11 +96,11 @@ class ChildPipes:
         try:
             with self.lock:
                 if self.status is None:
-                    _write_stdout(line_of(line))
+                    _write_stdout(encode_line(line))
         except OSError:
             self.on_gone()
 
-    def conclude(self, result: Result) -> None:
+    def write_result(self, result: Result) -> None:
         """Writes the result to disk, then prints it, unless another thread is stuck in a line.
         Never raises; a second result is dropped."""
         is_free = self.lock.acquire(timeout=LOCK_S)
@@ -112,7 +112,7 @@ class ChildPipes:
                 records.write_result(self.folder, result)
             if is_free:
                 with contextlib.suppress(OSError, ValueError):
-                    _write_stdout(line_of(result))
+                    _write_stdout(encode_line(result))
         finally:
             if is_free:
                 self.lock.release()
@@ -140,13 +140,13 @@ class ChildPipes:
         """Puts a permission question to the person at the parent's terminal."""
         self.open_questions += 1
         try:
-            return (await self._call(question=replace(question, arguments={}))).answer
+            return (await self._call_parent(question=replace(question, arguments={}))).answer
         finally:
             self.open_questions -= 1
 
-    async def _call(self, **about: Any) -> ParentReply:
+    async def _call_parent(self, **about: Any) -> ParentReply:
         call = ParentCall(id=next(self.ids), **about)
-        if len(line_of(call)) > MAX_LINE_BYTES:
+        if len(encode_line(call)) > MAX_LINE_BYTES:
             answer = permission.Answer(choice="no", message=TOO_LARGE)
             output = ToolOutput(text=TOO_LARGE)
             return ParentReply(id=call.id, answer=answer, output=output, failed=True)
@@ -166,12 +166,12 @@ class ChildPipes:
         def read() -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 for line in self.stdin or ():
-                    loop.call_soon_threadsafe(self.take, line)
+                    loop.call_soon_threadsafe(self.handle_line, line)
                 loop.call_soon_threadsafe(self.on_gone)
 
         threading.Thread(target=read, name="parent", daemon=True).start()
 
-    def take(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         """Handles one line of the parent. Ignores what it does not understand."""
         # A turn that ends while it waits does not want the reply any more.
         with contextlib.suppress(ValueError, asyncio.InvalidStateError):
@@ -184,12 +184,12 @@ class ChildPipes:
                     if self.conversation.delegation is not None:
                         self.conversation.delegation.report_rest_of_tree()
 
-    def use_tool(self, shared: ParentTool) -> Tool:
+    def make_parent_tool(self, shared: ParentTool) -> Tool:
         """A tool of the parent, which runs it, as one of the child."""
         name_call = lambda call: shared.subject or f"{call.get('server')}:{call.get('tool')}"  # noqa: E731
 
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
-            reply = await self._call(tool=shared.name, arguments=dict(arguments))
+            reply = await self._call_parent(tool=shared.name, arguments=dict(arguments))
             if reply.failed:
                 raise ToolError(reply.output.text, untrusted=reply.output.untrusted)
             return reply.output

@@ -43,7 +43,7 @@ from kode.subagents.task import (
     Task,
     TaskArgument,
     Used,
-    line_of,
+    encode_line,
     memory_text,
 )
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
@@ -168,7 +168,7 @@ class ChildProcess:
         except (OSError, ValueError, KodeError) as fault:
             status, error = "error", f"It could not be started: {fault}."
         finally:
-            self.conclude(status, error)
+            self.write_result(status, error)
 
     async def _run_process(self, stderr: IO[bytes]) -> End:
         """Starts its process, and returns when nothing of it is left. Raises: OSError, ValueError,
@@ -233,7 +233,7 @@ class ChildProcess:
             await asyncio.wait([reading], timeout=POLL_S)
         return None, ""
 
-    def conclude(self, status: Status | None = "interrupted", error: str = INTERRUPTED) -> None:
+    def write_result(self, status: Status | None = "interrupted", error: str = INTERRUPTED) -> None:
         """Writes its result to disk, and one for it if it has none. `status` is why the parent
         ended it; None if it ended by itself. Never raises."""
         # A long report is only in the file.
@@ -267,9 +267,9 @@ class ChildProcess:
         line: bytes | None = None
         while line != b"" and process.stdout is not None:
             with contextlib.suppress(ValueError):  # too long: what is left of it is no JSON either
-                self.take(line := await process.stdout.readline())
+                self.handle_line(line := await process.stdout.readline())
 
-    def take(self, line: bytes) -> None:
+    def handle_line(self, line: bytes) -> None:
         """Handles one line of it. Ignores what it does not understand, and lines with lone
         surrogates, which neither a request nor a terminal can carry."""
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
@@ -279,7 +279,7 @@ class ChildProcess:
                 case {"type": "used"}:
                     self._note_used(Used.model_validate(value))
                 case {"type": "call"}:
-                    task = asyncio.create_task(self._reply(ParentCall.model_validate_json(line)))
+                    task = asyncio.create_task(self._answer(ParentCall.model_validate_json(line)))
                     self.replies.add(task)
                     task.add_done_callback(self.replies.discard)
                 case {"type": str(kind)}:
@@ -315,7 +315,7 @@ class ChildProcess:
             self.delegation.record(usage, cost_usd)
         self.delegation.report_rest_of_tree()
 
-    async def _reply(self, call: ParentCall) -> None:
+    async def _answer(self, call: ParentCall) -> None:
         """Does what it asks for. A failure is in the line that it gets."""
         reply = ParentReply(id=call.id)
         self.open_questions += call.question is not None
@@ -352,7 +352,7 @@ class ChildProcess:
         """Writes it one line, if it still listens."""
         if self.stdin is not None and not self.stdin.is_closing():
             with contextlib.suppress(OSError, RuntimeError):
-                self.stdin.write(line_of(message))
+                self.stdin.write(encode_line(message))
 
     def report_progress(self) -> None:
         """Says what it does now."""
@@ -366,7 +366,7 @@ class ChildProcess:
         """Its result for the model, in at most about `limit` characters, once it has ended."""
         assert self.result is not None
         outputs = self.delegation.agent().place.outputs
-        return records.describe(self.id, self.task.goal, self.result, outputs, limit)
+        return records.describe_result(self.id, self.task.goal, self.result, outputs, limit)
 
     def output(self) -> str:
         """Its report, or what there is of it so far."""
@@ -381,7 +381,7 @@ class ChildProcess:
         if self.work is not None:
             await asyncio.wait([self.work])
         if self.result is None:  # it was stopped before its work began
-            self.conclude()
+            self.write_result()
         assert self.result is not None
         return self.result.status
 
@@ -393,7 +393,7 @@ class ChildProcess:
         await self.wait_for_end()
 
 
-async def prepare(
+async def prepare_children(
     delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
 ) -> list[ChildProcess]:
     """Makes the children of one call: the same snapshot of memory for all. Raises: ToolError if
@@ -410,7 +410,7 @@ async def prepare(
         children.append(ChildProcess(delegation, index, task, folder, memory, emit))
     try:
         for child in children:
-            records.create(child.folder, child.task, mark=child.tree.mark, call_id=call_id)
+            records.create_record(child.folder, child.task, mark=child.tree.mark, call_id=call_id)
     except StorageError as error:
         raise ToolError(f"No subagent was started: {error}") from error
     return children

@@ -222,7 +222,7 @@ class Clock:
         return self.left_s <= 0 or now >= self.ends_at
 
 
-def line_of(message: BaseModel | dict[str, Any]) -> bytes:
+def encode_line(message: BaseModel | dict[str, Any]) -> bytes:
     """One JSON line, UTF-8, line feed included."""
     value = message.model_dump(mode="json") if isinstance(message, BaseModel) else message
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
@@ -231,7 +231,7 @@ def line_of(message: BaseModel | dict[str, Any]) -> bytes:
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-def parse_file(kind: type[Kind], data: bytes, what: str) -> Kind:
+def parse_file_content(kind: type[Kind], data: bytes, what: str) -> Kind:
     """The content of a file. Raises: UserError that names the file as `what`, and the fault."""
     if len(data) > MAX_FILE_BYTES:
         raise UserError(f"{what} is larger than 1 MB. Put less into it.")

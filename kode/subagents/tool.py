@@ -13,7 +13,7 @@ from kode.events import silent
 from kode.extensions.definitions import AgentDefinition
 from kode.messages import plural, shorten
 from kode.subagents import records
-from kode.subagents.parent import ChildProcess, Delegation, prepare, run_children
+from kode.subagents.parent import ChildProcess, Delegation, prepare_children, run_children
 from kode.subagents.task import MAX_TASKS, AgentTaskArgument, TaskArgument
 from kode.tool import Tool, ToolContext, ToolOutput, WorkStep, tool
 from kode.values import replace
@@ -39,7 +39,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     @tool(
         effect="delegate",
         subject="description",
-        target=_name_call,
+        target=_describe_call,
         description="\n".join(lines),
         preview=partial(_preview_tasks, names),
     )
@@ -51,7 +51,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     ) -> ToolOutput:
         _check_tasks(tasks, names)
         jobs, emit = context.background, silent if background else context.emit
-        children = await prepare(delegation, tasks, context.call_id, emit)
+        children = await prepare_children(delegation, tasks, context.call_id, emit)
         with contextlib.nullcontext(Event()) if jobs is None else jobs.offer() as moved:
             if background and jobs is not None:
                 moved.set()
@@ -74,7 +74,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     return delegate_tasks
 
 
-def _name_call(arguments: Mapping[str, Any]) -> str:
+def _describe_call(arguments: Mapping[str, Any]) -> str:
     """What for; if the model does not say, the goals. The arguments may be unchecked."""
     purpose, tasks = arguments.get("description"), arguments.get("tasks")
     if isinstance(purpose, str) and purpose.strip():
@@ -119,7 +119,7 @@ def _check_tasks(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
 
 
 def _make_output(children: Sequence[ChildProcess]) -> ToolOutput:
-    limit = records.divide_chars(len(children))
+    limit = records.share_of_chars(len(children))
     results = [child.result for child in children if child.result is not None]
     counts = Counter(result.status.replace("success", "done") for result in results)
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))

@@ -104,7 +104,7 @@ class History:
         group: Group | None = None
         for step in steps:
             if step.kind != "change":
-                self._take_back(step, groups)
+                self._apply_undo(step, groups)
                 self.last, group = step, None
                 continue
             if group is None or group.turn.id != step.turn.id:
@@ -134,7 +134,7 @@ class History:
             groups.append(group)
         return groups
 
-    def _take_back(self, step: Step, groups: Iterable[Group]) -> None:
+    def _apply_undo(self, step: Step, groups: Iterable[Group]) -> None:
         for group in groups:  # the one that it is about may be lost
             if group.first != step.of or group.is_undone != (step.kind == "redo"):
                 continue
@@ -213,7 +213,7 @@ def _parse_states(value: Mapping[str, Any]) -> dict[str, Seen]:
     return states
 
 
-def way_back(changes: Sequence[Change], now: Seen) -> Seen | None:
+def find_restore_state(changes: Sequence[Change], now: Seen) -> Seen | None:
     """What a file reverts to when these changes are undone: `now` if there is nothing to do, None
     if nobody knows, as it was changed after the last of them. What somebody else made in between
     stays. A change cut short by a crash has no known end: the current state counts."""

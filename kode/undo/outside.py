@@ -84,14 +84,14 @@ def save_files(contents: Contents, step: Step, files: Iterable[str], limit: int)
             step.before[folder], folder = Seen(None), os.path.dirname(folder)
 
 
-def find_at_stake(step: Step, writes: Iterable[str], roots: Iterable[Path]) -> list[str]:
+def find_files_at_risk(step: Step, writes: Iterable[str], roots: Iterable[Path]) -> list[str]:
     """What a command may lose of the working trees at `roots`, which it surveys, and of what the
     command is known to write: paths and patterns. May take seconds."""
     files: list[str] = []
     try:
         trees = (paths.repository_root(root) or Path(paths.real_path(root)) for root in roots)
         for tree in dict.fromkeys(trees):
-            step.surveys.append(now := survey(tree))
+            step.surveys.append(now := survey_tree(tree))
             files += now.files
             step.problem = step.problem if now.is_whole else f"{tree} holds too many files"
         for pattern in writes:  # a name that exists with its marks counts as well
@@ -103,12 +103,12 @@ def find_at_stake(step: Step, writes: Iterable[str], roots: Iterable[Path]) -> l
     return files
 
 
-def find_changes(contents: Contents, step: Step) -> None:
+def record_changes(contents: Contents, step: Step) -> None:
     """Notes in the step what has changed since; `problem` says why some may not be known."""
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
-        if _walk_tree(now) and then.is_whole:
+        if _survey_by_walking(now) and then.is_whole:
             before |= _compare_names(then.names, now.names)
         try:
             before |= _compare_commit(contents, step, then) if then.is_git else {}
@@ -116,19 +116,19 @@ def find_changes(contents: Contents, step: Step) -> None:
             step.problem = str(error)
     step.before, step.after = before | step.before, {}
     for path, was in step.before.items():
-        seen = contents.see(path)
+        seen = contents.read_state(path)
         seen = seen._replace(state=step.written.get(path, seen.state))
         if seen != was:
             step.after[path] = seen
 
 
-def survey(root: Path) -> Survey:
+def survey_tree(root: Path) -> Survey:
     """The current state of a working tree, by git where there is one."""
     tree = Survey(root=root)
     if os.path.lexists(root / ".git"):
         with contextlib.suppress(GitError):
-            _ask_git(tree, "--untracked-files=all", "--ignored=matching")
-    tree.is_whole = _walk_tree(tree)
+            _survey_by_git(tree, "--untracked-files=all", "--ignored=matching")
+    tree.is_whole = _survey_by_walking(tree)
     if not tree.is_git:
         tree.files = {path for path, mode in tree.names.items() if mode is None}
     return tree
@@ -139,7 +139,7 @@ def _git(root: Path, *words: str, stdin: bytes = b"", environ: Mapping[str, str]
     return run_git(root, words, stdin=stdin, environ={"GIT_WORK_TREE": str(root), **environ})
 
 
-def _ask_git(tree: Survey, *words: str) -> None:
+def _survey_by_git(tree: Survey, *words: str) -> None:
     """Notes what git says of a tree. Raises: GitError."""
     for record in split_names(_git(tree.root, *_STATUS.split(), *words)):
         kind, _, rest = record.partition(" ")
@@ -153,7 +153,7 @@ def _ask_git(tree: Survey, *words: str) -> None:
     tree.is_git = True
 
 
-def _walk_tree(tree: Survey) -> bool:
+def _survey_by_walking(tree: Survey) -> bool:
     """Notes what is in it, except in closed folders; returns whether no limit ended the walk."""
     waiting, ends_at = [str(tree.root)], time.monotonic() + LOOKING_S
     while waiting:
@@ -207,7 +207,7 @@ def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, S
     have changed: as git puts them into a working tree, all of it saved. Raises: GitError,
     StorageError."""
     root, now = then.root, Survey(root=then.root)
-    _ask_git(now, "--untracked-files=no", "--", ".git")
+    _survey_by_git(now, "--untracked-files=no", "--", ".git")
     if not then.head:
         return {}
     if (then.head, then.branch) != (now.head, now.branch):

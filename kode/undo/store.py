@@ -66,11 +66,11 @@ class Contents:
     _total_bytes: int | None = field(default=None, init=False)
     """Of all contents, as far as this object knows; None before the first is saved."""
 
-    def see(self, path: str) -> Seen:
+    def read_state(self, path: str) -> Seen:
         """What is there now: behind a folder that is a link, nothing; `OTHER` if unreadable."""
-        return self.look(path)[0]
+        return self.read_with_data(path)[0]
 
-    def look(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
+    def read_with_data(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
         """The same with the bytes of a file of at most `limit` bytes; no pipe or device is read."""
         limit = self.max_file_bytes if limit is None else limit
         folder = os.path.dirname(path)
@@ -99,8 +99,9 @@ class Contents:
         anything that can be read could not be saved."""
 
         def save(path: str) -> tuple[str, Seen, int]:
-            seen, data = self.look(path, max_file_bytes)
-            return path, seen, self._put(str(seen.state), data) if is_digest(seen.state) else 0
+            seen, data = self.read_with_data(path, max_file_bytes)
+            size = self._store_data(str(seen.state), data) if is_digest(seen.state) else 0
+            return path, seen, size
 
         saved = durable.for_each(save, paths)
         if self.folder.is_dir():
@@ -113,7 +114,7 @@ class Contents:
             self._total_bytes = total
         return {path: seen for path, seen, _ in saved}
 
-    def data(self, state: State) -> bytes | None:
+    def read_saved(self, state: State) -> bytes | None:
         """The bytes of a saved file; None if missing or damaged."""
         if state is not None and is_digest(state):
             with contextlib.suppress(OSError):
@@ -124,7 +125,7 @@ class Contents:
     def explain_unrestorable(self, state: State) -> str:
         """Why there is nothing to restore from; "" if there is. What is left of a damaged content
         is set aside, so that it can be saved again. Never raises."""
-        if not is_digest(state) or self.data(state) is not None:
+        if not is_digest(state) or self.read_saved(state) is not None:
             return WHY_NOT_SAVED.get(state, "")
         with contextlib.suppress(StorageError):  # it is no longer there
             durable.set_aside(self.folder / str(state))
@@ -136,8 +137,8 @@ class Contents:
     def check(self, *, repair: bool) -> list[str]:
         """A sentence for each damaged content; `repair` sets it aside. Raises: StorageError."""
         faults = []
-        for _, _, path in _saved_in(self.folder):
-            if self.data(path.name) is None:
+        for _, _, path in _list_saved(self.folder):
+            if self.read_saved(path.name) is None:
                 aside = f" It is kept as {durable.set_aside(path).name}." if repair else ""
                 faults.append(f"{path}, a content kept for undo, is damaged.{aside}")
         return faults
@@ -145,7 +146,7 @@ class Contents:
     def restore(self, path: Path, state: State, mode: int) -> None:
         """Restores a path, which must contain no link, to this state; the caller syncs its folder.
         Raises: StorageError if its content is no longer saved; OSError."""
-        data = self.data(state)
+        data = self.read_saved(state)
         if is_digest(state) and data is None:
             raise StorageError(self.explain_unrestorable(state))
         # The folders belong to the project: use the modes that a person's would have.
@@ -165,7 +166,7 @@ class Contents:
         if data is not None:
             durable.replace_content(path, data, mode=mode, sync_name=False)
 
-    def _put(self, state: str, data: bytes) -> int:
+    def _store_data(self, state: str, data: bytes) -> int:
         """Returns how many bytes it added. Raises: StorageError."""
         durable.make_folder(self.folder)
         path = self.folder / state
@@ -180,7 +181,7 @@ class Contents:
 def drop_oldest(folders: list[Path], max_bytes: int) -> int:
     """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
     more than that. Returns the bytes that they hold then."""
-    saved = [entry for folder in folders for entry in _saved_in(folder)]
+    saved = [entry for folder in folders for entry in _list_saved(folder)]
     total = sum(size for _, size, _ in saved)
     for _, size, path in sorted(saved) if total > max_bytes else ():
         if total > max_bytes * 9 // 10:
@@ -196,7 +197,7 @@ def drop_oldest_of_all(home: Path, max_bytes: int) -> None:
     drop_oldest([paths.undo_folder(session) / "contents" for session in sessions], max_bytes)
 
 
-def _saved_in(folder: Path) -> Iterator[tuple[int, int, Path]]:
+def _list_saved(folder: Path) -> Iterator[tuple[int, int, Path]]:
     """(time of last use in ns, size, path) of each saved content."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -22,7 +22,7 @@ from kode.messages import first_of, plural
 from kode.paths import relative_path
 from kode.plain_text import unified_diff
 from kode.undo import journal, outside
-from kode.undo.journal import History, Step, TurnId, drop_parents, way_back
+from kode.undo.journal import History, Step, TurnId, drop_parents, find_restore_state
 from kode.undo.store import FOLDER, LINK, WHY_NOT_SAVED, Contents, Seen, State, is_digest
 from kode.values import dataclass, field
 from kode.workplace import GitFolder
@@ -122,7 +122,7 @@ class Undo:
             trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
             inner = (tree for tree in trees if any(map(tree.is_relative_to, self.roots)))
             limit = self.contents.max_file_bytes
-            files = outside.find_at_stake(step, writes, [*self.roots, *inner])
+            files = outside.find_files_at_risk(step, writes, [*self.roots, *inner])
         try:
             outside.save_files(self.contents, step, files, limit)
             # On disk before the change, so that a crash in the middle can be undone too.
@@ -137,7 +137,7 @@ class Undo:
     def end(self, step: Step) -> None:
         """Notes what a step has changed. Raises: StorageError."""
         is_announced = bool(step.before)
-        outside.find_changes(self.contents, step)
+        outside.record_changes(self.contents, step)
         if is_announced or step.after or step.heads:
             journal.write_step(self.journal, step)
         if step.surveys and step.after:
@@ -154,11 +154,11 @@ class Undo:
     def undo(self) -> UndoResult:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
         has changed since. Doing it again takes back the turn before. Raises: StorageError."""
-        return self._take_back("undo")
+        return self._undo_or_redo("undo")
 
     def redo(self) -> UndoResult:
         """Brings back the turn that was undone last. Raises: StorageError."""
-        return self._take_back("redo")
+        return self._undo_or_redo("redo")
 
     def confirm(self) -> None:
         """The session has its entry about the last undo, which is done. Raises: StorageError."""
@@ -178,7 +178,7 @@ class Undo:
             return None
         return UndoResult(history=past, step=step, is_continued=True)
 
-    def _take_back(self, kind: Literal["undo", "redo"]) -> UndoResult:
+    def _undo_or_redo(self, kind: Literal["undo", "redo"]) -> UndoResult:
         finished = self.finish()
         if finished is not None and finished.step.kind == kind:
             return finished
@@ -191,8 +191,8 @@ class Undo:
         step = Step(turn=group.turn, kind=kind, of=group.first, heads=heads)
         left = {}
         for path, changes in (group.files if kind == "undo" else group.last_undo).items():
-            now = self.contents.see(path)
-            goal = way_back(changes, now)
+            now = self.contents.read_state(path)
+            goal = find_restore_state(changes, now)
             if goal is None:
                 left[path] = _CHANGED_SINCE
             elif goal != now:
@@ -249,7 +249,7 @@ def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
     folder = os.path.dirname(path)
     if paths.real_path(folder) != folder:
         return "its folder is a link now"
-    now = contents.see(path)
+    now = contents.read_state(path)
     if now.state == goal.state and (now.mode == goal.mode or goal.state not in (was.state, FOLDER)):
         return ""
     # A kill may have come after a folder went, and before something else came, or the reverse.
@@ -278,7 +278,7 @@ class FileChanges:
         """A file's content before its first change in a turn, credentials masked; "" if unknown."""
         for group in self.groups:
             if group.turn.number == turn and path in group.files:
-                data = self._contents.data(group.files[path][0].before.state or "") or b""
+                data = self._contents.read_saved(group.files[path][0].before.state or "") or b""
                 return redact(data.decode("utf-8", "replace"))
         return ""
 
@@ -288,11 +288,11 @@ def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> U
     return Undo(folder, Contents(folder / "contents", max_file_bytes, max_bytes))
 
 
-def undo_text(undone: UndoResult, cwd: Path, prompt: str) -> str:
+def describe_undo(undone: UndoResult, cwd: Path, prompt: str) -> str:
     """Names the turn, which began with `prompt`, each file, and what can be done next."""
     past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.changed_files.items()]
-    lines = [_make_head(undone, prompt)]
+    lines = [_make_heading(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
         [f"removed {name}" for name, state in names if state is None],
@@ -310,7 +310,7 @@ def undo_text(undone: UndoResult, cwd: Path, prompt: str) -> str:
     return "\n".join(lines)
 
 
-def _make_head(undone: UndoResult, prompt: str) -> str:
+def _make_heading(undone: UndoResult, prompt: str) -> str:
     if undone.turn is None:
         if undone.step.kind == "redo":
             return "Nothing to redo."
@@ -345,11 +345,11 @@ def file_diffs(undo: Undo, cwd: Path) -> list[FileDiff]:
         for path, changes in group.files.items():
             first.setdefault(path, changes[0].before.state)
     for path, before in first.items():
-        (now, _), data = undo.contents.look(path)
+        (now, _), data = undo.contents.read_with_data(path)
         if before == now or {before, now} <= {None, FOLDER}:
             continue
         name = relative_path(path, cwd)
-        old, new = _decode_text(before, undo.contents.data(before)), _decode_text(now, data)
+        old, new = _decode_text(before, undo.contents.read_saved(before)), _decode_text(now, data)
         text = "" if old is None or new is None else unified_diff(name, old, new)
         text = text or f"{name}: changed; too large, or no text, to compare\n"
         diffs.append(FileDiff(path=name, text=text))

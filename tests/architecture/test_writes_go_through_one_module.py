@@ -26,7 +26,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "plugins/fleet/trees.py": {
         "_make_tree": "a folder of its own, whose place is checked afterwards"
     },
-    "config/files.py": {"guard_home": HOME},
+    "config/files.py": {"restrict_home": HOME},
     "durable.py": {
         "remove_stale_temporaries": "temporary files of kode by their prefix, never through a link",
         "cut_torn_line": HOME,
@@ -50,9 +50,9 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "session/log.py": {"_open_locked": HOME, "close": HOME},
     "session/upkeep.py": {"delete": HOME, "import_file": HOME},
-    "subagents/records.py": {"settle": HOME},
+    "subagents/records.py": {"end_unfinished": HOME},
     "tools/output.py": {"_write": HOME},
-    "undo/store.py": {"_put": HOME, "drop_oldest": HOME},
+    "undo/store.py": {"_store_data": HOME, "drop_oldest": HOME},
 }
 """Module → function → why it may."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kode.config.choice import small_choice
+from kode.config.choice import choose_small_model
 from kode.config.model import Config
 from kode.conversation import delegation
 from tests.conversation.conftest import Open, calling
@@ -31,7 +31,7 @@ async def test_a_child_gets_the_keys_of_its_models_alone(
     assert ("sk-other" in config.model_dump_json()) == (fallback == OTHER)
     assert bool(config.fallback_model) == bool(fallback)
     if fallback:
-        other = small_choice(config, {}, config.fallback_model)
+        other = choose_small_model(config, {}, config.fallback_model)
         assert (other.name, other.model, other.api_key) == choice
 
 

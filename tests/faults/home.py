@@ -164,7 +164,7 @@ def read_changes(place: Place) -> Values:
 def read_contents(place: Place) -> Values:
     contents = _undo(place).contents
     names = [path.name for path in contents.folder.iterdir()]
-    return {name for name in names if is_digest(name) and contents.data(name)}
+    return {name for name in names if is_digest(name) and contents.read_saved(name)}
 
 
 def read_order(place: Place) -> Values:

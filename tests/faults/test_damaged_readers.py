@@ -14,7 +14,7 @@ from kode.errors import SessionError, UserError
 from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.session import index, log
 from kode.session.messages import visible_messages
-from kode.subagents.task import Snapshot, Task, memory_text, parse_file
+from kode.subagents.task import Snapshot, Task, memory_text, parse_file_content
 from tests.effort import EVERYTHING
 from tests.faults.damage import damaged, limit_examples
 from tests.faults.place import Place
@@ -25,11 +25,11 @@ EXAMPLES = limit_examples(1500, 60)
 
 
 def read_task(path: Path) -> None:
-    parse_file(Task, path.read_bytes(), path.name)
+    parse_file_content(Task, path.read_bytes(), path.name)
 
 
 def read_snapshot(path: Path) -> None:
-    memory_text(parse_file(Snapshot, path.read_bytes(), path.name).sections).encode()
+    memory_text(parse_file_content(Snapshot, path.read_bytes(), path.name).sections).encode()
 
 
 READERS: dict[str, tuple[bytes, Callable[[Path], object]]] = {

@@ -16,7 +16,7 @@ from kode.events import Event
 from kode.memory.contract import NullMemory
 from kode.messages import Usage
 from kode.subagents import parent
-from kode.subagents.parent import ChildProcess, Delegation, prepare, run_children
+from kode.subagents.parent import ChildProcess, Delegation, prepare_children, run_children
 from kode.subagents.task import Result, Start, TaskArgument
 from tests.tools.conftest import until as until
 from tests.workplaces import workplace
@@ -77,7 +77,7 @@ class Family:
     async def go_on(
         self, tasks: Sequence[TaskArgument], call_id: str = "call_1"
     ) -> list[ChildProcess]:
-        children = await prepare(self.delegation, tasks, call_id, self.events.append)
+        children = await prepare_children(self.delegation, tasks, call_id, self.events.append)
         await run_children(children)
         return children
 

@@ -19,9 +19,9 @@ from kode.subagents.task import (
     Result,
     Snapshot,
     Task,
-    line_of,
+    encode_line,
     memory_text,
-    parse_file,
+    parse_file_content,
 )
 from tests.tools.conftest import until
 
@@ -60,8 +60,8 @@ def test_the_result_is_saved_before_it_is_said_once(
     pipes = ChildPipes(lambda: None, folder=tmp_path)
     summary = "é" * 60_000
 
-    pipes.conclude(Result(status="success", summary=summary + "\udcff"))
-    pipes.conclude(Result(status="error", error="late"))
+    pipes.write_result(Result(status="success", summary=summary + "\udcff"))
+    pipes.write_result(Result(status="error", error="late"))
     pipes.send({})
 
     ((line, on_disk),) = written
@@ -77,7 +77,7 @@ async def test_figures_of_the_parent_are_taken_until_it_is_gone() -> None:
         pipes = ChildPipes(gone.set, stdin=stdin)
         pipes.conversation = SimpleNamespace(agent=SimpleNamespace(spend=spend), delegation=None)
         pipes.listen()
-        figures = line_of({"type": "rest_of_tree", "cost_usd": 1.5, "steps": 4})
+        figures = encode_line({"type": "rest_of_tree", "cost_usd": 1.5, "steps": 4})
         os.write(written, figures + b'{"type":"rest_of_tree","cost_usd":3}\nhalf a')
         os.close(written)
         await until(gone.is_set)
@@ -109,7 +109,7 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
         ],
     }
 
-    text = memory_text(parse_file(Snapshot, json.dumps(data).encode(), "f").sections)
+    text = memory_text(parse_file_content(Snapshot, json.dumps(data).encode(), "f").sections)
 
     assert text.startswith("# Memory Context (read-only)\n── User Profile ──\nlikes tea\n")
     assert "Environment" not in text

@@ -15,7 +15,7 @@ NAMES = ("20260101-000000-1-aaaaaa", "20260101-000000-2-bbbbbb", "20260101-00000
 
 
 def create(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
-    records.create(agents / name, Task(goal="g " + name), mark=mark, call_id="c")
+    records.create_record(agents / name, Task(goal="g " + name), mark=mark, call_id="c")
     if result is not None:
         records.write_result(agents / name, result)
 
@@ -67,7 +67,7 @@ async def test_remains_of_a_child_that_never_ran_go(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / file).write_text("{}")
 
-    await records.settle(tmp_path)
+    await records.end_unfinished(tmp_path)
 
     assert [folder.name for folder in tmp_path.iterdir()] == ["two"]
 
@@ -89,7 +89,7 @@ async def test_a_vanished_child_without_a_whole_result_becomes_interrupted(
         (tmp_path / "one" / "result.json").write_text(content)
     assert records.read_records(tmp_path)[0].result is None
 
-    await records.settle(tmp_path)
+    await records.end_unfinished(tmp_path)
 
     aside = [path.read_text() for path in (tmp_path / "one").glob("result.json.damaged-*")]
     assert aside == [content] * (content is not None)
@@ -97,7 +97,7 @@ async def test_a_vanished_child_without_a_whole_result_becomes_interrupted(
 
 
 def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
-    text = records.describe("id-1", "g", done("x" * 9_000), tmp_path / "outputs", 8_000)
+    text = records.describe_result("id-1", "g", done("x" * 9_000), tmp_path / "outputs", 8_000)
 
     assert len(text) < 8_400
     assert str(tmp_path / "outputs" / "agent-id-1.md") in text
@@ -105,4 +105,4 @@ def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
 
 
 def test_eight_long_results_fit_one_tool_result() -> None:
-    assert records.divide_chars(8) * 8 < 60_000 - 8 * 500
+    assert records.share_of_chars(8) * 8 < 60_000 - 8 * 500

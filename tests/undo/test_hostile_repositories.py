@@ -13,7 +13,7 @@ import pytest
 from kode.errors import GitError
 from kode.git import ENVIRONMENT, run_git
 from kode.sandbox.layer import settle_indexes
-from kode.undo.outside import survey
+from kode.undo.outside import survey_tree
 from kode.workplace import GitFolder
 from tests.undo.changes import plant_programs
 from tests.undo.test_outside import before, git, opened, repo, turn_id
@@ -131,7 +131,7 @@ def test_an_index_name_leading_out_is_passed_over(repo: Path, flags: int) -> Non
     (repo / ".git" / "index").write_bytes(data + hashlib.sha1(data).digest())
     assert "../out" in git(repo, "ls-files", "--stage")
 
-    tree = survey(repo)
+    tree = survey_tree(repo)
 
     assert not [path for path in (*tree.files, *tree.names) if ".." in path]
     assert not [path for path in before(repo).before if ".." in path]

@@ -111,7 +111,7 @@ def test_a_damaged_content_and_one_deleted_for_space_differ(undo: Undo, tmp_path
     ]
     (contents.folder / states[0]).write_text("damaged")
     (contents.folder / states[1]).unlink()
-    assert contents.data(states[0]) is contents.data("../../etc/passwd") is None
+    assert contents.read_saved(states[0]) is contents.read_saved("../../etc/passwd") is None
 
     reasons = dict(undo.undo().left_alone + undo.undo().left_alone)
 
@@ -121,7 +121,7 @@ def test_a_damaged_content_and_one_deleted_for_space_differ(undo: Undo, tmp_path
     assert "damaged" not in reasons[str(deleted)]
     assert damaged.read_text() == deleted.read_text() == "new"
     assert save(contents, b"old a.txt") == states[0]
-    assert contents.data(states[0]) == b"old a.txt"
+    assert contents.read_saved(states[0]) == b"old a.txt"
 
 
 def test_a_journal_that_lost_its_end_says_so_for_good(undo: Undo, tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_the_oldest_contents_go_first_in_a_full_session(tmp_path: Path) -> None:
         states.append(save(contents, bytes([number]) * 150))
         os.utime(contents.folder / states[-1], ns=(number, number))
         save(contents, bytes([0]) * 150)
-    left = [contents.data(state) is not None for state in states]
+    left = [contents.read_saved(state) is not None for state in states]
     assert left[0]  # used again each time
     assert left[1:] == sorted(left[1:])
     assert (left[1], left[-1]) == (False, True)
@@ -318,4 +318,4 @@ def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
         saved.append((contents, save(contents, session.encode() * 100)))
         os.utime(contents.folder / saved[-1][1], ns=(age, age))
     drop_oldest_of_all(tmp_path, 3000)
-    assert [contents.data(state) is not None for contents, state in saved] == [False, True]
+    assert [contents.read_saved(state) is not None for contents, state in saved] == [False, True]

@@ -14,7 +14,7 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import CHANGES, Answered, CommandAnswer, change_rules, rule_rows
 from kode.config.choice import is_url
 from kode.config.load import Faults, Loaded, load_config, project_file, store_value
-from kode.config.model import display_value, flat
+from kode.config.model import display_value, flatten
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 from kode.values import asdict
@@ -41,7 +41,7 @@ def _show_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Without `--all` only the first keys, and those that are set."""
     parser.add_flags(("--all", "every key"), ("--json", "one JSON object, of every key"))
     arguments, loaded = parser.parse(argv), _load()
-    values = {key: display_value(key, value) for key, value in flat(loaded.config).items()}
+    values = {key: display_value(key, value) for key, value in flatten(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
     is_set = (key for key in values if loaded.origins[key] != "default")
     rows = []
@@ -93,7 +93,7 @@ def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
         return _faulty(error.faults if isinstance(error, Faults) else [str(error)])
     faults = _wrong_urls(loaded)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
-        for text in flat(loaded.config)[key]:
+        for text in flatten(loaded.config)[key]:
             try:
                 parse(text)
             except ConfigError as error:
@@ -106,7 +106,7 @@ def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _wrong_urls(loaded: Loaded) -> list[str]:
-    urls = {key: url for key, url in flat(loaded.config).items() if key.endswith("base_url")}
+    urls = {key: url for key, url in flatten(loaded.config).items() if key.endswith("base_url")}
     for name, part in loaded.config.providers.items():
         urls[f"providers.{name}.base_url"] = part.base_url
     return [

@@ -19,7 +19,7 @@ from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import print_json, say
 from kode.config.choice import LOCAL_KEY, ProviderChoice, resolve_provider
-from kode.config.files import guard_home
+from kode.config.files import restrict_home
 from kode.config.load import Loaded, load_config
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
@@ -120,7 +120,7 @@ def python(case: Case) -> Finding:
 def home(case: Case) -> Finding:
     home = paths.home()
     try:
-        note = guard_home(home)
+        note = restrict_home(home)
     except ConfigError as error:
         return missing(str(error), "make the folder your own")
     try:  # permissions alone do not cover read-only disks and root

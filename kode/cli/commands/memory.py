@@ -91,9 +91,9 @@ async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 async def _ask_reply(config: "Config", request: Request) -> Message:
     """Memory's model, resolved on first use: most commands never need it."""
-    from kode.config.choice import small_choice
+    from kode.config.choice import choose_small_model
 
-    choice = small_choice(config, os.environ, config.memory.model or config.small_model)
+    choice = choose_small_model(config, os.environ, config.memory.model or config.small_model)
     from kode.assembly import make_provider  # slow, and not needed without a provider
 
     provider = make_provider(config, choice)

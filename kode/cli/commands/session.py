@@ -331,11 +331,11 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
 
 def _find_breaks(header: Header, entries: Sequence[Entry], cwd: Path) -> "Sequence[CacheBreak]":
     from kode.config.load import load_config
-    from kode.config.model import given_prices
+    from kode.config.model import configured_prices
     from kode.providers.models import cost_usd, info_of
     from kode.session.cache_breaks import find_breaks
 
-    prices = given_prices(load_config(paths.home(), cwd, environ=os.environ, flags={}).config)
+    prices = configured_prices(load_config(paths.home(), cwd, environ=os.environ, flags={}).config)
     price = lambda model, usage: cost_usd(info_of(model, prices), usage)  # noqa: E731
     return find_breaks(header, entries, price)
 

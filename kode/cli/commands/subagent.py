@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
     interrupted = pipes.make_failure("Interrupted.", "interrupted")
 
     def end_early(number: int, frame: object) -> None:
-        pipes.conclude(interrupted)
+        pipes.write_result(interrupted)
         os._exit(EXIT_CODES[pipes.status or "interrupted"])
 
     for number in SIGNALS:
@@ -102,7 +102,7 @@ def main(argv: Sequence[str]) -> int:
     say(text if text.startswith("kode") else f"kode subagent: {text}", sys.stderr)
     if pipes.status is not None:
         return EXIT_CODES[pipes.status]
-    pipes.conclude(pipes.make_failure(text, status))
+    pipes.write_result(pipes.make_failure(text, status))
     return code
 
 
@@ -194,7 +194,7 @@ async def open_child(argv: Sequence[str], pipes: ChildPipes) -> ChildTurn:
         keep_session=False,
         trust_project=trusted,
         memory=SnapshotMemory(memory),
-        tools=tuple(map(pipes.use_tool, start.tools)) if start is not None else (),
+        tools=tuple(map(pipes.make_parent_tool, start.tools)) if start is not None else (),
         child=Child(
             agent_type=name or "general-purpose",
             definition=definition,
@@ -324,7 +324,7 @@ class ChildTurn:
         from kode.tools import processes
 
         status, error = self.status or "interrupted", self.error or "Interrupted."
-        self.pipes.conclude(self.pipes.make_failure(f"{error} It did not end in time.", status))
+        self.pipes.write_result(self.pipes.make_failure(f"{error} It did not end in time.", status))
         # The last mark is our own; the ones before belong to our parents.
         if mark := os.environ.get(processes.MARK, "").rpartition(":")[2]:
             processes.ProcessTree(mark).kill()
@@ -390,16 +390,16 @@ class ChildTurn:
             "untrusted": bool(conversation.session.tainted_by),
         }
         self.pipes.report()
-        self.pipes.conclude(Result.model_validate(result))
+        self.pipes.write_result(Result.model_validate(result))
 
 
 def _read_file(kind: type[Kind], flag: str, cwd: Path, name: str) -> Kind:
     """The content of a file that a flag names. Raises: UserError."""
-    from kode.subagents.task import MAX_FILE_BYTES, parse_file
+    from kode.subagents.task import MAX_FILE_BYTES, parse_file_content
 
     try:
         with (cwd / name).open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UserError(f"{flag} {name}: {error.strerror}. Name a file that can be read.") from None
-    return parse_file(kind, data, f"{flag} {name}")
+    return parse_file_content(kind, data, f"{flag} {name}")

@@ -211,7 +211,7 @@ def _find_installed(place: Workplace) -> Iterator[str]:
 
 def read_state(name: str, place: Workplace) -> str:
     """The digest of a file of the project, or the target of a link; "" for anything else."""
-    seen = open_copies(Path(os.devnull)).see(_real_path(name, place))
+    seen = open_copies(Path(os.devnull)).read_state(_real_path(name, place))
     return (seen.state or "") if seen.has_content else ""
 
 

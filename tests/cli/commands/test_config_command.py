@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kode.cli.commands import config
-from kode.config.model import Config, flat
+from kode.config.model import Config, flatten
 from kode.errors import ConfigError
 from tests.cli.commands.answers import run
 
@@ -40,7 +40,7 @@ def test_show_has_every_key_with_its_origin_and_no_secret(
 
     assert KEY not in out
     assert f'"m"  ({home}/config.json:1)' in out
-    assert set(document) == set(flat(Config()))
+    assert set(document) == set(flatten(Config()))
     assert document["max_steps"] == {"value": 7, "from": "KODE_MAX_STEPS"}
     assert document["api_key"]["value"] == "set, ends in …5678"
     assert document["repl.notify"] == {"value": True, "from": "default"}
