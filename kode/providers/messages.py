@@ -116,7 +116,7 @@ def encode_request(
     turns = turns_of(messages)
     is_long = target.cache == "long" and not target.omits("long_cache")
     marks = marks_of(turns, is_long=is_long) if caches else {}
-    pieces = [encode_json(_make_head(request, target, may_think(turns)))[:-1]]
+    pieces = [encode_json(_make_head(request, target, turns))[:-1]]
     if target.searches(request):
         comma = b"," if request.tools else b""
         tools = tools[:-1] + comma + encode_json(WEB_SEARCH) + b"]"
@@ -131,9 +131,9 @@ def encode_request(
     return b"".join(pieces)
 
 
-def _make_head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
+def _make_head(request: Request, target: Target, turns: Sequence[Blocks]) -> dict[str, Any]:
     """The parameters before tools, system prompt and messages."""
-    thinking, effort = _thinking_parameters(request, target, may_think)
+    thinking, effort = _thinking_parameters(request, target, turns)
     limit = request.max_output_tokens or 1
     budget = (thinking or {}).get("budget_tokens", 0)
     if budget:
@@ -156,7 +156,7 @@ def _make_head(request: Request, target: Target, may_think: bool) -> dict[str, A
 
 
 def _thinking_parameters(
-    request: Request, target: Target, may_think: bool
+    request: Request, target: Target, turns: Sequence[Blocks]
 ) -> tuple[dict[str, Any] | None, Effort | None]:
     """The `thinking` parameter and the level of effort; None where none is sent."""
     info = target.info
@@ -169,7 +169,7 @@ def _thinking_parameters(
     if "adaptive" in types:
         return {"type": "adaptive", "display": "summarized"}, level
     budget = min(BUDGETS.get(wanted or "high", 0), info.max_output_tokens // 2)
-    if "enabled" in types and may_think and budget >= BUDGETS["minimal"]:
+    if "enabled" in types and budget >= BUDGETS["minimal"] and may_think(turns):
         return {"type": "enabled", "budget_tokens": budget}, level
     return None, level
 
@@ -392,9 +392,10 @@ def marks_of(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
     users = [index for index, turn in enumerate(turns) if turn.role == "user"]
     own = [index for index, turn in enumerate(turns) if turn.is_own]
     marks = dict.fromkeys((*users[-1:], max(own, default=0) - 1), FIVE_MINUTES)
-    asked = max((index for index in users if turns[index].holds("")), default=0)
-    if is_long and (before := [index for index in own if index < asked]):
-        marks[before[-1] - 1] = AN_HOUR
+    if is_long:
+        asked = next((index for index in reversed(users) if turns[index].holds("")), 0)
+        if before := [index for index in own if index < asked]:
+            marks[before[-1] - 1] = AN_HOUR
     return {end: mark for end, mark in marks.items() if end >= 0}
 
 

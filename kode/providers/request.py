@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from kode.errors import RefusedError, ThinkingRefused
 from kode.images import LARGE_SIDE, bytes_of
-from kode.messages import Image, Message, Text, ToolCall, calls_of, images_of
+from kode.messages import Image, Message, Text, ToolCall, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.draft import is_whole_object, list_of, mapping_of
 from kode.providers.errors import read_table
@@ -194,7 +194,7 @@ def crowd_out(messages: Sequence[Message]) -> frozenset[str]:
     """The copies of the pictures that one request cannot hold: the oldest beyond `MAX_IMAGES`, a
     quarter of that at a time, so that the beginning that a cache knows seldom changes; and large
     ones among many."""
-    images = [image for message in messages for image in images_of(message)]
+    images = [part for message in messages for part in message.parts if isinstance(part, Image)]
     quarter, excess = MAX_IMAGES // 4, max(0, len(images) - MAX_IMAGES)
     count = -(-excess // quarter) * quarter
     left_out, others = images[:count], images[count:]
@@ -251,6 +251,9 @@ def split_context_message(messages: Sequence[Message]) -> list[Message]:
     split: list[Message] = []
     context: list[Text] = []
     for message in messages:
+        if message.role != "user" and not context:
+            split.append(message)
+            continue
         parts = message.parts if message.role == "user" else ()
         context += (p for p in parts if isinstance(p, Text) and p.source in ("opening", "memory"))
         if not any(part.source == "memory" and part.section_name for part in context):
@@ -333,7 +336,7 @@ def sendable_id(call_id: str, *, strict: bool) -> str:
 
 def used_ids(messages: Sequence[Message]) -> set[str]:
     """The call ids of a session so far, which a new call may not reuse."""
-    return {call.id for m in messages if m.role == "assistant" for call in calls_of(m)}
+    return {part.id for m in messages for part in m.parts if isinstance(part, ToolCall)}
 
 
 def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
