@@ -14,6 +14,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 TEMPORARY_PREFIX = ".kode-tmp-"
@@ -57,18 +58,17 @@ def usual_mode(step: int) -> None:
     """The mode that a person's new folder has."""
 
 
-@contextlib.contextmanager
-def open_folder(path: Path, *, make: ModeOf | None = None) -> Iterator[int]:
+def open_folder(path: Path, *, make: ModeOf | None = None) -> AbstractContextManager[int]:
     """A folder by its absolute path, to work in; made with its parents if `make` is given."""
-    with closing(os.open(path.anchor, _PASS)) as top:
-        with open_below(top, path.parts[1:], make=make) as folder:
-            yield folder
+    return open_below(path.anchor, path.parts[1:], make=make)
 
 
 @contextlib.contextmanager
-def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) -> Iterator[int]:
-    """A folder by the steps that lead to it from an open one. Raises: OSError."""
-    folder = os.dup(top)
+def open_below(
+    top: int | str, steps: Iterable[str], *, make: ModeOf | None = None
+) -> Iterator[int]:
+    """A folder by the steps that lead to it from an open one, or from the root. Raises: OSError."""
+    folder = os.open(top, _PASS) if isinstance(top, str) else os.dup(top)
     try:
         for place, step in enumerate(steps):
             if step in ("", ".", "..") or "/" in step:
@@ -76,11 +76,12 @@ def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) ->
             below = _enter_or_make(folder, step, place, make)
             os.close(folder)
             folder = below
-        opened = os.open(".", _OPEN, dir_fd=folder)
+        below = os.open(".", _OPEN, dir_fd=folder)
+        os.close(folder)
+        folder = below
+        yield folder
     finally:
         os.close(folder)
-    with closing(opened):
-        yield opened
 
 
 def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> int:
@@ -100,10 +101,9 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
 
 
 def _make_folder(folder: int, name: str, mode: int | None) -> None:
+    os.mkdir(name, 0o777 if mode is None else 0o700, dir_fd=folder)
     if mode is None:
-        os.mkdir(name, dir_fd=folder)
         return
-    os.mkdir(name, 0o700, dir_fd=folder)
     with closing(os.open(name, _OPEN, dir_fd=folder)) as made:
         # Beside the given bits, those that it has from the folder it is in: its group's, say.
         os.fchmod(made, os.fstat(made).st_mode & ~0o777 & 0o7777 | mode)

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import secrets
-import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -182,22 +181,25 @@ def open_for_append(path: Path) -> IO[bytes]:
 
 def append_to(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) -> None:
     """`append_lines` on an open file whose lock the caller holds; raises OSError. A later loss of
-    the file's end is found: see `lost_bytes`. Without `sync` both wait for the next line.
-
-    A write that fails half way is truncated, so that the file keeps only whole lines.
-    """
-    end = cut_torn_line(file, path)
+    the file's end is found: see `lost_bytes`. Without `sync` both wait for the next line. A write
+    that fails half way is truncated, so that the file keeps only whole lines."""
+    descriptor = file.fileno()
+    end = os.fstat(descriptor).st_size
     if end == 0:
         # Before the first line, so that a file with lines always has a durable name, whichever
         # process was killed when.
         sync_folder(path.parent)
+    elif os.pread(descriptor, 1, end - 1) != b"\n":
+        end = cut_torn_line(file, path)
+    rest = memoryview(line + b"\n")
     try:
-        _write_all(file.fileno(), line + b"\n")
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
         if sync:
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
     except OSError:
         with contextlib.suppress(OSError):
-            os.ftruncate(file.fileno(), end)
+            os.ftruncate(descriptor, end)
         raise
     if sync:
         note_length(path, end + len(line) + 1)
@@ -361,20 +363,25 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
-        is_file = "A part of that path is a file: set KODE_HOME to a folder."
-        advice = {
-            errno.ENOSPC: "The disk is full: free some space and try again.",
-            errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
-            errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
-            errno.EACCES: denied,
-            errno.EPERM: denied,
-            errno.EEXIST: is_file,
-            errno.ENOTDIR: is_file,
-            errno.EISDIR: "A folder stands in its place: move it away.",
-            errno.EIO: "The disk reported an error: check the disk before you continue.",
-        }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
-        raise StorageError(f"Could not {doing} {path}. {advice}") from error
+        raise storage_error(error, path, doing) from error
+
+
+def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
+    """The error for an operation of the system that failed; it says what to do."""
+    denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
+    is_file = "A part of that path is a file: set KODE_HOME to a folder."
+    advice = {
+        errno.ENOSPC: "The disk is full: free some space and try again.",
+        errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
+        errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
+        errno.EACCES: denied,
+        errno.EPERM: denied,
+        errno.EEXIST: is_file,
+        errno.ENOTDIR: is_file,
+        errno.EISDIR: "A folder stands in its place: move it away.",
+        errno.EIO: "The disk reported an error: check the disk before you continue.",
+    }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
+    return StorageError(f"Could not {doing} {path}. {advice}")
 
 
 _LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
@@ -385,14 +392,17 @@ def note_length(log: Path, size_bytes: int) -> None:
     holds its lock. A log that is shorter now has lost its end. The note itself is not synced: after
     a power cut it may say less than was on disk, never more. Never raises."""
     digits = b"%020d" % size_bytes
-    with contextlib.suppress(OSError), _open_note(log, os.O_RDWR | os.O_CREAT) as file:
+    # A queue from elsewhere may have a link there, or a pipe, which cannot be written at a place.
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(OSError), open(os.open(f"{log}.end", flags, 0o600), "rb") as file:
         os.pwrite(file.fileno(), b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
 
 
 def noted_length(log: Path) -> int:
     """The bytes that a log has had; 0 if unknown. Read it first: another kode may append to the
     log."""
-    with contextlib.suppress(OSError), _open_note(log, os.O_RDONLY) as file:
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(OSError), open(os.open(f"{log}.end", flags), "rb") as file:
         note = _LENGTH.fullmatch(os.pread(file.fileno(), 100, 0))
         return int(note[1]) if note and zlib.crc32(note[1]) == int(note[2], 16) else 0
     return 0
@@ -411,16 +421,6 @@ def forget_length(log: Path) -> None:
     """Removes the note of a log that is removed. Never raises."""
     with contextlib.suppress(OSError):
         os.unlink(f"{log}.end")
-
-
-def _open_note(log: Path, flags: int) -> IO[bytes]:
-    """The note, unless a queue from elsewhere has a link or pipe there. Raises: OSError."""
-    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.fdopen(os.open(f"{log}.end", flags, 0o600), "r+b", buffering=0)
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "no file")
-    return file
 
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}\s*$')

@@ -271,20 +271,12 @@ def run_git(
     timeout_s: float = TIMEOUT_S,
 ) -> bytes:
     """Runs git in `root` and returns its output, without any program that the repository names.
-    `environ` are variables of git: another index, another object folder.
-
-    Raises: GitError.
-    """
-    more = {**_disable_filters(root, environ), **environ}
-    return _run(root, arguments, more, stdin, timeout_s)
+    `environ` are variables of git: another index, another object folder. Raises: GitError."""
+    return _run(root, arguments, {**_disable_filters(root, environ), **environ}, stdin, timeout_s)
 
 
 def _run(
-    root: Path,
-    arguments: Sequence[str],
-    environ: Mapping[str, str],
-    stdin: bytes = b"",
-    timeout_s: float = TIMEOUT_S,
+    root: Path, arguments: Sequence[str], environ: Mapping[str, str], stdin: bytes, timeout_s: float
 ) -> bytes:
     program = find_program("git", [root])
     if program is None:
@@ -318,9 +310,8 @@ def _disable_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
     Raises: GitError; then its programs are unknown, and nothing may run.
     """
-    names = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], environ))
-    off: dict[str, str] = {}
-    for name in names.split("\0"):
+    off, listing = dict[str, str](), ("config", "--null", "--name-only", "--list")
+    for name in os.fsdecode(_run(root, listing, environ, b"", TIMEOUT_S)).split("\0"):
         if _OF_FILTER.match(name):
             off[name] = "false" if name.endswith(".required") else ""
         elif hook := _OF_HOOK.match(name):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
-from kode.values import dataclass, field
+from kode.values import Amounts, dataclass, field
 
 Kind = TypeVar("Kind")
 Role = Literal["user", "assistant", "tool"]
@@ -189,7 +189,7 @@ Part = Text | Thinking | ToolCall | ToolResult | Image | ServerItem
 
 
 @dataclass(frozen=True, kw_only=True)
-class Usage:
+class Usage(Amounts):
     """Token counts of one request. `input_tokens` includes the cached ones."""
 
     input_tokens: int = 0
@@ -207,11 +207,6 @@ class Usage:
     def uncached_tokens(self) -> int:
         """Input tokens neither read from nor written to a cache."""
         return max(0, self.input_tokens - self.cached_tokens - self.cache_write_tokens)
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            **{name: getattr(self, name) + getattr(other, name) for name in Usage.__annotations__}
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,8 +240,8 @@ def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:
 
 def text_of(message: Message) -> str:
     """The person's or the model's own text parts, joined; no memory, no tools."""
-    texts = [p for p in message.parts if isinstance(p, Text) and p.source in ("", "steering")]
-    return "\n".join([text.text for text in texts])
+    said = ("", "steering")
+    return "\n".join([p.text for p in message.parts if isinstance(p, Text) and p.source in said])
 
 
 def _parts_of(kind: type[Kind], message: Message) -> tuple[Kind, ...]:

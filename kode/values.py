@@ -6,8 +6,9 @@ All names mean what they do in `dataclasses`.
 
 import dataclasses
 from dataclasses import KW_ONLY, MISSING, asdict, field, fields, is_dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Self
 
 __all__ = ["KW_ONLY", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
 
@@ -23,7 +24,7 @@ def _define(cls: Any = None, *, frozen: bool = False, **options: bool) -> Any:
         cls.__init__ = _compile_init(cls, frozen)
         cls.__init__(self, *args, **named)
 
-    make_hash = (lambda self: hash(_compared(self))) if frozen else None
+    make_hash = (lambda self: hash(_compared(cls)(self))) if frozen else None
     methods: dict[str, Any] = {"__init__": compile_init}
     methods |= {"__repr__": _represent} if shown else {}
     methods |= {"__eq__": _is_equal, "__hash__": make_hash} if compared else {}
@@ -39,10 +40,20 @@ else:
     dataclass = _define
 
 
+class Amounts:
+    """What is added field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        sums = dict[str, Any]()
+        for name, value in vars(self).items():
+            sums[name] = value + getattr(other, name)
+        return type(self)(**sums)
+
+
 def _compile_init(cls: Any, is_frozen: bool) -> Any:
     names: dict[str, Any] = {"_set": object.__setattr__}
     parameters, by_name, body = ["self"], ["*"], [""]
-    for each in (each for each in fields(cls) if each.init):
+    for each in filter(attrgetter("init"), fields(cls)):
         name, make = each.name, each.default_factory
         names[f"{name}_"] = default = each.default if make is MISSING else make
         value = name if make is MISSING else f"{name}_() if {name} is {name}_ else {name}"
@@ -55,12 +66,14 @@ def _compile_init(cls: Any, is_frozen: bool) -> Any:
     return names["__init__"]
 
 
-def _compared(value: Any) -> tuple[Any, ...]:
-    return tuple([getattr(value, each.name) for each in fields(value) if each.compare])
+@cache
+def _compared(cls: Any) -> "attrgetter[Any]":
+    return attrgetter("__class__", *(each.name for each in fields(cls) if each.compare))
 
 
 def _is_equal(self: Any, other: object) -> bool:
-    return _compared(self) == _compared(other) if type(other) is type(self) else NotImplemented
+    values = _compared(self.__class__)
+    return values(self) == values(other) if type(other) is type(self) else NotImplemented
 
 
 def _represent(self: Any) -> str:

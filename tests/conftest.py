@@ -152,6 +152,7 @@ def isolated(
         if name.startswith(("KODE_", "OPENAI_", "ANTHROPIC_")):
             monkeypatch.delenv(name)
     monkeypatch.setattr(credentials, "_KEYS", {})
+    credentials.redact.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(one_authority))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "kode-home"))
@@ -171,8 +172,7 @@ _find_fault = trial.find_fault
 
 
 def _find_fault_once(sandbox: Sandbox, kind: Kind) -> str:
-    """A self-test that found no fault holds for the conversations of all tests: it starts an
-    interpreter for each."""
+    """A self-test without a fault holds for all tests: it starts an interpreter for each."""
     if kind in _without_faults:
         return trial.find_obstacle(sandbox, kind)
     if not (fault := _find_fault(sandbox, kind)):

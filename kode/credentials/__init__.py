@@ -6,6 +6,7 @@ count. Patterns match forward from a rare text, so that the time is linear in an
 import base64
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kode.credentials.rules import HINTED, TOKENS, CredentialRule, find_assigned, is_placeholder
@@ -37,6 +38,7 @@ def keep_secret(key: str) -> None:
     """Makes `find` and `redact` recognize this key everywhere, in this process."""
     if is_key(key):
         _KEYS.update(dict.fromkeys(spellings(key)))
+        redact.cache_clear()
 
 
 def spellings(key: str) -> tuple[str, ...]:
@@ -59,8 +61,6 @@ def is_key(value: str) -> bool:
 
 def find(text: str) -> list[Credential]:
     """The credentials in a text, in order, without overlaps. Positions are in characters."""
-    if len(text) < MIN_CHARS:
-        return []
     # The only character whose lower case is longer would shift every position after it.
     lowered, spans = text.replace("İ", "I").lower(), list[Credential]()
     for key in _KEYS:
@@ -117,9 +117,10 @@ def mask(text: str, values: Iterable[str]) -> str:
     return text
 
 
+@lru_cache(maxsize=64)
 def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
-    pass finds no more."""
+    pass finds no more. The last texts are remembered: each is shown, sent and stored."""
     for _ in range(8):
         if len(text) < MIN_CHARS or not (credentials := find(text)):
             break

@@ -83,26 +83,31 @@ class FileStore:
 
     def __post_init__(self) -> None:
         self.log = Log(self.root / "history.jsonl", read_only=self.read_only)
-
-    def view(self) -> MemoryView:
-        """What counts now, until the next change. Raises: StorageError."""
-        return self.log.view()
+        self.view = self.log.view
+        self._facts, self._records = (
+            self.layout.facts(self.project),
+            self.layout.records(self.project),
+        )
+        self._watched: tuple[MemoryView | None, list[str], list[str]] = None, [], []
+        """The files of facts: the view and the places from which they follow, and their names."""
 
     def fact_places(self) -> list[str]:
         """The places of facts in this project that there are, in the order of a prompt."""
-        return self._find_existing(self.layout.facts(self.project))
+        return self._find_existing(self._facts)
 
     def record_places(self, *, is_for_all: bool = True) -> list[str]:
         """The places of records of past work that there are; `is_for_all`: whether all are read."""
-        return self._find_existing(self.layout.records(self.project), is_for_all=is_for_all)
+        return self._find_existing(self._records, is_for_all=is_for_all)
 
     def fact_file_times(self) -> Mapping[str, int]:
         """When each file of facts of this project was last written, in nanoseconds, by name."""
-        times, view = dict[str, int](), self.view()
-        for place in self.fact_places():
-            for name in self._files(place, view):
-                with contextlib.suppress(OSError):
-                    times[name] = (self.root / name).stat().st_mtime_ns
+        times, view, places = dict[str, int](), self.view(), self.fact_places()
+        if self._watched[0] is not view or self._watched[1] != places:
+            names = [name for place in places for name in self._files(place, view)]
+            self._watched = view, places, names
+        for name in self._watched[2]:
+            with contextlib.suppress(OSError):
+                times[name] = (self.root / name).stat().st_mtime_ns
         return times
 
     def is_here(self, place: str, project: Project | None = None) -> bool:

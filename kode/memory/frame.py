@@ -195,18 +195,16 @@ def _describe_fate(entry: MemoryEntry, view: MemoryView, doubts: Mapping[str, st
     return f"was superseded by {_quoted(heir)}{doubt}"
 
 
-def news(store: MemoryStore, last_change: str, last_day: str, today: date, session: str) -> str:
+def news(store: MemoryStore, last_change: str, last_day: str, today: str, session: str) -> str:
     """What others changed of the current facts of this project since a session's model was told:
     after the change `last_change`, or because they expired since `last_day`. "" for nothing."""
-    if last_change == (store.log.last_id() or NO_CHANGE) and last_day == today.isoformat():
-        return ""
     changes, view = store.log.changes(), store.view()
     ids = [NO_CHANGE, *(change.id for change in changes)]
     position = ids.index(last_change) if last_change in ids else len(changes)
     before = fold(changes[:position]) if position < len(changes) else view
     old, new = (
         {fact.id: fact for fact in visible_facts(store, of, day) if fact.kind in _LASTING}
-        for of, day in ((before, last_day), (view, today.isoformat()))
+        for of, day in ((before, last_day), (view, today))
     )
 
     def is_own(change: MemoryChange | None) -> bool:

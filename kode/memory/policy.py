@@ -171,9 +171,9 @@ class OpenMemory:
 
     def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
         """Records of past work that a model may see, here or in some places, oldest first."""
-        places, view = places or self.store.record_places(), self.store.view()
-        notes = (note for place in places for note in view.current(place))
-        return sorted((n for n in notes if not n.private), key=lambda note: note.claimed_at)
+        view, places = self.store.view(), places or self.store.record_places()
+        notes = [n for place in places for n in view.current(place) if not n.private]
+        return sorted(notes, key=lambda note: note.claimed_at)
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""

@@ -8,8 +8,8 @@ import asyncio
 import os
 import pkgutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -85,13 +85,13 @@ class Memory(OpenMemory, MemorySystem):
         await self._follow_files()
         await self.policy.follow(self, OPEN_WAIT_S)
         if not self._horizon[0]:
-            self._mark_news()
+            self._horizon = self._now()
 
     async def inject(self, reason: InjectReason) -> Injection:
         if reason in ("compacted", "trimmed"):
             self.seen.clear()
         if reason != "resume":  # a resumed session keeps its beginning, and is told what is new
-            self._mark_news()
+            self._horizon = self._now()
         return self.policy.prompt(self, reason)
 
     async def recall(self, turn: Turn) -> str:
@@ -99,12 +99,12 @@ class Memory(OpenMemory, MemorySystem):
         await self.policy.follow(self, TURN_WAIT_S)
         if self.store.fact_file_times() != self._file_times:
             await self._follow_files()
-        changed = frame.news(
-            self.store, *self._horizon, self.today(), self.context.session_id or ""
-        )
-        self._mark_news()
-        parts = (frame.escape(changed), await self.policy.recall(self, turn))
-        return "\n\n".join(filter(None, parts))
+        news, now = "", self._now()
+        if now != self._horizon:
+            session = self.context.session_id or ""
+            news = frame.escape(frame.news(self.store, *self._horizon, now[1], session))
+            self._horizon = now
+        return "\n\n".join(filter(None, (news, await self.policy.recall(self, turn))))
 
     def tools(self) -> tuple[Tool, ...]:
         tools = () if self.context.read_only else self.policy.tools
@@ -161,9 +161,9 @@ class Memory(OpenMemory, MemorySystem):
         if self.context.session_id and not self.context.read_only:
             self.pending.mark(self.context.session_id)
 
-    def _mark_news(self) -> None:
-        """Notes what the session's model was told of: all changes, as they are today."""
-        self._horizon = self.store.log.last_id() or frame.NO_CHANGE, self.today().isoformat()
+    def _now(self) -> tuple[str, str]:
+        """The last change and the day, up to which the session's model is told all."""
+        return self.store.log.last_id() or frame.NO_CHANGE, self.today().isoformat()
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""
@@ -237,19 +237,23 @@ def _guard(
     hook = method.__name__
 
     async def call(self: "Guarded", /, *arguments: P.args, **options: P.kwargs) -> T:
-        answer, limit = neutral(), self.limits_s.get(hook, limit_s)
-        with self.count_faults(hook, purpose, limit) as is_off:
-            if not is_off:
-                loop, emit = asyncio.get_running_loop(), self._emit if waiting else silent
-                slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
-                try:
-                    async with asyncio.timeout(limit):
-                        answer = await getattr(self.system, hook)(*arguments, **options)
-                finally:
-                    slow.cancel()
-                    if loop.time() >= slow.when():
-                        emit(Working(what=""))
-        return answer
+        if self._is_off(hook):
+            return neutral()
+        limit = self.limits_s.get(hook, limit_s)
+        loop, emit = asyncio.get_running_loop(), self._emit if waiting else silent
+        slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
+        try:
+            async with asyncio.timeout(limit):
+                answer: T = await getattr(self.system, hook)(*arguments, **options)
+            self._faults[hook] = 0
+            return answer
+        except Exception as error:
+            self._note_fault(error, hook, purpose, limit)
+            return neutral()
+        finally:
+            slow.cancel()
+            if loop.time() >= slow.when():
+                emit(Working(what=""))
 
     return call
 
@@ -285,35 +289,35 @@ class Guarded(MemorySystem):
         await self._open(context, state)
 
     def tools(self) -> tuple[Tool, ...]:
-        with self.count_faults("tools", "offer its tools") as is_off:
-            return () if is_off else self.system.tools()
-        return ()
+        try:
+            return () if self._is_off("tools") else self.system.tools()
+        except Exception as error:
+            self._note_fault(error, "tools", "offer its tools")
+            return ()
 
     def state(self) -> Mapping[str, Any]:
-        with self.count_faults("state", "save its state") as is_off:
-            self._state = self._state if is_off else self.system.state()
+        try:
+            self._state = self._state if self._is_off("state") else self.system.state()
+        except Exception as error:
+            self._note_fault(error, "state", "save its state")
         return self._state
 
-    @contextmanager
-    def count_faults(self, hook: str, purpose: str, limit_s: float = 0.0) -> Iterator[bool]:
-        """Whether a hook is not to be called any more; if it is called and fails, that is all."""
+    def _is_off(self, hook: str) -> bool:
+        """Whether a hook is not to be called any more."""
         is_closed = hook != "open" and self._faults["open"] > 0
-        is_off = is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
-        try:
-            yield is_off
-        except Exception as error:
-            self._faults[hook] += 1
-            if hook not in self._notices:
-                self._notices.add(hook)
-                reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
-                if isinstance(error, TimeoutError):
-                    reason = f"it took longer than {limit_s:g} s."
-                reason = str(error) if isinstance(error, KodeError) else reason
-                text = f"Memory ({self.name}) could not {purpose}: {reason} kode continues without "
-                self._emit(Notice(text=text + "it; `kode memory status` says more."))
-        else:
-            if not is_off:
-                self._faults[hook] = 0
+        return is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
+
+    def _note_fault(self, error: Exception, hook: str, purpose: str, limit_s: float = 0.0) -> None:
+        """Counts a fault of a hook, and tells of its first."""
+        self._faults[hook] += 1
+        if hook not in self._notices:
+            self._notices.add(hook)
+            reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
+            if isinstance(error, TimeoutError):
+                reason = f"it took longer than {limit_s:g} s."
+            reason = str(error) if isinstance(error, KodeError) else reason
+            text = f"Memory ({self.name}) could not {purpose}: {reason} kode continues without "
+            self._emit(Notice(text=text + "it; `kode memory status` says more."))
 
 
 def statements_of(system: MemorySystem, command: str) -> Memory:

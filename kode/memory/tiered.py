@@ -268,9 +268,12 @@ class TieredPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """The latest note of this project comes with the first message."""
-        notes, here = memory.notes(), memory.store.project.hash
+        notes, archive = memory.notes(), memory.archived_facts()
+        if not notes and not archive:
+            return ""
+        here = memory.store.project.hash
         latest = [note for note in notes if note.project == here][-1:] if turn.number == 1 else []
-        related = memory.find_related(turn.text, (*notes, *memory.archived_facts()))
+        related = memory.find_related(turn.text, (*notes, *archive))
         facts = [fact for fact in related if not is_episode(fact.place)]
         memory.shown_notes += [fact.id for fact in facts]
         archived = "\n\n".join(map(memory.describe, facts))

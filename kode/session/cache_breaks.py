@@ -5,13 +5,12 @@ A server caches the beginning of a request, which makes the next one with the sa
 What each request began with is in the session at that point, and what else changed between two.
 """
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
 from kode.messages import Usage
-from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, plain_value
+from kode.session.entries import Entry, Header, MessageEntry, RequestEntry, SystemEntry, to_json
 from kode.session.log import Session
 from kode.values import dataclass, replace
 
@@ -125,9 +124,7 @@ def _excerpts(old: str, new: str) -> str:
 
 def _parts_of(session: Session, record: RequestEntry) -> dict[str, str]:
     """In the order in which the server reads them: in Anthropic's format tools come first."""
-    begins = session.beginning
-    specs = begins.tools if begins else ()
-    tools = {f"tool {tool.name}": json.dumps(plain_value(tool)) for tool in specs}
+    begins = session.beginning or SystemEntry(sections={})
+    tools = {f"tool {tool.name}": to_json(tool) for tool in begins.tools}
     first = tools if record.provider == "anthropic" else {}
-    sections = begins.sections if begins else {}
-    return {"model": record.model, "provider": record.provider, **first, **sections, **tools}
+    return {"model": record.model, "provider": record.provider, **first, **begins.sections, **tools}

@@ -14,13 +14,12 @@ from kode.durable import is_intact, seal
 from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.provider import ToolSpec
-from kode.values import dataclass, field, fields, is_dataclass, replace
+from kode.values import dataclass, field, fields, replace
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 1  # counts the changes of the log's format
-_PLAIN = (str, int, float, type(None))
 
 
 new_id = functools.partial(secrets.token_hex, 6)
@@ -328,12 +327,11 @@ PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")  # of plug-ins' records
 
 def is_turn(entry: Entry) -> TypeGuard[MessageEntry]:
     """Whether an entry is a person's message, with which a turn began."""
-    return (
-        isinstance(entry, MessageEntry)
-        and entry.role == "user"
-        and not entry.is_pending
-        and any(isinstance(part, Text) and not part.source for part in entry.parts)
-    )
+    if isinstance(entry, MessageEntry) and entry.role == "user" and not entry.is_pending:
+        for part in entry.parts:
+            if isinstance(part, Text) and not part.source:
+                return True
+    return False
 
 
 def settle(
@@ -367,30 +365,30 @@ def settle_all(entries: Iterable[Entry]) -> list[Entry]:
 def line_of(entry: Header | Entry) -> bytes:
     """One JSON line, without line feed and default values; what looks like a secret is masked."""
     # `type` first, so that a person reading the file sees what a line is.
-    plain: dict[str, Any] = {"type": entry.type, **plain_value(entry)}
+    text = to_json({"type": entry.type, **plain_value(entry)})
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
-        value, plain = plain, mask(plain)
-        if plain != value and isinstance(entry, MessageEntry):
-            plain["masked"] = True
-    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+        value = json.loads(text)
+        if (masked := mask(value)) != value:
+            masked |= {"masked": True} if isinstance(entry, MessageEntry) else {}
+            text = to_json(masked)
     # Lone surrogates, which no JSON reader accepts, become "?".
     return seal(text.encode("utf-8", "replace"))
 
 
-def plain_value(value: Any) -> Any:
-    """A value as JSON has it. What others wrote is in mappings, and stays as it is."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, tuple | list):
-        return [*map(plain_value, value)]
-    if not is_dataclass(value):
-        return value
+def plain_value(value: Any) -> dict[str, Any]:
+    """A dataclass as an object of JSON; its parts stay as they are."""
     plain = dict[str, Any]()
     for each in fields(value):
         item = getattr(value, each.name)
-        if item != each.default or each.name in ("type", "version"):
-            plain[each.name] = item if isinstance(item, _PLAIN) else plain_value(item)
+        is_default = type(item) is type(each.default) and item == each.default
+        if not is_default or each.name in ("type", "version"):
+            plain[each.name] = dict(item) if isinstance(item, Mapping) else item
     return plain
+
+
+to_json = functools.partial(
+    json.dumps, ensure_ascii=False, separators=(",", ":"), default=plain_value
+)
 
 
 def parse_line(line: bytes) -> Header | Entry:
@@ -426,9 +424,9 @@ def _adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
 
 _NOT_MASKED = frozenset(
     "own type id at role stop name event outcome call_id signature redacted origin model kept_from "
-    "before to of media_type kept_in".split()
+    "before to of media_type kept_in usage total_usage".split()
 )
-"""Names and ids that other entries and the provider refer to."""
+"""Names and ids that other entries and the provider refer to, and numbers."""
 
 _OPAQUE = frozenset(
     "id call_id signature encrypted_content encrypted_index data thought_signature "
@@ -444,10 +442,14 @@ def mask(value: Any) -> Any:
         return type(value)(map(mask, value))
     if not isinstance(value, dict):
         return value
-    masked, texts = {**value}, (str, list, tuple, dict)
+    masked = {**value}
     for key, item in value.items():
-        if isinstance(item, texts) and key not in _NOT_MASKED:
-            masked[key] = redact(item) if isinstance(item, str) else mask(item)
+        if key in _NOT_MASKED:
+            continue
+        if isinstance(item, str):
+            masked[key] = redact(item)
+        elif isinstance(item, list | tuple | dict):
+            masked[key] = mask(item)
     kind, arguments, own = map(value.get, ("type", "arguments", "own"))
     if kind == "tool_call" and isinstance(arguments, str):
         masked["arguments"] = _mask_arguments(arguments)

@@ -5,7 +5,6 @@ The order in which sessions were used is a list of ids, the last at the end, so 
 changes nothing. Those that are not in it, or all if it is damaged, are ordered by their files."""
 
 import contextlib
-import fcntl
 import json
 import math
 import os
@@ -143,8 +142,7 @@ def note_use(path: Path) -> None:
     order, id = path.with_name(ORDER), path.stem.encode()
     # The line feed before it ends a line that a crash has torn.
     line = b"\n%s %08x\n" % (id, zlib.crc32(id))
-    with contextlib.suppress(OSError), durable.open_for_append(order) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with contextlib.suppress(StorageError), durable.hold_log(order) as file:
         size = os.fstat(file.fileno()).st_size
         is_last = os.pread(file.fileno(), len(line), max(0, size - len(line))) == line
         if not is_last and not durable.lost_bytes(order):

@@ -16,6 +16,7 @@ from kode.images import copy_to as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session.entries import (
     SETUP,
+    CompactionEntry,
     Entry,
     Header,
     MessageEntry,
@@ -29,6 +30,7 @@ from kode.session.entries import (
     SystemEntry,
     TaintEntry,
     TrimEntry,
+    UnboundEntry,
     UsageEntry,
     is_turn,
     line_of,
@@ -37,7 +39,7 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.index import ID, missing_session, name_from, note_use, read, session_path
-from kode.session.messages import Chain, effective, messages_after, open_calls, unknown_results
+from kode.session.messages import Chain, add_message, effective, open_calls, revise, unknown_results
 from kode.session.plan import Plan
 from kode.session.spending import Spent
 from kode.values import dataclass, field, fields, replace
@@ -54,7 +56,7 @@ class Session:
     messages: list[Message] = field(default_factory=list)
     """The messages the model gets. Read only."""
     answers: list[Message] = field(default_factory=list)
-    """Results for the last message's calls, while others are pending."""
+    """Those to the calls of the last reply."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
     section_texts: dict[str, str] = field(default_factory=dict)
@@ -98,16 +100,16 @@ class Session:
         """Adds entries durably. A request, which only repeats what is there, survives a power
         failure once its reply has followed. Raises: StorageError; then nothing was added."""
         if self.path is not None and entries:
-            with durable.storage_errors(self.path, "append to"):
+            try:
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
                 lines = b"\n".join(map(line_of, entries))
                 is_repetition = isinstance(entries[-1], RequestEntry)
                 durable.append_to(self.file, lines, self.path, sync=not is_repetition)
+            except OSError as error:
+                raise durable.storage_error(error, self.path, "append to") from error
         for entry in entries:
             self._take(entry)
-            if self.path is not None and getattr(entry, "role", "") == "user":
-                note_use(self.path)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""
@@ -122,16 +124,19 @@ class Session:
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
         """Puts a person's message on disk. `typed`: see `Text`. Raises: StorageError."""
-        entry = _prompt_entry(text, typed)
-        if self.pending is None or self.pending.parts != entry.parts:
-            self.append(entry)
+        parts = _prompt_parts(text, typed)
+        if self.pending is None or self.pending.parts != parts:
+            self.append(MessageEntry(role="user", parts=parts, is_pending=True))
+        if self.path is not None:
+            note_use(self.path)
 
     def begin_prompt(
         self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[Entry]
     ) -> None:
         """Adds it to those of the model, behind its context, which tells of the entries `notes_of`.
         Raises: StorageError."""
-        self.record_prompt(text, typed)
+        if self.pending is None or self.pending.parts != _prompt_parts(text, typed):
+            self.record_prompt(text, typed)
         assert self.pending is not None
         ids, parts = tuple(entry.id for entry in notes_of), tuple(context)
         self.append(
@@ -185,7 +190,7 @@ class Session:
                 self.beginning, self.section_texts = None, {}
                 for earlier in effective(self.entries):
                     self._apply(earlier)
-            else:
+            elif not isinstance(entry, RequestEntry | StateEntry):
                 self._apply(entry)
 
     def _apply(self, entry: Entry) -> None:
@@ -195,22 +200,21 @@ class Session:
                 self.turns += entry.role == "user" and is_turn(entry)
                 if entry.bound and entry.bound != self.digest_at():
                     entry = replace(entry, moved=True)
-            case SystemEntry():
-                self.beginning, self.section_texts = entry, {}
+                add_message(self.messages, self.answers, entry)
             case SectionUpdateEntry():
                 self.section_texts[entry.section] = entry.text
-        before = self.messages
-        self.messages = messages_after(before, self.answers, entry)
-        if self.messages is not before or isinstance(entry, SystemEntry):
-            self.messages = [
-                replace(m, moved=True) if m.bound and m.bound != self.digest_at(index) else m
-                for index, m in enumerate(self.messages)
-            ]
+            case SystemEntry() | CompactionEntry() | TrimEntry() | UnboundEntry():
+                if isinstance(entry, SystemEntry):
+                    self.beginning, self.section_texts = entry, {}
+                self.messages = revise(self.messages, entry)
+                self.messages = [
+                    replace(m, moved=True) if m.bound and m.bound != self.digest_at(index) else m
+                    for index, m in enumerate(self.messages)
+                ]
 
 
-def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
-    words = Text(text=text, typed=None if typed == text else typed)
-    return MessageEntry(role="user", parts=(words,), is_pending=True)
+def _prompt_parts(text: str, typed: str | None = None) -> tuple[Text]:
+    return (Text(text=text, typed=None if typed == text else typed),)
 
 
 def create(home: Path | None, header: Header, task: str = "") -> Session:
@@ -226,7 +230,8 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
         if path.exists():
             resume = f"`kode -r {header.id}` resumes it"
             raise SessionError(f"There is a session {header.id} already: {resume}.")
-    prompt = _prompt_entry(task) if task else None
+    parts = _prompt_parts(task)
+    prompt = MessageEntry(role="user", parts=parts, is_pending=True) if task else None
     write_session(home, header, filter(None, [prompt]))
     file = _open_locked(path, header.id, is_new=True)
     note_use(path)

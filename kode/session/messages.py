@@ -2,7 +2,6 @@
 a session's entries. The list can always be sent: each call has its result, each result its call."""
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, dropwhile
 from pathlib import Path
@@ -10,14 +9,12 @@ from pathlib import Path
 from kode.messages import (
     Image,
     Message,
-    Part,
     Text,
     ToolCall,
     ToolResult,
     calls_of,
     failure_of,
     first_of,
-    images_of,
     results_of,
 )
 from kode.session.entries import (
@@ -33,9 +30,9 @@ from kode.session.entries import (
     UnboundEntry,
     UndoEntry,
     mask,
-    plain_value,
+    to_json,
 )
-from kode.values import asdict, dataclass, field, replace
+from kode.values import dataclass, field, replace
 
 MAX_NAMED = 200  # files that a compaction names; of more, how many
 
@@ -52,11 +49,9 @@ TRIMMED_BEGINNING = Text(text="[What was said before was trimmed by the person.]
 """Not every server accepts a conversation that begins with a reply."""
 
 
-def messages_after(messages: list[Message], answers: list[Message], entry: Entry) -> list[Message]:
-    """The messages with one more entry: another list where it changes what was said before."""
+def revise(messages: list[Message], entry: Entry) -> list[Message]:
+    """The messages after an entry that changes what was said before it."""
     match entry:
-        case MessageEntry():
-            add_message(messages, answers, entry)
         case CompactionEntry():
             rest = _cut(messages, entry.kept_from, [])
             lasting = _lasting_texts(messages[: len(messages) - len(rest)])
@@ -69,8 +64,6 @@ def messages_after(messages: list[Message], answers: list[Message], entry: Entry
                 messages = [first, *messages]
         case UnboundEntry():
             messages = [replace(m, moved=True) if m.bound else m for m in messages]
-    if answers and not (messages and calls_of(messages[-1])):
-        answers.clear()
     return messages
 
 
@@ -100,6 +93,8 @@ def effective(entries: Iterable[Entry]) -> list[Entry]:
             counting[at:at] = dropped
         else:
             counting.append(entry)
+    if RestoreEntry not in map(type, counting):
+        return counting
     undone = {entry.of for entry in counting if isinstance(entry, RestoreEntry)}
     return [e for e in counting if e.id not in undone and getattr(e, "after", None) not in undone]
 
@@ -108,27 +103,39 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
     """Appends a message; adds missing results, and leaves out results without a call. Each has a
     tool message of its own; the model gets those of a reply as one, in call order, once there are
     all. `answers` are those that wait for others."""
-    if lost := open_calls(messages, answers):
-        answers.append(message if message.role == "tool" else unknown_results(lost))
-        if not open_calls(messages, answers):
-            results = {r.call_id: r for a in reversed(answers) for r in reversed(results_of(a))}
-            pictures = [image for answer in answers for image in images_of(answer)]
-            ids = dict.fromkeys([call.id for call in calls_of(messages[-1])])
-            last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
-            messages.append(replace(last, parts=(*map(results.__getitem__, ids), *pictures)))
-            answers.clear()
+    if messages and messages[-1].role == "assistant" and (calls := calls_of(messages[-1])):
+        is_answer = message.role == "tool"
+        answers.append(message if is_answer else unknown_results(open_calls(messages, answers)))
+        if (joined := _join(calls, answers)) is not None:
+            messages.append(joined)
     if message.role != "tool":
         if not messages and message.role == "assistant":
             messages.append(Message(role="user", parts=(UNREADABLE_BEGINNING,)))
         messages.append(message)
+        answers.clear()
+
+
+def _join(calls: Iterable[ToolCall], answers: Sequence[Message]) -> Message | None:
+    """The answers to these calls as one message, in their order; None if some have none yet."""
+    results, pictures, last = dict[str, ToolResult](), list[Image](), answers[-1]
+    for answer in answers:
+        last = answer if isinstance(answer, MessageEntry) else last
+        for part in answer.parts:
+            if isinstance(part, ToolResult):
+                results.setdefault(part.call_id, part)
+            elif isinstance(part, Image):
+                pictures.append(part)
+    ids = dict.fromkeys([call.id for call in calls])
+    if not results.keys() >= ids.keys():
+        return None
+    return replace(last, parts=(*map(results.__getitem__, ids), *pictures))
 
 
 def open_calls(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last message without a result in `answers`."""
-    if not messages or messages[-1].role != "assistant":
-        return ()
     answered = {result.call_id for answer in answers for result in results_of(answer)}
-    return tuple([call for call in calls_of(messages[-1]) if call.id not in answered])
+    calls = calls_of(messages[-1]) if messages else ()
+    return tuple([call for call in calls if call.id not in answered])
 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
@@ -281,18 +288,16 @@ _NOT_SENT = ("section_name", "refusals", "cut")  # fields of parts that are kode
 
 def message_bytes(message: Message) -> bytes:
     """The sent parts of a message, as JSON, masked."""
-    return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
-
-
-def part_object(part: Part) -> dict[str, object]:
-    """A part as a JSON object, masked; a picture by the name of kode's copy, which may move."""
-    value: dict[str, object] = mask(asdict(part))
-    for name in (*_NOT_SENT, "own", "call_id"):
-        if name in _NOT_SENT or not value.get(name):
-            value.pop(name, None)
-    if isinstance(part, Image):
-        value["kept_in"] = Path(part.kept_in).name
-    return value
+    parts = list[dict[str, object]]()
+    for part in message.parts:
+        value: dict[str, object] = mask(vars(part))
+        for name in (*_NOT_SENT, "own", "call_id"):
+            if name in _NOT_SENT or not value.get(name):
+                value.pop(name, None)
+        if isinstance(part, Image):  # by the name of kode's copy, which may move
+            value["kept_in"] = Path(part.kept_in).name
+        parts.append(value)
+    return to_json({"role": message.role, "parts": parts}).encode("utf-8", "replace")
 
 
 @dataclass
@@ -322,8 +327,8 @@ class Chain:
         """The digest of a beginning and of the first `count` messages as they were sent."""
         if begun is not None and begun is not self.beginning[0]:
             text = begun.text.encode("utf-8", "replace")
-            data = b"%d %b%b" % (len(begun.text), text, _json(plain_value(begun.tools)))
-            self.beginning = begun, _digest(data)
+            tools = to_json(begun.tools).encode("utf-8", "replace")
+            self.beginning = begun, _digest(b"%d %b%b" % (len(begun.text), text, tools))
         prefix = self.beginning[1] if begun is not None else ""
         digest = self.of(messages)[count - 1] if count else ""
         masked = [position for position in self.masked if position < count]
@@ -332,8 +337,3 @@ class Chain:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-def _json(value: object) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")

@@ -11,14 +11,14 @@ from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import Entry, MessageEntry, UsageEntry, parse_line
 from kode.session.index import files, summarize
-from kode.values import dataclass, field
+from kode.values import Amounts, dataclass, field
 
 RequestEnd = MessageEntry | UsageEntry
 """An entry with the usage of one answered request; of several, perhaps, of a subagent."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent:
+class Spent(Amounts):
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
     """As counted by the server."""
@@ -31,10 +31,6 @@ class Spent:
     def of(cls, entry: RequestEnd) -> "Spent":
         unpriced, usage = int(entry.cost_usd is None), entry.usage or Usage()
         return cls(requests=1, usage=usage, cost_usd=entry.cost_usd or 0.0, unpriced=unpriced)
-
-    def __add__(self, other: "Spent") -> "Spent":
-        names = Spent.__annotations__
-        return Spent(**{name: getattr(self, name) + getattr(other, name) for name in names})
 
 
 def find_requests(entries: Iterable[Entry]) -> Iterator[RequestEnd]:

@@ -102,7 +102,7 @@ def reopened(home: Path, session_id: str | None) -> tuple[Session, list[str]]:
 
 
 def plain_turn(session: Session, text: str) -> None:
-    session.append_message(user_message(text))
+    session.begin_prompt(text, None, (), ())
     session.append_message(answer(f"re: {text}"), cost_usd=0.5)
     session.append(turn_entry(session.turns, session))
 
