@@ -127,15 +127,15 @@ def _dispatch(argv: list[str]) -> int:
     argv = _read_typed_words() if is_completing() else _use_plugin_files(argv)
     first = argv[0] if argv else ""
     if first in ("--help", "-h", "help") and not is_completing():
-        every = COMMANDS | of_plugins()
-        names = every if "--all" in argv else FIRST
-        listed = {name: every[name][1] for name in names if name in every and every[name][1]}
-        width = shutil.get_terminal_size().columns
-        more = "" if "--all" in argv else "All commands: `kode help --all`\n"
-        sys.stdout.write(
-            f"usage:\n{explain(USAGE, width)}\n\ncommands:\n{explain([*listed.items()], width)}\n\n"
-            + fold(more + NEXT, width)
-        )
+        width, more = shutil.get_terminal_size().columns, "All commands: `kode help --all`\n"
+        groups = {"usage": USAGE, "commands": [(name, COMMANDS[name][1]) for name in FIRST]}
+        if "--all" in argv:
+            further = {name: it for name, it in COMMANDS.items() if name not in FIRST}
+            for title, commands in (("more commands", further), ("of plug-ins", of_plugins())):
+                groups[title] = [(name, about) for name, (_, about) in commands.items() if about]
+            more = ""
+        blocks = [f"{title}:\n{explain(rows, width)}\n\n" for title, rows in groups.items()]
+        sys.stdout.write("".join(blocks) + fold(more + NEXT, width))
         sys.stdout.flush()
         return 0
     if first in COMMANDS:

@@ -222,7 +222,8 @@ def _flatten_file(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
             if isinstance(value, dict) and value:
                 walk(value, keys)
             elif keys[0] not in others:
-                layer[keys] = (value, f"{path}:{text.count(chr(10), 0, position) + 1}")
+                line = text.count("\n", 0, position) + 1
+                layer[keys] = (value, f"{paths.short_path(path)}:{line}")
 
     walk(parse_document(text, path), ())
     return layer

@@ -151,8 +151,6 @@ async def _change_files(
         (id, turn), redo = step.turn, step.kind == "redo"
         session.append(UndoEntry(turn=turn, redo=redo, files=files, of=id, step=step.id))
     undo.confirm()
-    for path in files:
-        agent.seen_files.pop(path, None)
     texts = [text_of(message) for message in messages if message.id == step.turn.id]
     texts = texts if session is conversation.session else [f"session {session.id}"]
     return describe_undo(undone, agent.place.cwd, shorten("".join(texts), 60))

@@ -269,13 +269,13 @@ async def ask_approval(
     elif any(trust.written_after(item, approvals) for item in items):
         title = "Use what a session wrote that had read outside text"
     elif any(trust.state(item, approvals) == "changed" for item in items):
-        title += ", which has changed since you approved it"
+        title += ", which have changed since you approved them"
     if len(items) > 1 and items[0].kind not in ALONE:
         reason += " `kode extensions approve NAME` approves one alone."
     question = Question(
         tool="trust",
         subject=visible(", ".join(map(name_of, items))),
-        title=title,
+        title=f"{title}?",
         preview=visible("\n\n".join(describe(item, approvals, lines=most) for item in items)),
         reason=f"{reason} {LASTS}",
         kind="trust",

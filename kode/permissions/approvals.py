@@ -87,9 +87,9 @@ def change_named(
     name, among = remove or restore, [it for it in approvals if it.removed is not bool(remove)]
     named = next((it for it in among if name in (it.id, str(it.rule))), None)
     if named is None:
-        state = "counts" if remove else "was removed"
-        names = ", ".join(f"{approval.id} {approval.rule}" for approval in among) or "none"
-        raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {names}.")
+        names = ", ".join(f"{approval.id} {approval.rule}" for approval in among)
+        kind, listed = "saved" if remove else "removed", f" There are: {names}." if names else ""
+        raise ConfigError(f"No {kind} approval {name!r}.{listed}")
     if restore:
         return add_rules(approvals, [named.rule], source)
     return tuple(replace(it, removed=True) if it == named else it for it in approvals)

@@ -304,10 +304,10 @@ def from_status(
     if means == "retry":
         return TransientError(f"{url} could not read a call of {model}{ending}", status=status)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
-        what = {429: "limits the rate of requests", 529: "is overloaded"}
-        what |= dict.fromkeys((408, 504), "took too long")
+        what = {429: f"Rate limited by {url}", 529: f"{url} is overloaded"}
+        what |= dict.fromkeys((408, 504), f"{url} took too long")
         return TransientError(
-            f"{url} {what.get(status, 'failed')} (HTTP {status}){ending}",
+            f"{what.get(status, f'{url} failed')} (HTTP {status}){ending}",
             status=status,
             retry_after_s=retry_after_s(headers),
             loading=means == "loading",

@@ -102,7 +102,7 @@ FETCH = {
 SERVER = {
     "tool": "trust",
     "subject": "MCP server docs",
-    "title": "Use this repository's extensions",
+    "title": "Use this repository's extensions?",
     "preview": "MCP server docs (new, from .mcp.json)\nnpx -y @acme/docs-server@1.2.0",
     "reason": "Extensions can run programs and instruct the model.",
     "rules": (),

@@ -156,6 +156,24 @@ async def test_an_impossible_path_is_left_for_the_tool_to_refuse(
     assert told in result.text
 
 
+async def test_a_file_is_read_again_after_undo_but_not_after_redo(
+    opened: Open, project: Path
+) -> None:
+    contents = ["1", "2", "3", "4"]
+    steps = [step for it in contents for step in (writing("a.txt", f"{it}\n"), {"text": it})]
+    talk = await opened(*steps)
+    await talk.turn("one")
+    await talk.turn("two")
+
+    await talk.undo()
+    await talk.turn("three")
+    (result,) = results_of(talk.session.messages[-2])
+    assert "a.txt has changed since it was last read" in result.text
+    await talk.redo()
+    await talk.turn("four")
+    assert (project / "a.txt").read_text() == "4\n"
+
+
 @needs("git")
 async def test_work_that_a_command_discards_is_kept_and_comes_back(
     opened: Open, project: Path

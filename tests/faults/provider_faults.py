@@ -118,7 +118,7 @@ FAULTS = {
     ),
     "says 429 once": Fault(
         replies=(error(429, "Slow down"), DONE),
-        says=r"limits the rate of requests \(HTTP 429\): Slow down\. Retrying in",
+        says=r"Rate limited by .* \(HTTP 429\): Slow down\. Retrying in",
         out="All done.",
         kept=(END,),
         asked=2,

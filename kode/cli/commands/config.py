@@ -76,10 +76,11 @@ def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
         value = arguments.value  # a model may be named 5
         path = store_value(key, value, "kode config set")
     loaded = _load()
-    origin = loaded.origins.get(key, str(path))
-    notes = [] if str(path) in origin else [f"note: here {origin} decides."]
+    place = paths.short_path(path)
+    origin = loaded.origins.get(key, place)
+    notes = [] if place in origin else [f"note: here {origin} decides."]
     saved = json.dumps(display_value(key, value), ensure_ascii=False)
-    return CommandAnswer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
+    return CommandAnswer(lines=[f"{key} is {saved} in {place}.", *notes], faults=loaded.warnings)
 
 
 def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:

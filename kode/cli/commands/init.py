@@ -80,7 +80,7 @@ def first_run() -> int | None:
 
 def _set_up(welcome: str, target: Path) -> int | None:
     """Writes what the person chooses; the exit status of the demo if that is chosen."""
-    say(f"{welcome}\nYour answers are saved in {target}; only you can read it.\n")
+    say(f"{welcome}\nYour answers are saved in {paths.short_path(target)}; only you can read it.\n")
     settings = choose()
     if settings is None:
         from kode.cli.commands import demo
@@ -133,7 +133,7 @@ def write_config(target: Path, settings: Settings) -> None:
     row, part = provider_row(settings["provider"]), settings.get("providers", {})
     model = part.get(settings["provider"], {}).get("model") or (row and row.default_model)
     say(f"The model is {one_line(model or 'not chosen yet')}; /model changes it.")
-    say(f"Saved {target}. `kode config show` shows every value.")
+    say(f"Saved {paths.short_path(target)}. `kode config show` shows every value.")
 
 
 def _reach(settings: Settings, *timeout_s: float) -> "ServerAnswer":

@@ -74,10 +74,8 @@ NUMBERS = ("turns", "cost")
 def draw_table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
     """A header line, then one line per session. On a narrow screen the last columns are left out,
     and the task is cut, but never the id."""
-    rows = [
-        HEAD,
-        *(_make_cells(summary, max(WIDEST_TASK, width // 3), today) for summary in summaries),
-    ]
+    widest_task = max(WIDEST_TASK, width // 3)
+    rows = [HEAD, *(_make_cells(summary, widest_task, today) for summary in summaries)]
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     while len(widths) > 2 and sum(widths) + 2 * (len(widths) - 1) > width:
         widths.pop()
@@ -137,8 +135,7 @@ def _list_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 def _search_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     about = "words that must all occur; quote a phrase"
     parser.add_argument("words", nargs="+", metavar="WORD", help=about)
-    parser.add_argument("--all", action="store_true", help=f"not only the first {SHOWN}")
-    parser.add_argument("--json", action="store_true", help="one JSON list of every match")
+    parser.add_flags(("--all", f"not only the first {SHOWN}"), ("--json", "one JSON list of all"))
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN
     places = search(paths.home(), arguments.words, limit)

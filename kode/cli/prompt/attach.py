@@ -200,12 +200,8 @@ def _place(values: dict[str, T], what: str, value: T) -> str:
 def read_mentioned(text: str, cwd: Path) -> list[Picture]:
     """The images named after `@` in a message. Any other file is left to the model, which reads it
     as the permissions allow."""
-    pictures: dict[Path, Picture] = {}
-    for name in mentions(text) if "@" in text else ():
-        path = cwd / paths.expand(name)
-        if picture := read_picture(path):
-            pictures[path] = picture
-    return list(pictures.values())
+    named = dict.fromkeys(cwd / paths.expand(name) for name in mentions(text))
+    return [picture for path in named if (picture := read_picture(path))]
 
 
 CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text

@@ -21,15 +21,17 @@ from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, has_completions
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import _CHAR_SIZES_CACHE
 from prompt_toolkit.widgets import SearchToolbar
 
 from kode import durable, paths
@@ -55,8 +57,6 @@ ALT_S = 0.05  # how long Esc waits for a key: Alt and a key come as Esc and the 
 CHORD_S = 1.0  # how long the first of two keys waits for the second, but for vi's
 ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
 _PLAIN = "noreverse bg:default fg:default"
-ACCENTS = {"16": "ansibrightblue", "dark": "#87d7ff", "light": "#005faf"}
-"""The accent of each of `screen.THEMES`, as prompt_toolkit names colours."""
 STYLE = Style.from_dict(
     {
         "dim": "dim",
@@ -67,6 +67,14 @@ STYLE = Style.from_dict(
         "scrollbar.background": _PLAIN,
     }
 )
+_EMOJI_PARTS = re.compile("\u200d[\u2190-\U0001ffff]|[\ufe0f\U0001f3fb-\U0001f3ff]")
+"""What follows the first sign of an emoji. Terminals do not agree how wide it is with them."""
+# As most terminals draw them: flags are two columns wide, and so is an emoji with a skin tone.
+_CHAR_SIZES_CACHE.update(dict.fromkeys(map(chr, range(0x1F1E6, 0x1F200)), 1))
+_CHAR_SIZES_CACHE.update(dict.fromkeys(map(chr, range(0x1F3FB, 0x1F400)), 0))
+# Like the controls: a paste, or the name of a server's prompt, reorders nothing on the screen.
+_REORDERING = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+Char.display_mappings |= {chr(mark): f"<{mark:x}>" for mark in _REORDERING}
 _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")
 """A variable of a terminal that rewraps rows when its width changes."""
 
@@ -193,12 +201,11 @@ class Editor:
         # the typed text.
         with contextlib.suppress(AttributeError):
             output.enable_cpr = False  # type: ignore[attr-defined]
-        color = state.screen.color
         self.app = _Application(
             layout=self._make_layout(),
             key_bindings=keys(self),
             style=STYLE,
-            color_depth=None if color else ColorDepth.DEPTH_1_BIT,
+            color_depth=None if state.screen.color else ColorDepth.DEPTH_1_BIT,
             output=output,
             erase_when_done=True,
             include_default_pygments_style=False,
@@ -222,7 +229,7 @@ class Editor:
 
         def live_fragments() -> ANSI:
             lines = "\n".join(paint(style, text) for style, text in live_lines())
-            return ANSI(fill_bands(lines, size()[0]))
+            return ANSI(_EMOJI_PARTS.sub("", fill_bands(lines, size()[0])))
 
         def status_fragments() -> ANSI:
             parts = status_line(self.state.opened, size()[0]) if self.state.opened else []
@@ -529,8 +536,8 @@ class Editor:
 
     def _mark_completion(self, _: object) -> None:
         menu, taken = self.buffer.complete_state, self._find_completion()
-        accent = ACCENTS.get(self.state.screen.theme) if self.state.screen.color else None
-        look = f"{_PLAIN} bold fg:{accent}" if accent else "reverse"
+        accent = to_formatted_text(ANSI(self.state.screen.paint("accent", "x")))[0][0]
+        look = f"{_PLAIN} bold {accent}" if accent else "reverse"
         for row in menu.completions if menu is not None else ():
             row.selected_style = f"class:completion-menu.completion.current {look}"
             row.style = row.selected_style if row is taken else ""
@@ -568,6 +575,7 @@ class Editor:
 
     def _completes_now(self) -> bool:
         """Whether the menu opens by itself: for a command or after `@`, nowhere else."""
-        typed = self.buffer.document.text_before_cursor
-        is_command = typed.startswith("/") and "\n" not in typed
+        document = self.buffer.document
+        typed = document.current_line_before_cursor  # a paste of many lines comes key by key
+        is_command = typed.startswith("/") and document.on_first_line
         return not self.asking and (is_command or bool(BEING_TYPED.search(typed)))

@@ -150,13 +150,12 @@ async def use_model(state: PromptState, argument: str) -> None:
         row = row_of(config, current.name)
         provider, model = resolve_model(config, os.environ, row, argument)
     else:
-        _show_model(state)
         names = await asyncio.to_thread(conversation.list_models, ask=True)
         choices, at = mark_current(names, current.model)
         model = await choose(screen, "Choose a model", choices, selected=at) if choices else ""
         provider = current.name
         if not model:
-            return
+            return _show_model(state)
     switched = switch_provider(config, os.environ, provider, model)
     choice = resolve_provider(switched, os.environ)
     models: Sequence[str] = names_of(provider)

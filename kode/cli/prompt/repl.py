@@ -44,7 +44,7 @@ async def run_repl(
     folder = cwd or Path.cwd()
     state = PromptState(screen, renderer, COMMANDS, folder=folder)
     with _handle_signals(state) as ended_by:
-        free = screen.width - len("kode in  · ? for help")
+        free = max(screen.width - len("kode in  · ? for help"), 12)
         screen.print(f"kode in {clip_middle(paths.short_path(folder), free)} · ? for help", "dim")
         if _can_draw(screen):
             async with prompt_below(state) as drawing:

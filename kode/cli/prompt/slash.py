@@ -150,12 +150,11 @@ async def show_help(state: PromptState, argument: str) -> None:
     """Shows the first commands and the signs on one small screen, with `all` every command, with
     `keys` the keys. Raises: UserError for another word."""
     screen = state.screen
-    rows = COMMANDS.values() if argument else FIRST
-    commands = [(row.name, row.summary) for row in rows]
+    commands = [(row.name, row.summary) for row in FIRST]
     more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
     pages = {
         "": (("Commands", commands), ("At the start of a message, @ anywhere", SIGNS)),
-        "all": (("Commands", [(f"{row.name} {row.takes}", row.summary) for row in rows]),),
+        "all": (("Commands", [(f"{it.name} {it.takes}", it.summary) for it in COMMANDS.values()]),),
         "keys": (("Keys", KEYS), ("More", more)),
     }
     if argument not in pages:
@@ -313,9 +312,8 @@ def cost_table(spending: "Mapping[str, Spending]", width: int) -> str:
             rows.append((TITLES[scope], _describe_spent(by_model.total)))
         for model, spent in by_model.items():
             before = f"{TITLES[scope]} · " if is_only else "  "
-            rows.append(
-                (clip(f"{before}{one_line(model)}", MAX_NAME_COLUMNS), _describe_spent(spent))
-            )
+            name = clip(f"{before}{one_line(model)}", MAX_NAME_COLUMNS)
+            rows.append((name, _describe_spent(spent)))
     unpriced = [one_line(name) for name, spent in spending["session"].items() if spent.unpriced]
     note = f"\nNo price known for {', '.join(unpriced)}: set `prices`." if unpriced else ""
     return explain(rows, width) + note

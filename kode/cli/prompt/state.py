@@ -146,14 +146,17 @@ class PromptState:
             task.add_done_callback(self.beside.discard)
 
     async def guard(self, work: Work, *arguments: object) -> None:
-        """Runs work to its end: reports errors, and ignores a stop. Takes a function: a task
-        stopped before it starts would leave an unawaited coroutine."""
+        """Runs work to its end: shows why it failed, with a report if the error is not kode's own,
+        and ignores a stop. Takes a function: a task stopped before it starts would leave an
+        unawaited coroutine."""
         try:
             await work(*arguments)
         except asyncio.CancelledError:
             return
+        except KodeError as error:
+            self.screen.print(f"Error: {error}", "error", "Error:")
         except Exception as error:
-            self.show_failure(error)
+            self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 
     def interrupt(self) -> bool:
         """Stops a side question, else the running job; False if there was none."""
@@ -187,13 +190,6 @@ class PromptState:
             self.editor.stop()
         if self.reading is not None:
             self.reading.cancel()
-
-    def show_failure(self, error: Exception) -> None:
-        """Shows why work has failed; an error that is not kode's own gets a report."""
-        if isinstance(error, KodeError):
-            self.screen.print(f"Error: {error}", "error")
-            return
-        self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 
     def hint(self, text: str) -> None:
         self.screen.print(text, "dim")

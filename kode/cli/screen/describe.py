@@ -56,16 +56,15 @@ def describe_event(event: events.Event, width: int) -> EventLine | None:
             reason = f"{one_line(event.reason).rstrip('.')}. " if event.reason else ""
             number = f"{event.attempt + 1} of {event.max_attempts}"
             text = f"{reason}Retrying in {duration(event.delay_s)} ({number})."
-            return EventLine("", "", text, style="warning")
+            return EventLine("", "", text)
         case events.ContextReduced():
             before, after = count(event.tokens_before), count(event.tokens_after)
             is_smaller = event.tokens_after < event.tokens_before and after != before
             freed = "" if is_smaller else "nothing freed, "
             return EventLine("", "context:", f"compacted, {freed}{before} → {after} tokens")
         case events.PlanKept():
-            return EventLine(
-                "", "plan:", f"{plural(event.steps, 'step')}, in {one_line(event.path)}"
-            )
+            steps = plural(event.steps, "step")
+            return EventLine("", "plan:", f"{steps}, in {one_line(event.path)}")
         case events.MemoryChanged(of_session=False):
             return EventLine("", "memory:", one_line(event.text))
         case events.Notice():
@@ -139,15 +138,16 @@ def _fit_line(
     return EventLine(line.mark, verb, subject, outcome, line.style)
 
 
-def summary_line(event: events.TurnEnded, waited_s: float = 0.0) -> str:
+def summary_line(event: events.TurnEnded, waited_s: float, failed: int) -> str:
     """How long a turn worked, besides what it waited for the person, what it cost and changed, and
-    what was denied, in one line; `/cost` has the rest."""
+    how many calls were denied or failed, in one line; `/cost` has the rest."""
     changed, used, denied = len(event.files_changed), event.usage, len(event.refused)
     parts = (
         duration(max(event.duration_ms / 1000 - waited_s, 0.0)),
         money(event.cost_usd) if used.input_tokens or used.output_tokens else "",
         plural(changed, "file") + " changed" if changed else "",
         f"{denied} denied" if denied else "",
+        f"{failed} failed" if failed else "",
     )
     return " · ".join(part for part in parts if part)
 

@@ -14,12 +14,11 @@ from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_for_filename
 from pygments.token import Token, _TokenType
 from pygments.util import ClassNotFound
-from rich.style import Style
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
 from kode.cli.screen.lines import breaks
-from kode.cli.screen.screen import INSET, STYLES, Screen
+from kode.cli.screen.screen import INSET, Screen
 from kode.messages import plural
 from kode.plain_text import clean
 from kode.values import dataclass
@@ -51,8 +50,9 @@ _SYNTAX: dict[_TokenType, str] = {
     Token.Literal.String: "string",
     Token.Literal.Number: "keyword",
 }
-CODE_THEME = ANSISyntaxTheme({kind: Style.parse(STYLES[name]) for kind, name in _SYNTAX.items()})
-"""The colours of code, also of that in Markdown."""
+CODE_THEME = ANSISyntaxTheme(_SYNTAX)  # type: ignore[arg-type]
+"""The styles of code, also of that in Markdown, by their names: a screen paints them as its theme
+says."""
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

@@ -64,8 +64,7 @@ def _print_entry(screen: Screen, entry: ToolFinished | str) -> str:
         from kode.cli.screen.diffs import painted_diff
 
         return f"{title}\n{painted_diff(screen, entry.diff)}"
-    is_cut = entry.subject not in title
-    whole = f"{entry.subject}\n\n" if is_cut else ""
+    whole = f"{entry.subject}\n\n" if entry.subject not in title else ""
     text = fold(clean(whole + entry.for_model[:MAX_CHARS]).strip("\n"), width)
     return f"{title}\n{screen.paint('error' if entry.is_error else '', text)}"
 
@@ -99,6 +98,8 @@ class Renderer:
     _quiet: list[ToolFinished] = field(default_factory=list)
     """Neighbouring calls that only looked at something, which share a line once another follows."""
     _last: Kind = "start"
+    _failed: set[str] = field(default_factory=set)
+    """Subjects of this turn's calls that failed and were not done later."""
     _memory: str = ""
     """The last line about memory."""
     _why_again: str = ""
@@ -123,9 +124,8 @@ class Renderer:
         progress = self.progress
         if progress.idle:
             return []
-        lines: list[tuple[str, str]] = []
         tail = self._render_tail()
-        lines += [("", line) for line in tail[-MAX_TAIL_LINES:]]
+        lines = [("", line) for line in tail[-MAX_TAIL_LINES:]]
         if self._quiet:
             calls = describe_calls(self._quiet, width - 2)
             lines.append(("", f"{self.screen.paint(calls.style, calls.mark)} {calls.text}"))
@@ -187,6 +187,7 @@ class Renderer:
                 self._why_again = ""
             case events.TurnStarted():
                 self.screen.waited_s = 0.0
+                self._failed.clear()
                 self._streamed = False
                 self._last = "person"
             case events.Steered():
@@ -207,6 +208,9 @@ class Renderer:
                 self._show_reply(event)
             case ToolFinished():
                 self.details.append(event)
+                if event.name not in QUIET:
+                    has_failed = event.is_error and not (event.refused or event.stopped)
+                    (self._failed.add if has_failed else self._failed.discard)(event.subject)
                 self._show_finished_call(event)
             case events.TurnEnded():
                 self._show_turn_end(event)
@@ -301,8 +305,7 @@ class Renderer:
     def _show_retry(self, event: events.RetryScheduled) -> None:
         again = ""
         if event.discards_text:
-            if self._streamed or self.progress.is_thinking:
-                again = " The reply restarts."
+            again = " The reply restarts." if self._streamed or self.progress.is_thinking else ""
             self._drop_text()
             self._streamed = False
         is_repeated = event.reason == self._why_again
@@ -387,7 +390,8 @@ class Renderer:
             self.screen.print(ending_line(event), "error" if word else "warning", word)
         if event.steps or event.status not in events.FINISHED:  # else no model was asked
             self._print_gap("line")
-            parts = [summary_line(event, self.screen.waited_s), evidence_line(event)]
+            line = summary_line(event, self.screen.waited_s, len(self._failed))
+            parts = [line, evidence_line(event)]
             line = " · ".join(filter(None, parts))
             is_bad = event.checked == "failed"
             self.screen.print(line, "error" if is_bad else "dim", "failed" if is_bad else "")

@@ -96,12 +96,8 @@ STYLES = {
 """Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are too
 weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
 
-_CODES = {"bold": "1", "dim": "2", "underline": "4"}
 THEMES = {
-    "none": {
-        name: " ".join(word for word in looks.split() if word in _CODES)
-        for name, looks in STYLES.items()
-    },
+    "none": STYLES,
     "16": STYLES,
     "dark": STYLES
     | {
@@ -109,6 +105,8 @@ THEMES = {
         "person": "bold color(255) on color(237)",
         "added": "color(255) on color(22)",
         "removed": "color(255) on color(52)",
+        "keyword": "color(153)",
+        "string": "color(219)",
     },
     "light": STYLES
     | {
@@ -116,11 +114,14 @@ THEMES = {
         "person": "bold color(16) on color(254)",
         "added": "color(16) on color(194)",
         "removed": "color(16) on color(224)",
+        "keyword": "color(19)",
+        "string": "color(90)",
     },
 }
-"""Looks without colours, in the terminal's own, and by its background. A band has a colour of its
-own for its text too: it can be read where the background was guessed wrong."""
+"""Looks in the terminal's colours, of which `none` shows none, or by its background. A band has a
+colour of its own for its text too: it can be read where the background was guessed wrong."""
 
+_CODES = {"bold": "1", "dim": "2", "underline": "4"}
 _COLOURS = {"red": "31", "green": "32", "magenta": "35", "bright_blue": "94"}
 _COLOUR = re.compile(r"(on )?color\((\d+)\)")
 
@@ -203,7 +204,7 @@ class Screen:
         """`text` in one of `STYLES`, as far as the screen can show it. The style is set again on
         each line, so that a pager or a cut never leaves it open."""
         looks = THEMES[self.theme].get(style, "") if self.rich_terminal else ""
-        if not (start := _style_sequence(looks, self.color)):
+        if not (start := _style_sequence(looks, self.color and self.theme != "none")):
             return text
         fill = FILL if self.color and " on " in looks else ""
         end, lines = f"{fill}\x1b[0m", text.split("\n")

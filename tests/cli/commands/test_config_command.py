@@ -39,7 +39,7 @@ def test_show_has_every_key_with_its_origin_and_no_secret(
     document = json.loads(said(capsys, "show", "--json"))
 
     assert KEY not in out
-    assert f'"m"  ({home}/config.json:1)' in out
+    assert '"m"  (~/home/config.json:1)' in out
     assert set(document) == set(flatten(Config()))
     assert document["max_steps"] == {"value": 7, "from": "KODE_MAX_STEPS"}
     assert document["api_key"]["value"] == "set, ends in …5678"

@@ -193,6 +193,16 @@ async def test_the_row_that_enter_takes_is_marked() -> None:
         assert marked() == ["/review"]
 
 
+async def test_nothing_typed_reorders_the_line_and_emoji_have_their_width() -> None:
+    async with prompt() as (editor, keys):
+        await typed(editor, keys, "a\u202eb🇩🇪👍🏽c")
+        editor.app._redraw()
+        row = editor.app.renderer.last_rendered_screen.data_buffer[2]
+
+        assert "".join(row[at].char for at in sorted(row)).startswith("> a<202e>b🇩🇪👍🏽c")
+        assert editor.app.renderer._cursor_pos.x == len("> a<202e>b🇩🇪12c")
+
+
 @pytest.mark.parametrize(("variable", "rows"), [("TMUX", 6), ("UNKNOWN_TERMINAL", 3)])
 async def test_a_narrower_terminal_is_cleared_from_the_first_row(
     monkeypatch: pytest.MonkeyPatch, variable: str, rows: int

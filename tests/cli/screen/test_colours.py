@@ -39,7 +39,7 @@ def rgb(looks: str) -> dict[str, str]:
 
 
 @for_each("theme", ["dark", "light"])
-def test_bands_and_the_accent_can_be_read(theme):
+def test_bands_code_and_the_accent_can_be_read(theme):
     looks = {name: rgb(look) for name, look in THEMES[theme].items() if "color(" in look}
     ratios = {
         name: contrast(both[""], both["on "]) for name, both in looks.items() if "on " in both
@@ -47,7 +47,9 @@ def test_bands_and_the_accent_can_be_read(theme):
 
     assert ratios.keys() == {"person", "added", "removed"}
     assert min(ratios.values()) >= 6
-    assert min(contrast(looks["accent"][""], each) for each in BACKGROUNDS[theme]) >= 4.5
+    for style in ("accent", "keyword", "string"):
+        behind = (*BACKGROUNDS[theme], looks["added"]["on "], looks["removed"]["on "])
+        assert min(contrast(looks[style][""], each) for each in behind) >= 4.5, style
 
 
 @for_each(
