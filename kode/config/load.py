@@ -210,7 +210,7 @@ def _flatten_file(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
     """The values of a file, without the sections in `others`, each with its line, found in the
     order of the text, which JSON keeps. Raises: ConfigError."""
     layer: Layer = {}
-    position = 0
+    position, shown = 0, paths.short_path(path)
 
     def walk(section: Mapping[str, Any], above: Keys) -> None:
         nonlocal position
@@ -222,8 +222,7 @@ def _flatten_file(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
             if isinstance(value, dict) and value:
                 walk(value, keys)
             elif keys[0] not in others:
-                line = text.count("\n", 0, position) + 1
-                layer[keys] = (value, f"{paths.short_path(path)}:{line}")
+                layer[keys] = (value, f"{shown}:{text.count(chr(10), 0, position) + 1}")
 
     walk(parse_document(text, path), ())
     return layer
