@@ -10,7 +10,6 @@ All functions raise OSError; those that open a folder `LinkInTheWay` where one i
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -184,7 +183,7 @@ def remove_tree(path: Path, *, only_empty: bool = False) -> None:
 def stage(folder: int, to: str) -> Iterator[str]:
     """Gives the name of a temporary file to make in a folder. It is renamed to `to` at the end of
     the block, and removed after an OSError."""
-    temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    temporary = f"{TEMPORARY_PREFIX}{os.urandom(8).hex()}"
     try:
         yield temporary
         os.rename(temporary, to, src_dir_fd=folder, dst_dir_fd=folder)

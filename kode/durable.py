@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import re
-import secrets
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -296,7 +295,7 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
     Raises: StorageError.
     """
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    aside = path.with_name(f"{path.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+    aside = path.with_name(f"{path.name}.damaged-{stamp}-{os.urandom(2).hex()}")
     if data is not None:
         replace(aside, data)
         return aside

@@ -4,7 +4,6 @@ for a person's home folder.
 Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
 """
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -154,6 +153,8 @@ def documents() -> Path:
 
 def path_hash(path: Path) -> str:
     """The first 16 hex digits of SHA-256 over the canonical path, symlinks resolved."""
+    import hashlib  # loads OpenSSL
+
     return hashlib.sha256(os.fsencode(real_path(path))).hexdigest()[:16]
 
 

@@ -18,6 +18,7 @@ def _define(cls: Any = None, *, frozen: bool = False, **options: bool) -> Any:
     if cls is None:
         return partial(_define, frozen=frozen, **options)
     shown, compared = options.pop("repr", True), options.pop("eq", True)
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else a signature is made for it, slowly
     dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
 
     def compile_init(self: Any, *args: Any, **named: Any) -> None:

@@ -61,12 +61,11 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import BegunBy, Conversation, Settings
 
 FIRST_TURN = (
-    "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
+    "httpcore2 anyio._backends._asyncio kode.providers.written_calls encodings.utf_8_sig "
     "encodings.unicode_escape kode.subagents.tool kode.sandbox.trial kode.sandbox.kernel "
     "kode.permissions.shell kode.tools.checkers"
 ).split()
-"""Imported only where a turn needs them, or by a library only when it connects. A test lists what
-is imported between Enter and the request: nothing may be."""
+"""Imported only where a turn needs them, or by a library only when it connects."""
 MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
 UPKEEP_EVERY_S = 86_400.0  # how often leftovers are looked for in all of the home
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
@@ -256,12 +255,13 @@ def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> Non
 def import_first_turn(conversation: "Conversation") -> None:
     """Imports, in a thread, what a first request needs; a fault is left to who needs the module."""
     with contextlib.suppress(Exception):
-        warm_up(conversation.agent.provider)
-    for name in FIRST_TURN:
-        with contextlib.suppress(ImportError):
+        for name in FIRST_TURN:
             importlib.import_module(name)
-    stem(["memory"])  # these two read tables when first used
-    scan("memory")
+        warm_up(conversation.agent.provider)
+    scan("memory")  # this and `stem` read tables when first used
+    memory = paths.memory_folder(conversation.place.home, conversation.config.memory.data_dir)
+    if (memory / "history.jsonl").exists():  # else there is nothing to search
+        stem(["memory"])
     for plugin in installed.plugins():
         for where in (*plugin.session_parts, plugin.before_call):
             with contextlib.suppress(Exception):

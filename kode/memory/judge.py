@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING
 
 from kode.memory.ask import MemoryModel
@@ -128,6 +127,8 @@ async def _rate_by_vectors(
     cosines = await embedder.cosines(text, {str(n): fact for n, fact in enumerate(facts)})
     if cosines is None or not all(pairs):
         return None
+    from statistics import median
+
     scale = [pair[""] for pair in pairs if pair]
     unrelated = median(scale[len(SAME) :])
     width = max(median(scale[: len(SAME)]) - unrelated, MIN_BAND / 0.4)
