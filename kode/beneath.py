@@ -90,7 +90,11 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
         if make is None:
             raise
         with contextlib.suppress(FileExistsError):
-            _make_folder(folder, name, make(place))
+            os.mkdir(name, 0o777 if (mode := make(place)) is None else 0o700, dir_fd=folder)
+            if mode is not None:
+                with closing(os.open(name, _OPEN, dir_fd=folder)) as made:
+                    # Beside the given bits, those that it has from the folder it is in: a group's.
+                    os.fchmod(made, os.fstat(made).st_mode & 0o7000 | mode)
         return _enter_or_make(folder, name, place, None)
     except OSError as error:
         entry = status(folder, name)
@@ -99,13 +103,10 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
         raise
 
 
-def _make_folder(folder: int, name: str, mode: int | None) -> None:
-    os.mkdir(name, 0o777 if mode is None else 0o700, dir_fd=folder)
-    if mode is None:
-        return
-    with closing(os.open(name, _OPEN, dir_fd=folder)) as made:
-        # Beside the given bits, those that it has from the folder it is in: its group's, say.
-        os.fchmod(made, os.fstat(made).st_mode & ~0o777 & 0o7777 | mode)
+def set_mode(folder: int, name: str, mode: int) -> None:
+    """Gives a folder this mode, also one that its owner cannot open."""
+    with closing(os.open(name, _PASS, dir_fd=folder)) as target:
+        os.chmod(target if _PASS == _OPEN else f"/proc/self/fd/{target}", mode)
 
 
 def status(folder: int, name: str) -> os.stat_result | None:

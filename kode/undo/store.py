@@ -159,8 +159,9 @@ class Contents:
             elif status is not None and not is_folder and state in (None, FOLDER):
                 os.unlink(path.name, dir_fd=folder)
             if state == FOLDER:
-                with beneath.open_below(folder, [path.name], make=beneath.usual_mode) as target:
-                    os.fchmod(target, mode)
+                if not is_folder:
+                    os.mkdir(path.name, dir_fd=folder)
+                beneath.set_mode(folder, path.name, mode)
             elif state is not None and data is None:
                 beneath.link_in(state.removeprefix(LINK), folder, path.name)
         if data is not None:

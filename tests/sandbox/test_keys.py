@@ -19,18 +19,17 @@ def put(root: Path, *names: str, text: str = f"KEY={CANARY}\n") -> None:
     sandboxed.put(root, dict.fromkeys(names, text))
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "cat ~/.ssh/* ~/.kode/* ~/.aws/*; find ~ . -type f -exec cat {{}} +; cat /etc/shadow",
-        "grep -rs canary ~ . {home}; cat .env sub/.ENV deep/er/id_ed25519; ls -a ~",
-        "tar c . | grep -a canary; find /home /root -maxdepth 3; git grep canary; git diff",
-        'cp -r . "$TMPDIR/copy"; grep -rs canary "$TMPDIR"; cat ~/.gitconfig; git config -l',
-        "cat /proc/1/cwd/.env /proc/1/root$PWD/.env /proc/1/environ /proc/*/cwd/.env; ls /proc/1/fd"
-        "; for f in /proc/1/fd/* /proc/self/fd/*; do timeout 0.2 head -c 99 $f; done",
-    ],
-)
-def test_no_command_sees_a_key(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+LOOKS = """
+cat ~/.ssh/* ~/.kode/* ~/.aws/*; find ~ . -type f -exec cat {} +; cat /etc/shadow
+grep -rs canary ~ . "$OUTSIDE"; cat .env sub/.ENV deep/er/id_ed25519; ls -a ~
+tar c . | grep -a canary; find /home /root -maxdepth 3; git grep canary; git diff
+cp -r . "$TMPDIR/copy"; grep -rs canary "$TMPDIR"; cat ~/.gitconfig; git config -l
+cat /proc/1/cwd/.env /proc/1/root$PWD/.env /proc/1/environ /proc/*/cwd/.env; ls /proc/1/fd
+for f in /proc/1/fd/* /proc/self/fd/*; do timeout 0.2 head -c 99 $f; done
+"""
+
+
+def test_no_command_sees_a_key(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     put(run.work, ".env", "sub/.ENV", "deep/er/id_ed25519", "a b/prod.pem", "x\ny/.env")
     put(run.work, ".ssh/config", ".env.local", "conf/credentials.json", ".netrc")
     put(run.home, *".ssh/id_rsa .kode/config.json .aws/credentials .bash_history".split())
@@ -38,9 +37,10 @@ def test_no_command_sees_a_key(run: Run, monkeypatch: pytest.MonkeyPatch, comman
     text = f'[url "https://me:{CANARY}@host.test/"]\n\tinsteadOf = x\n'
     (run.home / ".gitconfig").write_text(text)
     monkeypatch.setenv("PATH", f"{run.home}:{os.environ['PATH']}")
-    done = run(command.format(home=run.home))
+    done = run(f"OUTSIDE={run.home}\n{LOOKS}echo end")
     for text in (CANARY, "root:", "notes.txt"):
         assert text not in done.out
+    assert done.out.endswith("end\n")
 
 
 def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work: Path) -> None:

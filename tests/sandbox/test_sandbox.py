@@ -18,7 +18,7 @@ from kode.errors import SandboxUnknownError
 from kode.sandbox import kernel, reach, trial
 from kode.sandbox.sandbox import Attempt, Sandbox, open_store, remove_abandoned
 from kode.tool import ToolContext
-from tests.needs import lacking, skip_without
+from tests.needs import lacking, needs, skip_without
 from tests.sandbox.conftest import in_shell
 from tests.sandbox.sandboxed import SOURCES, Run, end_of_all, opened, put, running
 
@@ -214,6 +214,7 @@ def test_a_sandbox_passes_every_check_of_its_kind(
     assert code == 0
 
 
+@needs("bwrap")
 def test_a_sandbox_that_limits_nothing_fails_with_each_fault(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

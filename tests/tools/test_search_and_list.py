@@ -74,7 +74,7 @@ FILES = [
 
 
 @engines
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "expected"),
     [
         ({}, FILES),
@@ -123,7 +123,7 @@ async def test_a_long_list_is_cut_or_counted_by_folder(
 
 
 @engines
-@pytest.mark.parametrize(
+@for_each(
     ("tool", "arguments", "reason"),
     [
         (list_files, {"path": "log"}, "Did you mean logs"),
@@ -184,7 +184,7 @@ async def test_hits_are_grouped_by_file_in_order_of_path(call: Call, tree: Path)
 
 
 @engines
-@pytest.mark.parametrize(
+@for_each(
     ("text", "arguments", "shown"),
     [
         (

@@ -26,8 +26,8 @@ def repo(tmp_path: Path) -> Path:
         (root / name).write_text(f"{name} = 1\n")
     (root / "run.sh").chmod(0o755)
     git(root, "init", "-q", "-b", "main")
-    git(root, "config", "user.name", "n")
-    git(root, "config", "user.email", "e@x")
+    with (root / ".git" / "config").open("a") as config:
+        config.write("[user]\n\tname = n\n\temail = e@x\n")
     git(root, "add", ".")
     git(root, "commit", "-qm", "first")
     (root / "a.py").write_text("a = 2\n")
@@ -84,7 +84,7 @@ def before(root: Path, *writes: Path | str, **limits: int) -> Step:
         "git checkout -q --orphan other && git rm -qrf .",
         "rm clean.py out.log; mkdir -p x/y/z; echo 1 > x/y/new.log; echo 1 > more.txt",
         "rm clean.py; mkdir clean.py; echo 1 > clean.py/x; rm -r empty; ln -s a.py empty",
-        "chmod -x run.sh; chmod +x clean.py; chmod 700 empty",
+        "chmod -x run.sh; chmod +x clean.py; chmod 0 empty",
         "mkdir dist; echo dist/ >> .gitignore; mkdir dist/js; echo 1 > dist/js/app.js",
         "mv clean.py moved.py; echo 1 > 'li\nne'; git add moved.py",
         "printf '*.py -text\\n' > .gitattributes; echo 1 >> clean.py",

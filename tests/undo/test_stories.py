@@ -194,7 +194,7 @@ def tell(seed: int) -> int:
 def test_a_story_with_kills_has_no_half_state(part: int) -> None:
     count = share(STORIES // 4)
     kills = sum(tell(part * count + number) for number in range(count))
-    assert kills > count
+    assert kills >= count
 
 
 if __name__ == "__main__":
