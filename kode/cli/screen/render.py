@@ -396,6 +396,7 @@ class Renderer:
             is_bad = event.checked == "failed"
             self.screen.print(line, "error" if is_bad else "dim", "failed" if is_bad else "")
         self._last = "line"
+        self.screen.flush()  # at once: a person may have stopped it
 
 
 @dataclass
