@@ -147,14 +147,14 @@ async def _sessions(
     """All turns; how many requests had been sent when the compaction was done."""
     from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
-    from kode.events import silent
+    from kode.events import no_emit
 
     flags = {"provider": route.vendor, "model": route.model, "permissions.mode": "full"}
     session_id, compacted_at = None, 0
     for opening in range(OPENINGS):
         loaded = load_config(home, project, environ=os.environ, flags=flags)
         talk = await open_conversation(
-            Settings(loaded, emit=silent), cwd=project, session_id=session_id
+            Settings(loaded, emit=no_emit), cwd=project, session_id=session_id
         )
         session_id = talk.session.id
         for number in range(turns * opening // OPENINGS, turns * (opening + 1) // OPENINGS):

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from kode.errors import ToolError
-from kode.events import silent
+from kode.events import no_emit
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools.apply_patch import apply_patch, text_editor
 from kode.tools.edit import edit_file
@@ -237,7 +237,7 @@ async def _tried(case: Case, form: Form, folder: Path) -> tuple[str, int, int]:
         place=workplace(folder, home=folder / "home"),
         call_id="c",
         session_id=None,
-        emit=silent,
+        emit=no_emit,
         seen_files={},
     )
     path = folder / "f"

@@ -65,7 +65,7 @@ from bench.life.story import (
 )
 from bench.measure import report, sized
 from kode import paths
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.contract import MemoryContext, MemorySystem, NullMemory, Turn
 from kode.messages import Message, Text, text_of, user_message
 from kode.session.record import Project, SessionRecord
@@ -233,7 +233,7 @@ class Life:
             cwd=self._project,
             project_root=self._project,
             session_id=f"{session.at:%Y%m%d-%H%M%S}-{session.number:06x}",
-            emit=silent,
+            emit=no_emit,
             ask_reply=self.mind.reply,
             now=lambda: next(clock),
             tainted=lambda: self._calls.tainted,

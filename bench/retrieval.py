@@ -28,7 +28,7 @@ from typing import Any
 
 from kode import paths
 from kode.config.model import MemoryConfig
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.contract import MemoryContext
 from kode.memory.search import IndexedText, TextIndex
 from kode.memory.statement import Author, Statement, statement_by, timestamp
@@ -222,7 +222,7 @@ async def opened(name: str, root: Path) -> Memory:
         cwd=root,
         project_root=None,
         session_id=None,
-        emit=silent,
+        emit=no_emit,
         ask_reply=None,
         now=lambda: NOW,
     )

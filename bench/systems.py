@@ -31,7 +31,7 @@ from bench import month
 from bench.measure import report, sized
 from bench.month import Fact, Said, Session
 from kode.errors import KodeError
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.contract import MemoryContext, MemorySystem, Turn
 from kode.messages import Message, Text, text_of, user_message
 from kode.provider import Request
@@ -127,7 +127,7 @@ async def live_session(
         cwd=root,
         project_root=None,
         session_id=f"{now:%Y%m%d-%H%M%S}-{number:06x}",
-        emit=silent,
+        emit=no_emit,
         ask_reply=model.reply,
         now=lambda: now,
     )
@@ -270,7 +270,7 @@ async def calls_for(
 
 async def use(tool: Tool, arguments: Mapping[str, Any], root: Path) -> str:
     """One call as the loop makes it. Raises: ToolError."""
-    context = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=silent, seen_files={})
+    context = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=no_emit, seen_files={})
     output = await tool.run(context, tool.check(arguments))
     return output if isinstance(output, str) else output.text
 

@@ -111,7 +111,7 @@ async def thousand_turns() -> dict[str, Any]:
     """One session, 1,000 turns without tools, through a real connection."""
     from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
-    from kode.events import silent
+    from kode.events import no_emit
 
     times: list[float] = []
     sizes: list[int] = []
@@ -123,7 +123,7 @@ async def thousand_turns() -> dict[str, Any]:
             loaded = load_config(
                 home, project, environ=environ, flags={"provider": "openai", "model": "gpt-4.1"}
             )
-            conversation = await open_conversation(Settings(loaded, emit=silent), cwd=project)
+            conversation = await open_conversation(Settings(loaded, emit=no_emit), cwd=project)
             path = conversation.session.path
             assert path is not None
             for number in range(TURNS + AROUND):

@@ -33,7 +33,7 @@ from typing import Any, Literal
 from bench.measure import report
 from kode import paths
 from kode.config.model import MemoryConfig
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.contract import MemoryContext, Turn
 from kode.memory.question import INSTRUCTIONS
 from kode.memory.system import Memory, make_system
@@ -229,7 +229,7 @@ async def _opened(
         cwd=root,
         project_root=None,
         session_id=record.id,
-        emit=silent,
+        emit=no_emit,
         ask_reply=script.reply,
         now=lambda: next(clock),
         typed_messages=lambda: record.typed,
@@ -243,7 +243,9 @@ async def _opened(
 
 async def _save(memory: Memory, text: str) -> None:
     (tool,) = memory.tools()
-    context = ToolContext(place=NOWHERE, call_id="call", session_id="s", emit=silent, seen_files={})
+    context = ToolContext(
+        place=NOWHERE, call_id="call", session_id="s", emit=no_emit, seen_files={}
+    )
     arguments = {"action": "add", "target": "env", "content": text, "quote": text}
     await tool.run(context, tool.check(arguments))
 

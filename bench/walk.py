@@ -42,7 +42,7 @@ async def walk() -> dict[str, int]:
     """One conversation: a turn for each call, then three facts."""
     from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
-    from kode.events import silent
+    from kode.events import no_emit
     from kode.tool import ToolContext
 
     figures: dict[str, int] = {}
@@ -55,13 +55,13 @@ async def walk() -> dict[str, int]:
         script.write_text(json.dumps(replies))
         flags = {"script": str(script), "permissions.mode": "auto-edit"}
         loaded = load_config(Path(environ["KODE_HOME"]), project, environ=environ, flags=flags)
-        conversation = await open_conversation(Settings(loaded, emit=silent), cwd=project)
+        conversation = await open_conversation(Settings(loaded, emit=no_emit), cwd=project)
         for name in CALLS:
             figures |= await count_calls(name, conversation.turn("Do it."))
         agent = conversation.agent
         memory = next(tool for tool in agent.tools if tool.name == "memory")
         context: Any = ToolContext(
-            place=agent.place, call_id="1", session_id=None, emit=silent, seen_files={}
+            place=agent.place, call_id="1", session_id=None, emit=no_emit, seen_files={}
         )
         for text in FACTS:
             arguments = memory.check({"action": "add", "target": "env", "content": text})

@@ -28,7 +28,7 @@ from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import UNBEGUN, Emit, Event, Notice, TurnEnded
 from kode.memory.contract import Injection, MemorySystem, NullMemory, Turn
 from kode.messages import Text
-from kode.paths import home
+from kode.paths import kode_home
 from kode.permissions.names import PermissionMode
 from kode.permissions.question import Answer, Ask, Question
 from kode.providers import warm_up
@@ -130,13 +130,13 @@ def open(
     named = {key: value for key, value in settings_given.items() if value is not None}
 
     async def start() -> Conversation:
-        folder, flags = Path(paths.real_path(paths.expand(cwd))), {**(settings or {}), **named}
+        folder, flags = Path(paths.real_path(paths.expand_path(cwd))), {**(settings or {}), **named}
         if not folder.is_dir():
             raise ConfigError(f"{os.fspath(cwd)} is no folder. Name one that exists.")
         conversation = Conversation(on_event)
-        resume_id = None if resume is None else find(home(), resume)
+        resume_id = None if resume is None else find(kode_home(), resume)
         options = inner.Settings(
-            load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
+            load_config(kode_home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
             emit=conversation._emit,
             ask=None if gate is None else _make_ask(gate, conversation._emit),
             keep_session=keep_session,
@@ -187,10 +187,10 @@ class BlockingConversation:
 
     def __init__(self, opening: Opening) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="kode", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="kode", daemon=True)
         self._thread.start()
         try:
-            self.conversation = self._wait(opening._start())
+            self.conversation = self._run_coroutine(opening._start())
             """For what has no blocking form: `steer`, `interrupt`, `session_id`."""
         except BaseException:
             self._end_loop()
@@ -204,16 +204,16 @@ class BlockingConversation:
     def ask(self, text: str, *, schema: Mapping[str, Any], files: Files = ()) -> Any: ...
     def ask(self, text: str, *, schema: Any = None, files: Files = ()) -> Any:
         """As `Conversation.ask`."""
-        return self._wait(self.conversation.ask(text, schema=schema, files=files))
+        return self._run_coroutine(self.conversation.ask(text, schema=schema, files=files))
 
     def undo(self) -> str:
         """As `Conversation.undo`."""
-        return self._wait(self.conversation.undo())
+        return self._run_coroutine(self.conversation.undo())
 
     def close(self) -> None:
         """As `Conversation.close`, and ends the thread."""
         if self._thread.is_alive():
-            self._wait(self.conversation.close())
+            self._run_coroutine(self.conversation.close())
             self._end_loop()
 
     def __enter__(self) -> "BlockingConversation":
@@ -222,14 +222,14 @@ class BlockingConversation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+    def _run_coroutine(self, work: Coroutine[Any, Any, T]) -> T:
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
         finally:
             running.cancel()  # unless it has ended
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         self._loop.run_forever()
         for task in asyncio.all_tasks(self._loop):  # what an interruption has cancelled closes
             self._loop.run_until_complete(asyncio.wait([task]))
@@ -275,14 +275,14 @@ class Conversation:
         Raises: UserError, StorageError if the turn could not start, or a file cannot be sent.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
-        running = asyncio.create_task(self._run(text, events.put_nowait, files))
+        running = asyncio.create_task(self._run_turn(text, events.put_nowait, files))
         running.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
                 yield event
             yield running.result()
         finally:
-            await _end(running)
+            await _interrupt_turn(running)
 
     @overload
     async def ask(self, text: str, *, files: Files = ()) -> str: ...
@@ -309,11 +309,11 @@ class Conversation:
             if isinstance(event, Notice):
                 self._waiting.append(event)
 
-        running = asyncio.create_task(self._run(text, keep_notice, files, form))
+        running = asyncio.create_task(self._run_turn(text, keep_notice, files, form))
         try:
             ended = await asyncio.shield(running)
         finally:
-            await _end(running)
+            await _interrupt_turn(running)
         if ended.status != "success":
             raise TurnFailed(
                 ended.error or "The turn failed.", status=ended.status, partial=ended.result
@@ -336,12 +336,8 @@ class Conversation:
         async with self._one_at_a_time:
             return await self._talk.undo()
 
-    async def _run(
-        self,
-        text: str,
-        hear: Callable[[Event], None],
-        files: Files,
-        form: Form | None = None,
+    async def _run_turn(
+        self, text: str, hear: Callable[[Event], None], files: Files, form: Form | None = None
     ) -> TurnEnded:
         async with self._one_at_a_time:
             if self._closed:
@@ -360,7 +356,7 @@ class Conversation:
                 ended = UNBEGUN
             finally:
                 self._hear = self._running = None
-            self._pass_on(ended)
+            self._forward_event(ended)
             return ended
 
     def _take_steering(self) -> list[Text]:
@@ -377,7 +373,7 @@ class Conversation:
             return
         self._closed = True
         if self._running is not None:
-            await _end(self._running)
+            await _interrupt_turn(self._running)
         await self._talk.close(interrupted=interrupted)
 
     def _emit(self, event: Event) -> None:
@@ -387,9 +383,9 @@ class Conversation:
                 self._loop.call_soon_threadsafe(self._emit, event)
         elif not isinstance(event, TurnEnded):  # several turns of the engine are one here
             (self._hear or self._waiting.append)(event)
-            self._pass_on(event)
+            self._forward_event(event)
 
-    def _pass_on(self, event: Event) -> None:
+    def _forward_event(self, event: Event) -> None:
         try:
             if self._on_event is not None:
                 self._on_event(event)
@@ -399,7 +395,7 @@ class Conversation:
             )
 
 
-async def _end(running: "asyncio.Task[TurnEnded]") -> None:
+async def _interrupt_turn(running: "asyncio.Task[TurnEnded]") -> None:
     """Interrupts a running turn, and waits until its progress is on disk."""
     if not running.done():
         running.cancel()

@@ -31,7 +31,7 @@ from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
 from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
-from kode.process import increment_depth, write_report
+from kode.process import nested_environment, write_report
 from kode.prompts import opening_sections, system_sections
 from kode.provider import Provider
 from kode.providers import open_provider
@@ -82,13 +82,13 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     return open_provider(row, choice.model, overrides=overrides, **settings)
 
 
-def can_search(config: Config, provider: Provider) -> bool:
+def can_search_web(config: Config, provider: Provider) -> bool:
     """Whether the vendor's server may search the web: the person wants it, and it can."""
     is_chat = isinstance(provider, HttpProvider) and provider.api == "chat"
     return config.web_search is True and provider.info.searches and not is_chat
 
 
-def open_named(
+def open_configured_model(
     config: Config, key: str, named: str | None, origins: Mapping[str, str] = {}
 ) -> Provider:
     """The model that the setting `key` names; for None the vendor's small one, else the session's.
@@ -99,7 +99,7 @@ def open_named(
         raise UserError(f"`{key}`: {error.args[0]}").about(error.setting) from error
 
 
-def is_small(config: Config, provider: Provider) -> bool:
+def uses_small_profile(config: Config, provider: Provider) -> bool:
     """Whether a conversation gets few tools and a short prompt."""
     is_cramped = provider.info.context_window < SMALL_WINDOW
     return is_cramped if config.profile == "auto" else config.profile == "small"
@@ -113,7 +113,7 @@ def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider
     small: Provider | None = None
     if named is not None or isinstance(provider, HttpProvider):
         key = "small_model" if named == config.small_model else "memory.model"
-        small = open_named(config, key, named, settings.loaded.origins)
+        small = open_configured_model(config, key, named, settings.loaded.origins)
     is_same = small and (small.name, small.model) == (provider.name, provider.model)
     # Tools for files are offered as set, else as the model is trained and the server takes it.
     form, is_trained = (
@@ -125,7 +125,7 @@ def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider
         "provider": provider,
         "small_model": None if is_same else small,
         "effort": choice.effort,
-        "search": can_search(config, provider),
+        "search": can_search_web(config, provider),
         "cost_usd": lambda usage: cost_usd(provider.info, usage),
         "tool_format": form if form != "auto" else "patch" if is_trained else "kode",
         # Masked in everything that a tool returns.
@@ -133,7 +133,7 @@ def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider
     }
 
 
-def simplify(agent: Agent, settings: "Settings") -> Agent:
+def use_small_profile(agent: Agent, settings: "Settings") -> Agent:
     """The agent with the tools and prompt of the small profile."""
     tools = tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL)
     render = partial(_render_system, settings, True)
@@ -150,8 +150,9 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
     """The workplace for `cwd`, not yet of a session. Raises: ConfigError for a memory folder that
     contains the work: no tool could write there."""
     data_dir, roots = config.memory.data_dir, config.roots(cwd)
-    own_folders = (*paths.own_folders(home, data_dir), *paths.own_folders(paths.home(), data_dir))
-    for folder in paths.own_folders(home, data_dir)[1:]:
+    folders = paths.own_folders(home, data_dir)
+    own_folders = (*folders, *paths.own_folders(paths.kode_home(), data_dir))
+    for folder in folders[1:]:
         if any(Path(real_path(root)).is_relative_to(Path(real_path(folder))) for root in roots):
             raise ConfigError(
                 f"memory.data_dir is {folder}, which holds the working directory: no tool may "
@@ -172,7 +173,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         protected=tuple(dict.fromkeys(own_folders)),
         readable=tuple(readable),
         outputs=paths.outputs_folder(home, None),
-        environment=passed | increment_depth(os.environ),
+        environment=passed | nested_environment(os.environ),
         git=git_folders((project, *roots)),
         user_home=paths.user_home() or paths.NO_HOME,
         # Not as `tempfile` finds it: that writes, which a full disk refuses.
@@ -198,7 +199,7 @@ def make_agent(
     start = child.start if child is not None else None
     rules, asked = read_rules(config), [provider]
     if config.fallback_model is not None:
-        asked.append(open_named(config, "fallback_model", config.fallback_model))
+        asked.append(open_configured_model(config, "fallback_model", config.fallback_model))
     for key in ("max_budget_usd", "shared_budget"):
         for priced in asked if getattr(config, key) is not None else ():
             if cost_usd(priced.info, Usage()) is None:
@@ -222,7 +223,7 @@ def make_agent(
             return None
         return sandbox.private_tmp()
 
-    place = replace(place, private_tmp=private_tmp, named=partial(_find_named, place.project))
+    place = replace(place, private_tmp=private_tmp, named=partial(_find_named_files, place.project))
     undo = replace(
         _open_undo(config, place, session, start),
         roots=place.roots,
@@ -253,8 +254,8 @@ def make_agent(
         config=config,
         place=place,
         render_system=partial(_render_system, settings, False),
-        opening=_opening_renderer(config, place, marks, emit),
-        spend=Spend(shared=_shared_budget(config, session, start), **limits),
+        opening=_make_opening_renderer(config, place, marks, emit),
+        spend=Spend(shared=_open_budget(config, session, start), **limits),
         seen_files={},
         sandbox=sandbox,
         background=background,
@@ -300,26 +301,26 @@ def _open_undo(config: Config, place: Workplace, session: Session, start: "Start
     the process, or after its death by the next; for a subagent, with its parent's. Raises:
     StorageError."""
     if start is not None:
-        return _undo_in(config, Path(start.undo))
+        return _open_undo_folder(config, Path(start.undo))
     if session.id is not None:
-        return undo_of_session(config, place.home, session.id)
+        return open_saved_undo(config, place.home, session.id)
     with storage_errors(place.home, "keep undo data below"):
         store = open_store(place.home)
-    return _undo_in(config, store.folder, close=store.close)
+    return _open_undo_folder(config, store.folder, close=store.close)
 
 
-def undo_of_session(config: Config, home: Path, session_id: str) -> Undo:
+def open_saved_undo(config: Config, home: Path, session_id: str) -> Undo:
     """The undo data of a session on disk."""
     folder = paths.undo_folder(paths.session_folder(home, session_id))
-    return _undo_in(config, folder, marker=paths.unfinished_undo(home, session_id))
+    return _open_undo_folder(config, folder, marker=paths.unfinished_undo(home, session_id))
 
 
-def _undo_in(config: Config, folder: Path, **more: Any) -> Undo:
+def _open_undo_folder(config: Config, folder: Path, **more: Any) -> Undo:
     file, session = config.undo.max_file_mb * MEGABYTE, config.undo.max_session_mb * MEGABYTE
     return replace(open_undo(folder, max_file_bytes=file, max_bytes=session), **more)
 
 
-def _find_named(project: Path) -> frozenset[str]:
+def _find_named_files(project: Path) -> frozenset[str]:
     from kode.sandbox.named import find_named
 
     return find_named(project)
@@ -338,18 +339,18 @@ async def run_check(
     command: str, *, cwd: Path, mode: PermissionMode | None = None, timeout_s: float
 ) -> "ProgramRun":
     """Runs a shell command that checks the work in `cwd`, as the model's commands run there: see
-    `run_beside`; in mode `full` without a sandbox. The mode defaults to the configured one. Raises:
-    ConfigError."""
-    home = paths.home()
+    `run_recording_opens`; in mode `full` without a sandbox. The mode defaults to the configured
+    one. Raises: ConfigError."""
+    home = paths.kode_home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     if (mode or config.permissions.mode) == "full":
         config = config.model_copy(update={"sandbox": SandboxPart(enabled=False)})
     argv = ("/bin/bash", "-o", "pipefail", "-c", command)
-    ran, _ = await run_beside(config, open_workplace(config, home, cwd), argv, timeout_s)
+    ran, _ = await run_recording_opens(config, open_workplace(config, home, cwd), argv, timeout_s)
     return ran
 
 
-async def run_beside(
+async def run_recording_opens(
     config: Config, place: Workplace, argv: Sequence[str], timeout_s: float
 ) -> "tuple[ProgramRun, Opens]":
     """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
@@ -368,12 +369,12 @@ async def run_beside(
     return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
 
 
-def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
+def _open_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
     """The budget named in the settings; read-only for a subagent, because its parent adds its
     spending. Raises: ConfigError for a file that is missing or states no limit."""
     if config.shared_budget is None:
         return None
-    path = paths.expand(config.shared_budget)
+    path = paths.expand_path(config.shared_budget)
     budget = SharedBudget(path, by=session.id or "", only_looks=start is not None)
     budget.refresh()
     if math.isinf(budget.limit_usd):
@@ -382,7 +383,7 @@ def _shared_budget(config: Config, session: Session, start: "Start | None") -> S
     return budget
 
 
-def _opening_renderer(
+def _make_opening_renderer(
     config: Config, place: Workplace, marks: Provenance, emit: Emit
 ) -> Callable[[int], Mapping[str, str]]:
     """The sections about the workplace, for the current day. Reads the project's instructions once,

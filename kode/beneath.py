@@ -45,7 +45,7 @@ def real_path(path: str | os.PathLike[str]) -> str:
 
 
 @contextlib.contextmanager
-def closing(descriptor: int) -> Iterator[int]:
+def auto_close(descriptor: int) -> Iterator[int]:
     """Closes a descriptor at the end of the block."""
     try:
         yield descriptor
@@ -53,7 +53,7 @@ def closing(descriptor: int) -> Iterator[int]:
         os.close(descriptor)
 
 
-def usual_mode(step: int) -> None:
+def folder_mode(step: int) -> None:
     """The mode that a person's new folder has."""
 
 
@@ -92,12 +92,12 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o777 if (mode := make(place)) is None else 0o700, dir_fd=folder)
             if mode is not None:
-                with closing(os.open(name, _OPEN, dir_fd=folder)) as made:
+                with auto_close(os.open(name, _OPEN, dir_fd=folder)) as made:
                     # Beside the given bits, those that it has from the folder it is in: a group's.
                     os.fchmod(made, os.fstat(made).st_mode & 0o7000 | mode)
         return _enter_or_make(folder, name, place, None)
     except OSError as error:
-        entry = status(folder, name)
+        entry = stat_entry(folder, name)
         if entry is not None and stat.S_ISLNK(entry.st_mode):
             raise LinkInTheWay(errno.ELOOP, "a link is in the way", name) from error
         raise
@@ -105,11 +105,11 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
 
 def set_mode(folder: int, name: str, mode: int) -> None:
     """Gives a folder this mode, also one that its owner cannot open."""
-    with closing(os.open(name, _PASS, dir_fd=folder)) as target:
+    with auto_close(os.open(name, _PASS, dir_fd=folder)) as target:
         os.chmod(target if _PASS == _OPEN else f"/proc/self/fd/{target}", mode)
 
 
-def status(folder: int, name: str) -> os.stat_result | None:
+def stat_entry(folder: int, name: str) -> os.stat_result | None:
     """Of what stands under a name; None for nothing."""
     try:
         return os.lstat(name, dir_fd=folder)
@@ -133,7 +133,7 @@ def _copy_over(source: int, name: str, folder: int, to: str) -> None:
             os.utime(copy.fileno(), ns=(entry.st_atime_ns, entry.st_mtime_ns))
 
 
-def link_in(target: str, folder: int, to: str) -> None:
+def make_link(target: str, folder: int, to: str) -> None:
     """Puts a symbolic link into a folder, atomically."""
     for is_last in (False, True):
         try:
@@ -145,7 +145,7 @@ def link_in(target: str, folder: int, to: str) -> None:
                 raise
 
 
-def move_in(source: int, name: str, folder: int, to: str) -> None:
+def move_entry(source: int, name: str, folder: int, to: str) -> None:
     """Moves a file or a link of one folder into another, atomically, also to another disk."""
     try:
         os.rename(name, to, src_dir_fd=source, dst_dir_fd=folder)
@@ -155,15 +155,15 @@ def move_in(source: int, name: str, folder: int, to: str) -> None:
             raise
     entry = os.lstat(name, dir_fd=source)
     if stat.S_ISLNK(entry.st_mode):
-        link_in(os.readlink(name, dir_fd=source), folder, to)
+        make_link(os.readlink(name, dir_fd=source), folder, to)
     else:
         _copy_over(source, name, folder, to)
     os.unlink(name, dir_fd=source)
 
 
-def remove(folder: int, name: str) -> None:
+def remove_entry(folder: int, name: str) -> None:
     """Removes what stands under a name, a folder with all that is in it; nothing is no error."""
-    entry = status(folder, name)
+    entry = stat_entry(folder, name)
     if entry is None:
         return
     if stat.S_ISDIR(entry.st_mode):
@@ -177,7 +177,7 @@ def remove_tree(path: Path, *, only_empty: bool = False) -> None:
     an empty folder; nothing is no error."""
     with contextlib.suppress(OSError if only_empty else FileNotFoundError):
         with open_folder(path.parent) as folder:
-            os.rmdir(path.name, dir_fd=folder) if only_empty else remove(folder, path.name)
+            os.rmdir(path.name, dir_fd=folder) if only_empty else remove_entry(folder, path.name)
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ def parse_value(text: str | bytes, *, strict: bool = False) -> Any:
         return None
 
 
-def value_at(text: str, position: int) -> tuple[Any, int] | None:
+def parse_value_at(text: str, position: int) -> tuple[Any, int] | None:
     """The value that begins at `position`, and the index where it ends; None if there is none."""
     try:
         return json.JSONDecoder(strict=False).raw_decode(text, position)
@@ -39,7 +39,7 @@ def value_at(text: str, position: int) -> tuple[Any, int] | None:
         return None
 
 
-def loose_value_at(text: str, position: int) -> tuple[Any, int] | None:
+def parse_loosely_at(text: str, position: int) -> tuple[Any, int] | None:
     """The value that begins at `position` as models write it, and the index where it ends; None if
     there is none.
 

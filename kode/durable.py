@@ -67,7 +67,7 @@ def sync_names(folder: Path) -> None:
         _synced.add(path)
 
 
-def replace(
+def replace_file(
     path: Path, data: bytes, *, mode: int = 0o600, follow: bool = True, sync_name: bool = True
 ) -> None:
     """Replaces `path` by a file with exactly `data`, atomically. A symlink is followed, so that the
@@ -101,14 +101,14 @@ writable."""
 
 
 def replace_content(path: Path, data: bytes, *, mode: int, sync_name: bool = True) -> bool:
-    """Gives a file at a path without links this content: by `replace`, or in place where no other
-    file can take its place; returns whether in place. Save its old content first: a kill in
+    """Gives a file at a path without links this content: by `replace_file`, or in place where no
+    other file can take its place; returns whether in place. Save its old content first: a kill in
     between leaves parts of both.
 
     Raises: StorageError; then the file has its old content.
     """
     try:
-        replace(path, data, mode=mode, follow=False, sync_name=sync_name)
+        replace_file(path, data, mode=mode, follow=False, sync_name=sync_name)
         return False
     except StorageError as error:
         code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
@@ -158,12 +158,12 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
     Raises: StorageError; then the file ends as it did before.
     """
     with hold_log(path) as file:
-        append_to(file, b"\n".join(lines), path)
+        append_line(file, b"\n".join(lines), path)
 
 
 @contextlib.contextmanager
 def hold_log(path: Path) -> Iterator[IO[bytes]]:
-    """A file of lines, created if missing, locked for `append_to`. Raises: StorageError."""
+    """A file of lines, created if missing, locked for `append_line`. Raises: StorageError."""
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
@@ -173,15 +173,15 @@ def hold_log(path: Path) -> Iterator[IO[bytes]]:
 
 
 def open_for_append(path: Path) -> IO[bytes]:
-    """Opens a file of lines for `append_to`, unbuffered, created 0600 when missing."""
+    """Opens a file of lines for `append_line`, unbuffered, created 0600 when missing."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def append_to(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) -> None:
+def append_line(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) -> None:
     """`append_lines` on an open file whose lock the caller holds; raises OSError. A later loss of
-    the file's end is found: see `lost_bytes`. Without `sync` both wait for the next line. A write
-    that fails half way is truncated, so that the file keeps only whole lines."""
+    the file's end is found: see `count_lost_bytes`. Without `sync` both wait for the next line. A
+    write that fails half way is truncated, so that the file keeps only whole lines."""
     descriptor = file.fileno()
     end = os.fstat(descriptor).st_size
     if end == 0:
@@ -201,7 +201,7 @@ def append_to(file: IO[bytes], line: bytes, path: Path, *, sync: bool = True) ->
             os.ftruncate(descriptor, end)
         raise
     if sync:
-        note_length(path, end + len(line) + 1)
+        write_length(path, end + len(line) + 1)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -216,17 +216,17 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
     end = os.fstat(descriptor).st_size
     if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
         return end
-    torn = next(pieces_backwards(file))
+    torn = next(read_backwards(file))
     aside = path.with_name(path.name + ".torn")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-    with beneath.closing(os.open(aside, flags, 0o600)) as saved:
+    with beneath.auto_close(os.open(aside, flags, 0o600)) as saved:
         os.write(saved, torn + b"\n")
         os.fsync(saved)
     os.ftruncate(descriptor, end - len(torn))
     return end - len(torn)
 
 
-def pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
+def read_backwards(file: IO[bytes]) -> Iterator[bytes]:
     """What stands between the line feeds of a file, last first. Raises: OSError."""
     position, rest, size = file.seek(0, os.SEEK_END), b"", _BLOCK_BYTES
     while position > 0:
@@ -263,7 +263,7 @@ def hold_lock(folder: Path, *, timeout_s: float = 30.0, follow: bool = True) -> 
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             if time.monotonic() > deadline:
-                raise busy(folder, timeout_s)
+                raise busy_error(folder, timeout_s)
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.02)
         with storage_errors(folder, "make durable"):
@@ -280,7 +280,7 @@ def unlock(file: IO[bytes] | int) -> None:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def busy(folder: Path, waited_s: float) -> BusyError:
+def busy_error(folder: Path, waited_s: float) -> BusyError:
     """The error for a lock that stays taken."""
     return BusyError(
         f"Another kode has held {folder} locked for {waited_s:g} s. "
@@ -297,7 +297,7 @@ def set_aside(path: Path, data: bytes | None = None) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     aside = path.with_name(f"{path.name}.damaged-{stamp}-{os.urandom(2).hex()}")
     if data is not None:
-        replace(aside, data)
+        replace_file(aside, data)
         return aside
     with storage_errors(path, "set aside"):
         os.rename(path, aside)
@@ -310,7 +310,7 @@ def remove_stale_temporaries(folder: Path, *, also_below: bool = False) -> None:
     cannot be removed stay. Never raises.
 
     A living writer holds its file's lock, which dies with the process, so age does not matter and a
-    slow writer loses nothing. A link, which cannot be locked, it makes again: `beneath.link_in`.
+    slow writer loses nothing. A link, which cannot be locked, it makes again: `beneath.make_link`.
     """
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     for place, folders, files in os.walk(folder):
@@ -319,7 +319,7 @@ def remove_stale_temporaries(folder: Path, *, also_below: bool = False) -> None:
                 path = os.path.join(place, name)
                 with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
                     if not os.path.islink(path):
-                        descriptor = opened.enter_context(beneath.closing(os.open(path, flags)))
+                        descriptor = opened.enter_context(beneath.auto_close(os.open(path, flags)))
                         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     os.unlink(path)
         if not also_below:
@@ -336,7 +336,7 @@ def remove(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
+def map_in_threads(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
     """Calls `do` for each, several at the same time, and returns the results in order: syncs that
     wait beside each other share one write of the journal. Raises: what `do` raises first; what was
     not begun by then is not done."""
@@ -352,7 +352,7 @@ def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
 def sync_folder(folder: Path) -> None:
     """Makes names in a folder durable. Raises: OSError."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-    with beneath.closing(os.open(folder, flags)) as descriptor:
+    with beneath.auto_close(os.open(folder, flags)) as descriptor:
         os.fsync(descriptor)
 
 
@@ -386,7 +386,7 @@ def storage_error(error: OSError, path: Path, doing: str) -> StorageError:
 _LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
 
 
-def note_length(log: Path, size_bytes: int) -> None:
+def write_length(log: Path, size_bytes: int) -> None:
     """Notes how long a log has been, in `NAME.end` beside it, after a sync of the log; the caller
     holds its lock. A log that is shorter now has lost its end. The note itself is not synced: after
     a power cut it may say less than was on disk, never more. Never raises."""
@@ -397,7 +397,7 @@ def note_length(log: Path, size_bytes: int) -> None:
         os.pwrite(file.fileno(), b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
 
 
-def noted_length(log: Path) -> int:
+def read_length(log: Path) -> int:
     """The bytes that a log has had; 0 if unknown. Read it first: another kode may append to the
     log."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -407,16 +407,16 @@ def noted_length(log: Path) -> int:
     return 0
 
 
-def lost_bytes(log: Path) -> int:
+def count_lost_bytes(log: Path) -> int:
     """How many bytes of the end of a log are lost."""
-    before = noted_length(log)
+    before = read_length(log)
     try:
         return max(0, before - os.stat(log).st_size)
     except OSError as error:
         return before if isinstance(error, FileNotFoundError) else 0
 
 
-def forget_length(log: Path) -> None:
+def remove_length(log: Path) -> None:
     """Removes the note of a log that is removed. Never raises."""
     with contextlib.suppress(OSError):
         os.unlink(f"{log}.end")
@@ -468,7 +468,7 @@ class RecordLog:
     def read(self) -> Iterator[bytes]:
         """The whole lines that are new. What follows the last line feed is still being written, or
         was cut off by a crash. Raises: StorageError."""
-        noted = noted_length(self.path)
+        noted = read_length(self.path)
         size, data = 0, b""
         with storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
             with self.path.open("rb") as file:
@@ -493,9 +493,9 @@ class RecordLog:
         with hold_log(self.path) as file:
 
             def append(line: bytes) -> None:
-                lost = lost_bytes(self.path)
+                lost = count_lost_bytes(self.path)
                 # Not sealed, and no record to any reader: it counts as damaged from then on.
                 loss = [b'{"lost_bytes":%d}' % lost] if lost else []
-                append_to(file, b"\n".join([*loss, seal(line)]), self.path)
+                append_line(file, b"\n".join([*loss, seal(line)]), self.path)
 
             yield append

@@ -223,7 +223,7 @@ class TurnEnded:
     """How a goal stands that turns like this one pursue, for programs; None: there is none."""
     type: Literal["turn_ended"] = "turn_ended"
 
-    def followed_by(self, later: "TurnEnded") -> "TurnEnded":
+    def join_with(self, later: "TurnEnded") -> "TurnEnded":
         """Both turns as one: the result of the later, the totals of both."""
         costs = [turn.cost_usd for turn in (self, later) if turn.cost_usd is not None]
         return replace(
@@ -367,11 +367,11 @@ raises hears nothing more. An `async aclose()` that it has is awaited at the end
 most."""
 
 
-def loading_notice(model: str) -> Notice:
+def make_loading_notice(model: str) -> Notice:
     """The notice that a server is loading its model."""
     text = f"The server is loading {model}: kode waits until it is ready."
     return Notice(text=text, level="info")
 
 
-def silent(event: Event) -> None:
+def no_emit(event: Event) -> None:
     """An `Emit` that discards events."""

@@ -55,12 +55,12 @@ _SHARED = ("objects/", "refs/heads", "refs/tags", "logs", "packed-refs")
 """The beginnings of those that a command in one of several worktrees may change for all of them."""
 
 
-def _any_of(names: Iterable[str], *, before: str = "") -> re.Pattern[str]:
+def _compile_names(names: Iterable[str], *, before: str = "") -> re.Pattern[str]:
     return re.compile(rf"{before}(?:{'|'.join(map(str.casefold, names))})(?:\.lock|/.*)?")
 
 
-_RECORD = _any_of(RECORDS, before="(?:worktrees/[^/]+/)?")
-_SHARED_RECORD = _any_of(name for name in RECORDS if name.startswith(_SHARED))
+_RECORD = _compile_names(RECORDS, before="(?:worktrees/[^/]+/)?")
+_SHARED_RECORD = _compile_names(name for name in RECORDS if name.startswith(_SHARED))
 _CONFIGURED_TREE = re.compile(r'^[ \t]*worktree[ \t]*=[ \t]*"?(.*?)"?[ \t]*$', re.M | re.I)
 
 
@@ -104,14 +104,14 @@ def settings_folders(tree: str) -> tuple[str, str]:
     """The folders with the settings that git obeys in a tree, whoever they belong to: of this tree
     alone, and of all that share it, with the hooks. Both are its `.git` where nothing else is
     named."""
-    path = _folder_named_by(tree) or f"{tree}/.git"
+    path = _find_git_folder(tree) or f"{tree}/.git"
     return path, _shared_folder(path) or path
 
 
 def repository_name(tree: Path) -> str:
     """What a repository is called on every machine: the address of its `origin` without protocol
     and person, as `github.com/org/repo`; "" for one that has none."""
-    url = _URL_OF_ORIGIN.search(_read(f"{settings_folders(str(tree))[1]}/config"))
+    url = _URL_OF_ORIGIN.search(_read_text(f"{settings_folders(str(tree))[1]}/config"))
     address = url and _ADDRESS.fullmatch(url[1])
     return f"{(address[1] or address[2]).lower()}/{address[3]}" if address else ""
 
@@ -132,32 +132,32 @@ def fold_path(path: str) -> str:
 def _find_folders(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
     if _is_git_folder(root):
         yield GitFolder(path=root, worktree="")
-    path = _folder_named_by(root)
+    path = _find_git_folder(root)
     if not _is_git_folder(path) or is_below(root, path):
         return
-    if not is_below_any(path, roots) and not (_is_own(path) and _points_back(path, root)):
+    if not is_below_any(path, roots) and not (_is_owned_by_user(path) and _names_tree(path, root)):
         return
     yield GitFolder(path=path, worktree=root)
     yield from _list_submodules(path, root)
     if shared := _shared_folder(path):
         # Only who may write in a folder can make one in it that says to share it.
-        is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_own(shared)
+        is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_owned_by_user(shared)
         if (is_within or is_below_any(shared, roots)) and not is_below(root, shared):
             yield GitFolder(path=shared, worktree="")
 
 
-def _folder_named_by(tree: str) -> str:
+def _find_git_folder(tree: str) -> str:
     """The folder that a tree's `.git` is or names; "" for none."""
     link = f"{tree}/.git"
     if os.path.isdir(link):
         return real_path(link)
-    word, _, name = _read(link).partition(":")
+    word, _, name = _read_text(link).partition(":")
     return real_path(os.path.join(tree, name.strip())) if word == "gitdir" else ""
 
 
 def _shared_folder(path: str) -> str:
     """The folder that a folder of git shares with others, as it says; "" for none."""
-    name = _read(f"{path}/commondir").strip()
+    name = _read_text(f"{path}/commondir").strip()
     return real_path(os.path.join(path, name)) if name else ""
 
 
@@ -169,23 +169,23 @@ def _is_git_folder(path: str) -> bool:
     return parts or os.path.isfile(f"{path}/commondir")
 
 
-def _is_own(path: str) -> bool:
+def _is_owned_by_user(path: str) -> bool:
     return os.stat(path).st_uid == os.geteuid()
 
 
-def _points_back(path: str, tree: str) -> bool:
+def _names_tree(path: str, tree: str) -> bool:
     """Whether git's folder says that its tree is this one: as a worktree, a submodule, or by its
     index."""
-    if link := _read(f"{path}/gitdir").strip():
+    if link := _read_text(f"{path}/gitdir").strip():
         folder, name = os.path.split(os.path.join(path, link))
         return name == ".git" and real_path(folder) == tree
-    configured = _configured_tree(path)
+    configured = _read_configured_tree(path)
     return configured == tree if configured else _has_indexed(path, tree)
 
 
-def _configured_tree(path: str) -> str:
+def _read_configured_tree(path: str) -> str:
     """The tree in the settings of git's folder; "" for none."""
-    settings = "\n".join(_read(f"{path}/{name}") for name in ("config", "config.worktree"))
+    settings = "\n".join(_read_text(f"{path}/{name}") for name in ("config", "config.worktree"))
     values = _CONFIGURED_TREE.findall(settings)
     return real_path(os.path.join(path, values[-1])) if values else ""
 
@@ -211,13 +211,13 @@ def _list_submodules(path: str, tree: str) -> Iterator[GitFolder]:
     walk = os.walk(f"{path}/modules")
     for folder, names, _ in itertools.islice(walk, MAX_MODULE_FOLDERS):
         if _is_git_folder(folder):
-            is_inside = is_below(worktree := _configured_tree(folder), tree)
+            is_inside = is_below(worktree := _read_configured_tree(folder), tree)
             if is_inside:
                 yield GitFolder(path=folder, worktree=worktree)
             names[:] = {"modules"}.intersection(names) if is_inside else ()
 
 
-def _read(path: str) -> str:
+def _read_text(path: str) -> str:
     return os.fsdecode(_read_bytes(path)).replace("\0", "")
 
 
@@ -272,10 +272,10 @@ def run_git(
 ) -> bytes:
     """Runs git in `root` and returns its output, without any program that the repository names.
     `environ` are variables of git: another index, another object folder. Raises: GitError."""
-    return _run(root, arguments, {**_disable_filters(root, environ), **environ}, stdin, timeout_s)
+    return _spawn(root, arguments, {**_disable_filters(root, environ), **environ}, stdin, timeout_s)
 
 
-def _run(
+def _spawn(
     root: Path, arguments: Sequence[str], environ: Mapping[str, str], stdin: bytes, timeout_s: float
 ) -> bytes:
     program = find_program("git", [root])
@@ -311,7 +311,7 @@ def _disable_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
     Raises: GitError; then its programs are unknown, and nothing may run.
     """
     off, listing = dict[str, str](), ("config", "--null", "--name-only", "--list")
-    for name in os.fsdecode(_run(root, listing, environ, b"", TIMEOUT_S)).split("\0"):
+    for name in os.fsdecode(_spawn(root, listing, environ, b"", TIMEOUT_S)).split("\0"):
         if _OF_FILTER.match(name):
             off[name] = "false" if name.endswith(".required") else ""
         elif hook := _OF_HOOK.match(name):

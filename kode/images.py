@@ -59,12 +59,12 @@ class Looks:
     """0 if the file does not say."""
 
 
-def looks_of(data: bytes) -> Looks | None:
+def read_header(data: bytes) -> Looks | None:
     """The kind and size of a picture; None for bytes that are not a supported picture."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return Looks("image/png", *_numbers(">II", data, 16))
+        return Looks("image/png", *_unpack_pair(">II", data, 16))
     if data[:6] in (b"GIF87a", b"GIF89a"):
-        return Looks("image/gif", *_numbers("<HH", data, 6))
+        return Looks("image/gif", *_unpack_pair("<HH", data, 6))
     if data.startswith(b"\xff\xd8\xff"):
         return Looks("image/jpeg", *_jpeg_size(data))
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
@@ -83,19 +83,19 @@ def read_picture(path: Path) -> Picture | None:
             data = file.read(MAX_READ_BYTES + 1)
     except (OSError, ValueError):
         return None
-    return Picture(path.name, data) if looks_of(data) is not None else None
+    return Picture(path.name, data) if read_header(data) is not None else None
 
 
-def check(picture: Picture) -> Looks:
+def check_picture(picture: Picture) -> Looks:
     """The kind and size of a picture, without decoding it. Raises: UserError if it is none, or is
     too large even to be shrunk."""
-    looks = looks_of(picture.data)
+    looks = read_header(picture.data)
     if looks is None:
         raise UserError(
             f"{picture.name} is not an image a model can see. Convert it to PNG, JPEG, GIF or WebP."
         )
     if looks.width * looks.height > MAX_PIXELS or len(picture.data) > MAX_READ_BYTES:
-        raise _too_large(picture, looks)
+        raise _too_large_error(picture, looks)
     return looks
 
 
@@ -107,7 +107,7 @@ def fit_picture(picture: Picture) -> Picture:
     """
     from kode.installed import has_extra, require_extra  # not at every start
 
-    looks = check(picture)
+    looks = check_picture(picture)
     is_large = max(looks.width, looks.height) > LARGE_SIDE and has_extra("pictures")
     if _is_accepted(picture, looks) and not is_large:
         return picture
@@ -121,48 +121,48 @@ def fit_picture(picture: Picture) -> Picture:
         ) from error
 
 
-def keep(folder: Path, name: str, data: bytes) -> Image:
+def save_picture(folder: Path, name: str, data: bytes) -> Image:
     """Saves a copy in `folder` (created 0700) and returns the message part for it.
 
     Raises: UserError if it is not a picture or too large for a server; StorageError.
     """
     from kode.credentials import redact  # not at every start
 
-    looks = check(picture := Picture(name, data))
+    looks = check_picture(picture := Picture(name, data))
     if not _is_accepted(picture, looks):
-        raise _too_large(picture, looks)
+        raise _too_large_error(picture, looks)
     path = folder / f"{_digest(data)}{SUFFIXES[looks.media_type]}"
     _save_copy(path, data)
     return Image(name=redact(name), **asdict(looks), size_bytes=len(data), kept_in=str(path))
 
 
-def bytes_of(image: Image) -> bytes | None:
+def read_image(image: Image) -> bytes | None:
     """The bytes of a picture; None if kode's copy is gone or has changed."""
     try:
         data = Path(image.kept_in).read_bytes()
     except (OSError, ValueError):
         return None
-    looks = looks_of(data)
+    looks = read_header(data)
     is_same = looks is not None and looks.media_type == image.media_type
     return data if is_same and _digest(data) == Path(image.kept_in).stem else None
 
 
-def copy_beside(image: Image, folder: Path) -> Image:
+def with_copy_in(image: Image, folder: Path) -> Image:
     """The same picture with its copy in `folder`, if there is one: of a copied or moved session."""
     beside = folder / os.path.basename(image.kept_in)
     return replace(image, kept_in=str(beside)) if beside.exists() else image
 
 
-def copy_to(image: Image, folder: Path) -> None:
+def copy_image(image: Image, folder: Path) -> None:
     """Copies a picture to another folder; a missing one is skipped. Raises: StorageError."""
-    if (data := bytes_of(image)) is not None:
+    if (data := read_image(image)) is not None:
         _save_copy(folder / os.path.basename(image.kept_in), data)
 
 
 def _save_copy(path: Path, data: bytes) -> None:
     durable.make_folder(path.parent)
     if not path.exists() or path.read_bytes() != data:
-        durable.replace(path, data)
+        durable.replace_file(path, data)
 
 
 def _digest(data: bytes) -> str:
@@ -173,7 +173,7 @@ def _is_accepted(picture: Picture, looks: Looks) -> bool:
     return max(looks.width, looks.height) <= MAX_SIDE and len(picture.data) <= MAX_BYTES
 
 
-def _too_large(picture: Picture, looks: Looks) -> UserError:
+def _too_large_error(picture: Picture, looks: Looks) -> UserError:
     pixels = f"{looks.width}×{looks.height} pixels, " if looks.width else ""
     return UserError(
         f"{picture.name} is too large, {pixels}{len(picture.data) / 1e6:.1f} MB: servers take "
@@ -182,7 +182,7 @@ def _too_large(picture: Picture, looks: Looks) -> UserError:
     )
 
 
-def _numbers(form: str, data: bytes, position: int) -> tuple[int, int]:
+def _unpack_pair(form: str, data: bytes, position: int) -> tuple[int, int]:
     """Two numbers of a picture's head; zeros if it is cut before them."""
     if position + struct.calcsize(form) > len(data):
         return 0, 0
@@ -196,17 +196,17 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
     while position + 9 < len(data) and data[position] == 0xFF:
         marker = data[position + 1]
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = _numbers(">HH", data, position + 5)
+            height, width = _unpack_pair(">HH", data, position + 5)
             return width, height
         is_filled = marker == 0xFF
-        position += 1 if is_filled else 2 + _numbers(">HH", data, position + 2)[0]
+        position += 1 if is_filled else 2 + _unpack_pair(">HH", data, position + 2)[0]
     return 0, 0
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
     kind = data[12:16]
     if kind == b"VP8 ":
-        width, height = _numbers("<HH", data, 26)
+        width, height = _unpack_pair("<HH", data, 26)
         return width & 0x3FFF, height & 0x3FFF
     bits = int.from_bytes(data[24:30] if kind == b"VP8X" else data[21:25], "little")
     if kind == b"VP8X" and len(data) >= 30:
@@ -228,15 +228,15 @@ def _shrink_picture(data: bytes) -> bytes:
         upright = ImageOps.exif_transpose(opened)
         picture = upright.convert("RGBA" if upright.has_transparency_data else "RGB")
     picture.thumbnail((SIDE, SIDE))
-    if lossless and len(as_png := _save(picture, "PNG")) <= MAX_BYTES:
+    if lossless and len(as_png := _encode_picture(picture, "PNG")) <= MAX_BYTES:
         return as_png
     if picture.mode == "RGBA":
         white = Image.new("RGBA", picture.size, "white")
         picture = Image.alpha_composite(white, picture).convert("RGB")
-    return _save(picture, "JPEG")
+    return _encode_picture(picture, "JPEG")
 
 
-def _save(picture: "PIL.Image.Image", form: str) -> bytes:
+def _encode_picture(picture: "PIL.Image.Image", form: str) -> bytes:
     file = io.BytesIO()
     picture.save(file, form, **({"quality": JPEG_QUALITY} if form == "JPEG" else {}))
     return file.getvalue()

@@ -151,15 +151,15 @@ class Installed:
 def find_plugins() -> tuple[Installed, ...]:
     """Every plug-in of this environment, kode's own first, then by name, read once a process. Of
     those that are on, the module is imported, and nothing of what it names. Never raises."""
-    return _read_entry_points(str(paths.home()), os.environ.get(FILES, ""))
+    return _read_entry_points(str(paths.kode_home()), os.environ.get(FILES, ""))
 
 
-def plugins() -> tuple[Plugin, ...]:
+def enabled_plugins() -> tuple[Plugin, ...]:
     """The plug-ins that are on and have no fault."""
     return tuple(plugin.plugin for plugin in find_plugins() if plugin.plugin is not None)
 
 
-def forget() -> None:
+def forget_plugins() -> None:
     """Makes the next call of `find_plugins` look again, after the config has changed."""
     _read_entry_points.cache_clear()
     faults.clear()
@@ -168,24 +168,24 @@ def forget() -> None:
 def find_additions(kind: str) -> dict[str, tuple[Plugin, Any]]:
     """All additions of one field of `Plugin`, such as `commands`: name → the plug-in and what it
     names."""
-    every = ((plugin, getattr(plugin, kind)) for plugin in plugins())
+    every = ((plugin, getattr(plugin, kind)) for plugin in enabled_plugins())
     return {name: (plugin, code) for plugin, added in every for name, code in added.items()}
 
 
 def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> str | None:
     """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
     is_wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
-    for plugin in plugins() if is_wanted else ():
+    for plugin in enabled_plugins() if is_wanted else ():
         if plugin.task:
-            ask = functools.partial(call, plugin, plugin.task, arguments, task, session_id)
+            ask = functools.partial(call_part, plugin, plugin.task, arguments, task, session_id)
             task = try_plugin(plugin, ask, task)
     return task
 
 
-def command(*words: str) -> Callable[[Sequence[str]], int] | None:
+def find_command(*words: str) -> Callable[[Sequence[str]], int] | None:
     """What runs a command, or one of a group, that a plug-in adds; None where none does."""
     addition = find_additions("commands").get(" ".join(words))
-    return addition and functools.partial(call, addition[0], addition[1].run)
+    return addition and functools.partial(call_part, addition[0], addition[1].run)
 
 
 def subcommands(group: str, system: str = "") -> dict[str, str]:
@@ -215,7 +215,7 @@ def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., 
         except Exception as error:
             if any(other.is_own for other in find_plugins() if other.name == plugin.name):
                 raise
-            raise PluginError(fault_of(plugin, error)) from error
+            raise PluginError(describe_plugin_fault(plugin, error)) from error
 
     async def await_result(result: Awaitable[Any]) -> Any:
         with blame_plugin():
@@ -230,7 +230,7 @@ def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., 
     return call_guarded
 
 
-def fault_of(plugin: Plugin, error: Exception, where: Code = "") -> str:
+def describe_plugin_fault(plugin: Plugin, error: Exception, where: Code = "") -> str:
     """A sentence about a plug-in that failed; `where` it failed, as "module:name"."""
     if isinstance(error, KodeError):
         return str(error)
@@ -249,19 +249,19 @@ def describe_error(error: Exception) -> str:
     return "".join((f"{type(error).__name__}: {error}", *where))
 
 
-def load(plugin: Plugin, where: Code) -> Any:
+def load_part(plugin: Plugin, where: Code) -> Any:
     """What a plug-in adds, imported if it names it as "module:name". Raises: PluginError."""
     try:
         return pkgutil.resolve_name(where) if isinstance(where, str) else where
     except KodeError:
         raise
     except Exception as error:
-        raise PluginError(fault_of(plugin, error, where)) from error
+        raise PluginError(describe_plugin_fault(plugin, error, where)) from error
 
 
-def call(plugin: Plugin, where: Code, *arguments: Any) -> Any:
+def call_part(plugin: Plugin, where: Code, *arguments: Any) -> Any:
     """Calls the function that a plug-in names. Raises: PluginError, and what it raises itself."""
-    return guard_plugin(plugin, load(plugin, where))(*arguments)
+    return guard_plugin(plugin, load_part(plugin, where))(*arguments)
 
 
 def try_plugin(plugin: Plugin, make: Callable[[], Any], instead: Any) -> Any:
@@ -272,14 +272,14 @@ def try_plugin(plugin: Plugin, make: Callable[[], Any], instead: Any) -> Any:
     except Exception as error:
         if isinstance(error, KodeError) and not isinstance(error, PluginError):
             raise
-        faults.setdefault(plugin.name, fault_of(plugin, error))
+        faults.setdefault(plugin.name, describe_plugin_fault(plugin, error))
         return instead
 
 
-def use_file(name: str) -> None:
+def use_plugin_file(name: str) -> None:
     """Uses the plug-in of a file, here and in the kodes that this one starts, before any of the
     same name that is not kode's own. Raises: ConfigError."""
-    path = paths.real_path(paths.expand(name))
+    path = paths.real_path(paths.expand_path(name))
     plugin = _run_file(path)
     if any(other.name == plugin.name and other.is_own for other in find_plugins()):
         raise ConfigError(
@@ -287,7 +287,7 @@ def use_file(name: str) -> None:
         )
     earlier = os.environ.get(FILES, "").split(os.pathsep)
     os.environ[FILES] = os.pathsep.join(filter(None, dict.fromkeys([*earlier, path])))
-    forget()
+    forget_plugins()
 
 
 @functools.cache
@@ -320,12 +320,12 @@ def _read_entry_points(home: str, files: str) -> tuple[Installed, ...]:
     sections = _read_plugin_settings()
     metadata = functools.cache(lambda dist: dist.metadata if dist else {})  # parsed each time
     of_packages = [
-        _look_at(point.name, point.value, metadata(point.dist), sections.get(point.name))
+        _inspect_plugin(point.name, point.value, metadata(point.dist), sections.get(point.name))
         for point in entry_points(group="kode.plugins")
     ]
     of_packages.sort(key=lambda plugin: plugin.name)
     ours = [plugin for plugin in of_packages if plugin.is_own]
-    of_files = map(_look_at_file, filter(None, files.split(os.pathsep)))
+    of_files = map(_inspect_file, filter(None, files.split(os.pathsep)))
     first: dict[str, Installed] = {}
     for plugin in (*ours, *of_files, *of_packages):
         if plugin.name not in first:
@@ -347,13 +347,13 @@ def _read_plugin_settings() -> Mapping[str, Any]:
     """What the person's own config file says of plug-ins, as written; {} where that file cannot be
     read, which whoever loads the config reports."""
     try:
-        sections = json.loads(paths.config_file(paths.home()).read_bytes())[SECTION]
+        sections = json.loads(paths.config_file(paths.kode_home()).read_bytes())[SECTION]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return {}
     return sections if isinstance(sections, dict) else {}
 
 
-def _look_at(name: str, value: str, about: Mapping[str, str], section: Any) -> Installed:
+def _inspect_plugin(name: str, value: str, about: Mapping[str, str], section: Any) -> Installed:
     """A plug-in of a package, imported if it is on."""
     distribution = about.get("Name", "?")
     enabled = section.get("enabled") if isinstance(section, dict) else None
@@ -371,7 +371,7 @@ def _look_at(name: str, value: str, about: Mapping[str, str], section: Any) -> I
     return Installed(name, distribution, version, value, is_on, fault, plugin)
 
 
-def _look_at_file(path: str) -> Installed:
+def _inspect_file(path: str) -> Installed:
     try:
         plugin, name, fault = _run_file(path), _run_file(path).name, ""
     except ConfigError as error:
@@ -407,11 +407,11 @@ def require_extra(extra: str, error: type[KodeError] = ConfigError) -> None:
     if not has_extra(extra):
         raise error(
             f"{EXTRAS[extra][0]} needs kode's extra `{extra}`, which is not installed: "
-            f"{install_command(extra)}"
+            f"{extra_install_command(extra)}"
         )
 
 
-def install_command(extra: str) -> str:
+def extra_install_command(extra: str) -> str:
     """The command line that adds an extra to this installation."""
     from importlib.metadata import distribution
 

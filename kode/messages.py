@@ -263,7 +263,7 @@ def shorten(text: str, max_chars: int) -> str:
     return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
 
 
-def first_of(names: Sequence[str], most: int) -> list[str]:
+def cut_list(names: Sequence[str], most: int) -> list[str]:
     """The first names, and how many more there are."""
     more = len(names) - most
     return [*names[:most], f"and {more:,} more"] if more > 0 else list(names)
@@ -274,7 +274,7 @@ def plural(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun if number == 1 else several or noun + 's'}"
 
 
-def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
+def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
     """Rows of as many cells each as lines, two spaces between; every column is as wide as its
     widest cell. `right`: the columns, from 0, whose cells stand at the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

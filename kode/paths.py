@@ -22,7 +22,7 @@ def user_home(name: str = "") -> Path | None:
     return Path(path) if os.path.isabs(path) else None
 
 
-def home() -> Path:
+def kode_home() -> Path:
     """`$KODE_HOME`, by default `~/.kode`. A relative value is resolved against the working
     directory. Raises: ConfigError if it needs a home folder and there is none."""
     value = os.environ.get("KODE_HOME") or "~/.kode"
@@ -31,7 +31,7 @@ def home() -> Path:
             "There is no folder to keep sessions in: this user has no home folder, and HOME names "
             "none. Set KODE_HOME to the path of a folder that this user may write in."
         )
-    return Path(os.path.abspath(expand(value)))
+    return Path(os.path.abspath(expand_path(value)))
 
 
 def short_path(path: Path | str) -> str:
@@ -41,7 +41,7 @@ def short_path(path: Path | str) -> str:
     return f"~{path.removeprefix(home_folder)}" if is_inside and home_folder != "/" else path
 
 
-def expand(written: str | os.PathLike[str]) -> Path:
+def expand_path(written: str | os.PathLike[str]) -> Path:
     """A path as a person wrote it, with `~` and `~name` as home folders. One that is nobody's stays
     as it is, as in a shell: it may be the name of a file."""
     name, _, rest = os.fspath(written).partition("/")
@@ -56,8 +56,8 @@ def relative_path(path: str, cwd: Path) -> str:
     return os.path.relpath(path, cwd) + "/" * path.endswith("/")
 
 
-def home_fault(home: Path) -> str:
-    """A sentence if `home` exists and is not a folder; "" otherwise."""
+def find_home_fault(home: Path) -> str:
+    """A sentence if `kode_home` exists and is not a folder; "" otherwise."""
     if home.is_dir() or not home.exists():
         return ""
     return (
@@ -136,7 +136,7 @@ def outputs_folder(home: Path, session_id: str | None) -> Path:
 def memory_folder(home: Path, data_dir: str | None) -> Path:
     """Where memory is kept. `data_dir` is the setting `memory.data_dir`; relative to `home`, so
     that it names the same folder in every project."""
-    return Path(os.path.abspath(home / expand(data_dir))) if data_dir else home / "memory"
+    return Path(os.path.abspath(home / expand_path(data_dir))) if data_dir else home / "memory"
 
 
 def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
@@ -145,7 +145,7 @@ def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
     return (home,) if memory.is_relative_to(home) else (home, memory)
 
 
-def documents() -> Path:
+def documentation_folder() -> Path:
     """The pages about kode: a wheel has them in the package."""
     package = Path(__file__).parent
     return package / "docs" if (package / "docs").is_dir() else package.parent / "docs"

@@ -19,7 +19,7 @@ class Encoding:
     bom: bytes = b""
 
 
-def encoding_by_mark(data: bytes) -> Encoding | None:
+def detect_encoding(data: bytes) -> Encoding | None:
     """The encoding that a byte order mark names; None without one."""
     for codec in ("utf-32-le", "utf-32-be", "utf-8", "utf-16-le", "utf-16-be"):
         if data.startswith(bom := "\ufeff".encode(codec)):
@@ -27,12 +27,12 @@ def encoding_by_mark(data: bytes) -> Encoding | None:
     return None
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Splits into lines with their ends, at line feeds only, as editors and search tools do."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
-def with_line_feeds(text: str) -> str:
+def normalize_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
@@ -57,7 +57,7 @@ _HIDDEN = re.compile(
 )
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     r"""Text that cannot control a terminal, nor hide anything on it: escape sequences are removed;
     every other character that a terminal obeys or does not show is spelled out, as `\x07` or
     `\u200b`. Tabs, line feeds, and the joiners of emoji and of words stay."""
@@ -67,7 +67,7 @@ def clean(text: str) -> str:
     return _HIDDEN.sub(_escape_hidden, text)
 
 
-def printable(text: str) -> str:
+def escape_path(text: str) -> str:
     """A path on one line, with whatever does not show and undecodable bytes spelled out."""
     if text.isascii() and text.isprintable():
         return text
@@ -86,7 +86,7 @@ def fence_text(text: str, source: str) -> str:
     from, with a nonce that it does not have. Safety does not depend on it: the gate decides."""
     while (nonce := os.urandom(8).hex()) in text.lower():
         pass
-    source = re.sub('["<>]', "?", printable(source))
+    source = re.sub('["<>]', "?", escape_path(source))
     if len(source) > MAX_SOURCE_CHARS:
         source = f"{source[: MAX_SOURCE_CHARS - 1]}…"
     return f'<outside-{nonce} source="{source}">\n{text}\n</outside-{nonce}>'
@@ -106,7 +106,7 @@ def unified_diff(name: str, before: str, after: str) -> str:
     """The unified diff between two texts, ignoring line ends; "" if nothing else differs."""
     import difflib
 
-    old, new = _mark(before), _mark(after)
+    old, new = _split_for_diff(before), _split_for_diff(after)
     # Compares only what differs: in a long file of similar lines difflib would report whole
     # stretches as replaced.
     start = count_common(old, new)
@@ -132,8 +132,8 @@ def count_common(old: Sequence[str], new: Sequence[str]) -> int:
     return next((i for i, (before, after) in pairs if before != after), min(len(old), len(new)))
 
 
-def _mark(text: str) -> list[str]:
-    lines = lines_of(with_line_feeds(text))
+def _split_for_diff(text: str) -> list[str]:
+    lines = split_lines(normalize_line_ends(text))
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n\\ No newline at end of file\n"
     return lines
@@ -144,7 +144,7 @@ def changed_lines(diff: str, *, whole: bool = False) -> str:
     a row only the ends, unless `whole`: the model wrote them."""
     lines: list[str] = []
     size = 0
-    for number, line in _new_lines(diff.split("\n")[2:], whole=whole):
+    for number, line in _number_new_lines(diff.split("\n")[2:], whole=whole):
         if len(lines) >= MAX_SHOWN_LINES or size >= MAX_SHOWN_CHARS:
             lines.append("[more lines changed; read the file to see them]")
             break
@@ -157,7 +157,7 @@ def changed_lines(diff: str, *, whole: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]:
+def _number_new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]:
     """Number and text of each line to show; number 0 where some are left out."""
     number = 0
     for is_new, run in itertools.groupby(diff, key=lambda line: line[:1] == "+"):

@@ -27,7 +27,7 @@ HOMES = {
     "kode.conversation.plugins": "PluginSession Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
     "kode.durable": (
-        "RecordLog lock_file=hold_lock make_folder replace_file=replace storage_errors set_aside"
+        "RecordLog lock_file=hold_lock make_folder replace_file storage_errors set_aside"
     ),
     "kode.errors": (
         "ConfigError ContextOverflow GitError KodeError MemoryRefused ProviderError SessionError "
@@ -42,7 +42,7 @@ HOMES = {
     "kode.memory.contract": "Injection NullMemory RemoteAnswer RemoteLine",
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
-    "kode.paths": "expand_path=expand kode_home=home path_hash project_root real_path session_file",
+    "kode.paths": "expand_path kode_home path_hash project_root real_path session_file",
     "kode.permissions.names": "PermissionMode",
     "kode.permissions.question": "Answer Question visible",
     "kode.process": "cancelled_by_signals describe_fault",
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
         RecordLog as RecordLog,
         hold_lock as _lock_file,
         make_folder as make_folder,
-        replace as _replace_file,
+        replace_file as replace_file,
         set_aside as set_aside,
         storage_errors as storage_errors,
     )
@@ -150,8 +150,8 @@ if TYPE_CHECKING:
         shorten as shorten,
     )
     from kode.paths import (
-        expand as _expand_path,
-        home as _kode_home,
+        expand_path as expand_path,
+        kode_home as kode_home,
         path_hash as path_hash,
         project_root as project_root,
         real_path as real_path,
@@ -194,9 +194,6 @@ if TYPE_CHECKING:
     open_memory = _open_memory
     redact_secrets = _redact_secrets
     lock_file = _lock_file
-    replace_file = _replace_file
-    expand_path = _expand_path
-    kode_home = _kode_home
     model_info_of = _model_info_of
     find_session = _find_session
     search_sessions = _search_sessions

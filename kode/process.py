@@ -26,15 +26,15 @@ DEPTH = "KODE_DEPTH"
 """The variable that counts how many kodes a process is nested in."""
 
 
-def depth(environ: Mapping[str, str]) -> int:
+def nesting_depth(environ: Mapping[str, str]) -> int:
     """How many kodes this process is nested in, from its environment; 0 for none."""
     value = environ.get(DEPTH, "")
     return int(value) if value.isdecimal() and len(value) < 4 else 0
 
 
-def increment_depth(environ: Mapping[str, str]) -> dict[str, str]:
+def nested_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The variable to set for child processes."""
-    return {DEPTH: str(depth(environ) + 1)}
+    return {DEPTH: str(nesting_depth(environ) + 1)}
 
 
 def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = None) -> str | None:
@@ -126,10 +126,10 @@ def write_report(error: BaseException) -> str:
 
     text = redact("".join(traceback.format_exception(error)))
     try:
-        folder = paths.logs_folder(paths.home())
+        folder = paths.logs_folder(paths.kode_home())
         path = folder / f"fault-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}.txt"
         durable.make_folder(folder)
-        durable.replace(path, f"kode {__version__}\n{text}".encode("utf-8", "replace"))
+        durable.replace_file(path, f"kode {__version__}\n{text}".encode("utf-8", "replace"))
     except (KodeError, OSError):
         return "The error report could not be written to the log folder."
     return f"The report is in {path}; please attach it when you report this."

@@ -141,19 +141,19 @@ COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""
 
 
-def rows_of_plugins() -> Iterator[ProviderRow]:
+def plugin_rows() -> Iterator[ProviderRow]:
     """The rows that plug-ins add. Looked for only where kode's own do not decide."""
-    for plugin in installed.plugins():
-        load = partial(installed.load, plugin, plugin.providers or ())
+    for plugin in installed.enabled_plugins():
+        load = partial(installed.load_part, plugin, plugin.providers or ())
         yield from installed.try_plugin(plugin, load, ())
 
 
 def provider_row(name: str) -> ProviderRow | None:
     """The row of a provider; None for a name that is not in the table."""
-    return next((row for row in chain(PROVIDERS, rows_of_plugins()) if row.name == name), None)
+    return next((row for row in chain(PROVIDERS, plugin_rows()) if row.name == name), None)
 
 
-def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
+def describe_unknown(name: str, described: Iterable[str] = ()) -> str:
     """The sentences for a name that is not in the table, nor among those that the config
     describes: the nearest one, and how to describe another."""
     import difflib
@@ -171,21 +171,21 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     )
 
 
-def owner_of(model: str | None) -> ProviderRow | None:
+def provider_of_model(model: str | None) -> ProviderRow | None:
     """The provider whose own server alone has this model; None if the name does not show it. A tag,
     as in `gpt-oss:20b`, has no vendor's model, only a local server's."""
     if not model or ":" in model:
         return None
-    rows = chain(PROVIDERS, rows_of_plugins())
+    rows = chain(PROVIDERS, plugin_rows())
     return next((row for row in rows if row.models and model.startswith(row.models)), None)
 
 
-def unset(row: ProviderRow) -> dict[str, Setting]:
+def settings_to_set(row: ProviderRow) -> dict[str, Setting]:
     variables = (("api_key", row.key_variable), ("base_url", row.url_variable))
     return {key: Setting(f"providers.{row.name}.{key}", of or "default") for key, of in variables}
 
 
-def owner_of_key(key: str) -> ProviderRow | None:
+def provider_of_key(key: str) -> ProviderRow | None:
     """The provider whose keys look like this one; None for a compatible service."""
     fitting = [row for row in PROVIDERS if row.keys_begin and key.startswith(row.keys_begin)]
     return max(fitting, key=lambda row: max(map(len, row.keys_begin)), default=None)

@@ -394,8 +394,8 @@ def tool(
             effect=effect,
             subject=subject,
             parallel=parallel,
-            parameters=functools.cache(lambda: _schema(model(), unlisted)),
-            check=lambda arguments: _check(model(), arguments),
+            parameters=functools.cache(lambda: _make_schema(model(), unlisted)),
+            check=lambda arguments: _validate(model(), arguments),
             run=run,
             **more,
         )
@@ -468,7 +468,7 @@ def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":
     return create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
 
 
-def _schema(model: "type[BaseModel]", unlisted: Sequence[str]) -> Mapping[str, Any]:
+def _make_schema(model: "type[BaseModel]", unlisted: Sequence[str]) -> Mapping[str, Any]:
     full = model.model_json_schema()
     schema = _slim_schema(full, full.pop("$defs", {}))
     properties = schema.get("properties", {})
@@ -501,7 +501,7 @@ def _slim_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
     return slim
 
 
-def _check(model: "type[BaseModel]", arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+def _validate(model: "type[BaseModel]", arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     from pydantic import ValidationError
 
     try:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 __all__ = ["KW_ONLY", "asdict", "dataclass", "field", "fields", "is_dataclass", "replace"]
 
 
-def _define(cls: Any = None, *, frozen: bool = False, **options: bool) -> Any:
+def _make_dataclass(cls: Any = None, *, frozen: bool = False, **options: bool) -> Any:
     """`__init__` is compiled for the first instance of a class; all classes share the others."""
     if cls is None:
-        return partial(_define, frozen=frozen, **options)
+        return partial(_make_dataclass, frozen=frozen, **options)
     shown, compared = options.pop("repr", True), options.pop("eq", True)
     cls.__doc__ = cls.__doc__ or cls.__name__  # else a signature is made for it, slowly
     dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
@@ -25,11 +25,11 @@ def _define(cls: Any = None, *, frozen: bool = False, **options: bool) -> Any:
         cls.__init__ = _compile_init(cls, frozen)
         cls.__init__(self, *args, **named)
 
-    make_hash = (lambda self: hash(_compared(cls)(self))) if frozen else None
+    make_hash = (lambda self: hash(_field_getter(cls)(self))) if frozen else None
     methods: dict[str, Any] = {"__init__": compile_init}
     methods |= {"__repr__": _represent} if shown else {}
     methods |= {"__eq__": _is_equal, "__hash__": make_hash} if compared else {}
-    methods |= {"__setattr__": _refuse, "__delattr__": _refuse} if frozen else {}
+    methods |= {"__setattr__": _refuse_set, "__delattr__": _refuse_set} if frozen else {}
     for name in methods.keys() - vars(cls).keys():
         setattr(cls, name, methods[name])
     return cls
@@ -38,7 +38,7 @@ def _define(cls: Any = None, *, frozen: bool = False, **options: bool) -> Any:
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
-    dataclass = _define
+    dataclass = _make_dataclass
 
 
 class Amounts:
@@ -68,12 +68,12 @@ def _compile_init(cls: Any, is_frozen: bool) -> Any:
 
 
 @cache
-def _compared(cls: Any) -> "attrgetter[Any]":
+def _field_getter(cls: Any) -> "attrgetter[Any]":
     return attrgetter("__class__", *(each.name for each in fields(cls) if each.compare))
 
 
 def _is_equal(self: Any, other: object) -> bool:
-    values = _compared(self.__class__)
+    values = _field_getter(self.__class__)
     return values(self) == values(other) if type(other) is type(self) else NotImplemented
 
 
@@ -82,5 +82,5 @@ def _represent(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _refuse(self: Any, name: str, *_: object) -> None:
+def _refuse_set(self: Any, name: str, *_: object) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot change field {name!r}")

@@ -69,7 +69,7 @@ NOWHERE = Workplace(
 TMP = "/tmp"
 
 
-def locate(place: Workplace, path: str) -> str:
+def to_host(place: Workplace, path: str) -> str:
     """Where an absolute path lies for this machine: one in `/tmp` means the session's own, if it
     has one, as in its commands, but what is only in the machine's, or in folders that commands see
     there too."""
@@ -85,8 +85,8 @@ def locate(place: Workplace, path: str) -> str:
     return in_own_tmp if os.path.lexists(in_own_tmp) or not os.path.lexists(path) else path
 
 
-def as_seen(place: Workplace, path: str) -> str:
-    """A path of this machine as commands know it, the reverse of `locate`."""
+def to_command(place: Workplace, path: str) -> str:
+    """A path of this machine as commands know it, the reverse of `to_host`."""
     if is_below_any(path, map(str, (place.cwd, *place.roots))):
         return path  # the usual case needs no sandbox
     folder = place.private_tmp()
@@ -98,7 +98,7 @@ def real_path(place: Workplace, path: str) -> str:
     directory, every link resolved as far as the path exists. Raises: OSError, ValueError."""
     if path.partition("/")[0] == "~" and place.user_home == paths.NO_HOME:
         raise FileNotFoundError(errno.ENOENT, "this user has no home folder", path)
-    return beneath.real_path(locate(place, str(place.cwd / paths.expand(path))))
+    return beneath.real_path(to_host(place, str(place.cwd / paths.expand_path(path))))
 
 
 def is_below(path: str, folder: str) -> bool:

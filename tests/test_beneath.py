@@ -25,7 +25,7 @@ def tree(tmp_path: Path) -> Path:
 
 @contextlib.contextmanager
 def in_c(tree: Path, *, make: bool = False) -> Iterator[int]:
-    how = beneath.usual_mode if make else None
+    how = beneath.folder_mode if make else None
     with beneath.open_folder(tree.joinpath(*STEPS), make=how) as folder:
         yield folder
 
@@ -89,8 +89,8 @@ def test_a_link_under_the_name_itself_is_replaced_not_followed(tree: Path) -> No
     for name in ("moved", "linked"):
         tree.joinpath(*STEPS, name).symlink_to(victim)
     with in_c(tree) as folder, beneath.open_folder(tree) as source:
-        beneath.move_in(source, "new", folder, "moved")
-        beneath.link_in("elsewhere", folder, "linked")
+        beneath.move_entry(source, "new", folder, "moved")
+        beneath.make_link("elsewhere", folder, "linked")
 
     c = tree.joinpath(*STEPS)
     assert victim.read_text() == "mine"
@@ -104,8 +104,8 @@ def test_removing_a_tree_follows_no_link(tree: Path) -> None:
     kept.write_text("mine")
     tree.joinpath(*STEPS, "link").symlink_to(kept.parent)
     with beneath.open_folder(tree) as folder:
-        beneath.remove(folder, "a")
-        beneath.remove(folder, "missing")
+        beneath.remove_entry(folder, "a")
+        beneath.remove_entry(folder, "missing")
 
     assert list(tree.iterdir()) == []
     assert kept.read_text() == "mine"
@@ -132,8 +132,8 @@ def test_a_swap_before_any_call_moves_nothing_elsewhere(
     with beneath.open_folder(tree) as top, monkeypatch.context() as patch:
         patch.setattr(os, "open", swaps_first)
         with contextlib.suppress(LinkInTheWay):
-            with beneath.open_below(top, STEPS, make=beneath.usual_mode) as folder:
-                beneath.move_in(top, "new", folder, "moved")
+            with beneath.open_below(top, STEPS, make=beneath.folder_mode) as folder:
+                beneath.move_entry(top, "new", folder, "moved")
 
     assert len(calls) > call or call > len(STEPS)
     assert files(tree.parent / "elsewhere") == []

@@ -60,9 +60,9 @@ def test_replace_writes_exact_bytes_and_keeps_a_link(tmp_path: Path) -> None:
     link.symlink_to(path)
     before = os.umask(0o077)
     try:
-        durable.replace(path, b"one")
+        durable.replace_file(path, b"one")
         assert mode_of(path) == 0o600
-        durable.replace(link, b"two", mode=0o755)
+        durable.replace_file(link, b"two", mode=0o755)
     finally:
         os.umask(before)
     assert (path.read_bytes(), mode_of(path)) == (b"two", 0o755)
@@ -78,7 +78,7 @@ def lock(folder: Path) -> None:
 @pytest.mark.parametrize(
     "write",
     [
-        lambda folder: durable.replace(folder / "f", b"new", follow=False),
+        lambda folder: durable.replace_file(folder / "f", b"new", follow=False),
         lambda folder: durable.make_folder(folder / "a", follow=False),
         lambda folder: lock(folder / "a"),
         lock,
@@ -100,11 +100,11 @@ def test_a_fault_at_any_step_leaves_the_old_file(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     path = tmp_path / "f"
-    durable.replace(path, b"old")
+    durable.replace_file(path, b"old")
     with monkeypatch.context() as patch:
         patch.setattr(durable.os, call, fail)
         with pytest.raises(StorageError, match="disk is full"):
-            durable.replace(path, b"new")
+            durable.replace_file(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
 
@@ -120,7 +120,7 @@ def test_a_failed_sync_is_never_retried_on_its_file(
             raise OSError(errno.EIO, "Input/output error")
 
     watch(monkeypatch, "fsync", fail_once)
-    durable.replace(tmp_path / "f", b"new")
+    durable.replace_file(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"new"
     assert len(synced) == 3  # the failed file, the new one, the folder
 
@@ -136,7 +136,7 @@ def test_a_file_is_synced_before_it_gets_its_name(
         durable.remove_stale_temporaries(tmp_path)  # that of a living writer stays
 
     watch(monkeypatch, "rename", rename)
-    durable.replace(tmp_path / "f", b"new")
+    durable.replace_file(tmp_path / "f", b"new")
     assert renamed == [True]
     assert (tmp_path / "f").read_bytes() == b"new"
 
@@ -145,7 +145,7 @@ def test_a_file_is_synced_before_it_gets_its_name(
     "change",
     [
         lambda folder: durable.append_lines(folder / "new", [b"line"]),
-        lambda folder: durable.replace(folder / "old", b"new"),
+        lambda folder: durable.replace_file(folder / "old", b"new"),
         lambda folder: durable.remove(folder / "old"),
         lambda folder: durable.set_aside(folder / "old"),
         lambda folder: durable.make_folder(folder / "a"),
@@ -185,7 +185,7 @@ def test_a_torn_line_is_kept_aside_wherever_a_block_ends(whole: bytes, torn: byt
 def test_lines_come_backwards_whole_wherever_a_block_ends(data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(durable, "_BLOCK_BYTES", 4)
-        pieces = list(durable.pieces_backwards(io.BytesIO(data)))
+        pieces = list(durable.read_backwards(io.BytesIO(data)))
     assert pieces == data.split(b"\n")[::-1]
 
 
@@ -225,11 +225,11 @@ def test_a_log_knows_what_it_has_lost(log: Path) -> None:
         (b"", len(whole)),
     ):
         log.write_bytes(content)
-        assert durable.lost_bytes(log) == lost
+        assert durable.count_lost_bytes(log) == lost
     log.unlink()
-    assert durable.lost_bytes(log) == durable.noted_length(log) == len(whole)
-    durable.forget_length(log)
-    assert durable.lost_bytes(log) == durable.noted_length(log) == 0
+    assert durable.count_lost_bytes(log) == durable.read_length(log) == len(whole)
+    durable.remove_length(log)
+    assert durable.count_lost_bytes(log) == durable.read_length(log) == 0
 
 
 def flips(data: bytes) -> Iterator[bytes]:
@@ -242,10 +242,10 @@ def flips(data: bytes) -> Iterator[bytes]:
 
 def test_no_flipped_bit_of_a_note_tells_another_length(log: Path) -> None:
     (note,) = log.parent.glob("*.end")
-    length = durable.noted_length(log)
+    length = durable.read_length(log)
     for flipped in flips(note.read_bytes()):
         note.write_bytes(flipped)
-        assert durable.noted_length(log) in (0, length)
+        assert durable.read_length(log) in (0, length)
 
 
 @pytest.mark.parametrize("put", [lambda note: note.symlink_to("victim"), os.mkfifo, os.mkdir])
@@ -258,7 +258,7 @@ def test_an_entry_in_place_of_a_note_stops_no_append(
 
     durable.append_lines(log, [b"{}"])
 
-    assert (log.read_bytes(), durable.lost_bytes(log)) == (b"{}\n", 0)
+    assert (log.read_bytes(), durable.count_lost_bytes(log)) == (b"{}\n", 0)
     assert victim.read_text() == "whole"
 
 

@@ -14,7 +14,7 @@ from kode.cli.main import main
 from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
-from kode.events import silent
+from kode.events import no_emit
 from kode.extensions.mcp_config import ServerEntry
 from kode.extensions.mcp_server import McpServer
 from tests.scripted_server import ScriptedServer
@@ -84,7 +84,7 @@ async def test_an_error_has_the_setting_that_was_used(
         with ScriptedServer([case.reply]) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
             loaded = load_config(home, project, environ=os.environ, flags=flags)
-            talk = await open_conversation(Settings(loaded, emit=silent), cwd=project)
+            talk = await open_conversation(Settings(loaded, emit=no_emit), cwd=project)
             found = (await talk.turn("Hello")).setting
             await talk.close(interrupted=True)
     except KodeError as error:
@@ -117,7 +117,7 @@ async def test_a_server_that_cannot_start_names_its_entry(tmp_path: Path) -> Non
 
     origin = tmp_path / "config.json"
     entry = ServerEntry(name="db", origin=origin, scope="home", project=tmp_path, values={})
-    server = McpServer(entry=entry, home=tmp_path, open=missing, emit=silent)
+    server = McpServer(entry=entry, home=tmp_path, open=missing, emit=no_emit)
 
     with pytest.raises(ServerError) as caught:
         await server.connect()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import ConfigError, ToolError
-from kode.installed import EXTRAS, install_command, require_extra
+from kode.installed import EXTRAS, extra_install_command, require_extra
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 
@@ -51,10 +51,10 @@ def test_an_environment_made_anew_keeps_its_extras(
     prefix = tmp_path / "environment"
     prefix.mkdir()
     monkeypatch.setattr(sys, "prefix", str(prefix))
-    assert install_command("view") == "pip install 'kode[view]'"
+    assert extra_install_command("view") == "pip install 'kode[view]'"
     (prefix / mark).touch()
 
-    command = install_command("view")
+    command = extra_install_command("view")
 
     assert command.startswith(program)
     assert ",mcp," in command

@@ -7,7 +7,7 @@ from PIL import Image
 
 from kode import images
 from kode.errors import UserError
-from kode.images import Picture, bytes_of, copy_beside, fit_picture, keep, looks_of
+from kode.images import Picture, fit_picture, read_header, read_image, save_picture, with_copy_in
 from tests import pictures
 
 
@@ -24,7 +24,7 @@ FORMS = ("PNG", "GIF", "JPEG", "WEBP")
 
 @pytest.mark.parametrize("form", FORMS)
 def test_kind_and_size_are_read_from_the_bytes(form):
-    assert looks_of(drawn(form).data) == images.Looks(f"image/{form.lower()}", 400, 300)
+    assert read_header(drawn(form).data) == images.Looks(f"image/{form.lower()}", 400, 300)
 
 
 @given(st.sampled_from([drawn(form, (4, 3)).data for form in FORMS]), st.data())
@@ -33,20 +33,20 @@ def test_a_cut_or_damaged_picture_is_never_a_fault(data, draw):
     at = draw.draw(st.integers(0, max(len(cut) - 1, 0)))
     damaged = cut[:at] + draw.draw(st.binary(max_size=3)) + cut[at + 1 :]
 
-    looks = looks_of(damaged)
+    looks = read_header(damaged)
 
     assert looks is None or looks.width >= 0
 
 
 def test_a_copy_is_private_and_named_by_its_content(tmp_path):
-    image = keep(tmp_path / "images", "shot.png", pictures.png())
+    image = save_picture(tmp_path / "images", "shot.png", pictures.png())
     key = "sk-ant-api03-" + "Ab3dE9xQ" * 6
 
-    assert bytes_of(image) == pictures.png()
+    assert read_image(image) == pictures.png()
     assert os.stat(image.kept_in).st_mode & 0o777 == 0o600
-    assert keep(tmp_path / "images", "again.png", pictures.png()).kept_in == image.kept_in
+    assert save_picture(tmp_path / "images", "again.png", pictures.png()).kept_in == image.kept_in
     assert image.description == "shot.png, 4×3, 1 KB"
-    assert key not in keep(tmp_path, f"{key}.png", pictures.png()).name
+    assert key not in save_picture(tmp_path, f"{key}.png", pictures.png()).name
 
 
 @pytest.mark.parametrize(
@@ -60,22 +60,22 @@ def test_a_copy_is_private_and_named_by_its_content(tmp_path):
 )
 def test_an_unshowable_file_is_refused_with_advice(tmp_path, data, says):
     with pytest.raises(UserError, match=says) as refused:
-        keep(tmp_path, "x", data)
+        save_picture(tmp_path, "x", data)
 
     assert str(refused.value).endswith(("that matters.", "or WebP."))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_or_replaced_copy_is_not_sent(tmp_path):
-    image = keep(tmp_path, "shot.png", pictures.png())
-    assert bytes_of(copy_beside(image, tmp_path / "elsewhere")) is not None  # where it was
+    image = save_picture(tmp_path, "shot.png", pictures.png())
+    assert read_image(with_copy_in(image, tmp_path / "elsewhere")) is not None  # where it was
 
     with open(image.kept_in, "wb") as file:
         file.write(b"secret text")
-    assert bytes_of(image) is None
+    assert read_image(image) is None
 
     os.unlink(image.kept_in)
-    assert bytes_of(image) is None
+    assert read_image(image) is None
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def opened(picture):
 def test_a_large_picture_is_made_smaller(form, options, kind):
     small = fit_picture(drawn(form, **options))
 
-    assert looks_of(small.data) == images.Looks(f"image/{kind}", 200, 150)
+    assert read_header(small.data) == images.Looks(f"image/{kind}", 200, 150)
     assert len(small.data) <= images.MAX_BYTES
 
 

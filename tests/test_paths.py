@@ -33,7 +33,7 @@ def test_a_tilde_that_is_nobodys_home_stays_in_names(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    assert str(paths.expand(written)) == meant.format(home=tmp_path)
+    assert str(paths.expand_path(written)) == meant.format(home=tmp_path)
 
 
 @pytest.mark.parametrize("path", ["~", "~/notes.txt"])

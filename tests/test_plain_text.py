@@ -4,7 +4,7 @@ import unicodedata
 from hypothesis import given, strategies as st
 
 from kode import plain_text
-from kode.plain_text import clean, printable
+from kode.plain_text import escape_path, sanitize
 from kode.tools.edit import count_changes
 from tests.tables import for_each
 
@@ -32,7 +32,7 @@ SHOWN_FORMATS |= {"\U000110bd", "\U000110cd"}
     ],
 )
 def test_text_that_a_terminal_obeys_or_hides_is_spelled_out(text, shown):
-    assert clean(text) == shown
+    assert sanitize(text) == shown
 
 
 @for_each(
@@ -48,19 +48,19 @@ def test_text_that_a_terminal_obeys_or_hides_is_spelled_out(text, shown):
     ],
 )
 def test_text_that_shows_stays_as_it_is(text):
-    assert clean(text) == text
-    assert printable(text) == text
+    assert sanitize(text) == text
+    assert escape_path(text) == text
 
 
 def test_every_control_of_unicode_is_spelled_out_between_letters():
-    shown = {c for c in HIDDEN if clean(f"a{c}b") == f"a{c}b"}
+    shown = {c for c in HIDDEN if sanitize(f"a{c}b") == f"a{c}b"}
 
     assert shown == SHOWN_FORMATS
 
 
 @given(st.text(st.sampled_from([*HIDDEN, *"ab\u0645\U0001f468\ufe0f\n\t"])))
 def test_clean_text_controls_nothing_and_can_be_encoded(text):
-    cleaned = clean(text)
+    cleaned = sanitize(text)
 
     assert not {*cleaned} & {*HIDDEN} - SHOWN_FORMATS - {"\u200c", "\u200d"}
     assert "\u200d\u200d" not in cleaned
@@ -69,7 +69,7 @@ def test_clean_text_controls_nothing_and_can_be_encoded(text):
 
 @given(st.text())
 def test_a_path_is_printed_on_one_line(text):
-    assert not {*printable(text)} & {*"\n\t\r\x1b\u2028\u202e"}
+    assert not {*escape_path(text)} & {*"\n\t\r\x1b\u2028\u202e"}
 
 
 # ── differences of two texts ─────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.process import DEPTH, depth, find_program, increment_depth, start_program
+from kode.process import DEPTH, find_program, nested_environment, nesting_depth, start_program
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +56,9 @@ def test_programs_in_folders_of_work_are_passed_over(
 
 
 def test_a_started_program_is_one_level_deeper() -> None:
-    assert [depth({DEPTH: value}) for value in ("", "-1", "many", "9999")] == [0] * 4
-    assert depth(increment_depth({})) == 1
-    assert depth(increment_depth({DEPTH: "2"})) == 3
+    assert [nesting_depth({DEPTH: value}) for value in ("", "-1", "many", "9999")] == [0] * 4
+    assert nesting_depth(nested_environment({})) == 1
+    assert nesting_depth(nested_environment({DEPTH: "2"})) == 3
 
 
 async def test_a_program_cancelled_as_it_starts_is_killed() -> None:

@@ -15,7 +15,7 @@ from bench.life.plain import Files
 from bench.life.reader import values
 from bench.life.story import Fact, Said
 from kode.errors import KodeError
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.contract import MemorySystem
 from kode.messages import Message, ToolCall, ToolResult
 from kode.permissions import places
@@ -62,7 +62,7 @@ class InProcess:
         if fact and fact.by != "person" and decide_call(call).outcome == "ask":
             raise KodeError("The user said no.")
         context = ToolContext(
-            place=NOWHERE, call_id="1", session_id=None, emit=silent, seen_files={}
+            place=NOWHERE, call_id="1", session_id=None, emit=no_emit, seen_files={}
         )
         output = await tool.run(context, tool.check(arguments))
         return output if isinstance(output, str) else output.text

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.kept import share, wilson
-from kode.messages import columns
+from kode.messages import align_columns
 
 Row = Mapping[str, Any]
 
@@ -57,7 +57,7 @@ def table(by_agent: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append([f"  {kind}", *(share(*counts) for counts in each)])
     ended = (", ".join(f"{k} {n}" for k, n in a["ended"].items()) for a in by_agent.values())
     lines.append(["ended", *ended])
-    return "\n".join(columns(lines))
+    return "\n".join(align_columns(lines))
 
 
 def _median(rows: Sequence[Row], key: str) -> float | None:

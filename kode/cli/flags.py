@@ -173,7 +173,7 @@ def directory(name: str | None = None, flag: str = "--cwd") -> Path:
     """The directory that a flag names, else the current one. Raises: ConfigError if it does not
     exist."""
     try:
-        folder = paths.expand(name or ".").resolve(strict=True)
+        folder = paths.expand_path(name or ".").resolve(strict=True)
     except (OSError, RuntimeError) as error:
         where = name or "the working directory"
         raise ConfigError(

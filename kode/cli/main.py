@@ -110,7 +110,7 @@ def _use_plugin_files(argv: Sequence[str]) -> list[str]:
         if flag != "--plugin":
             rest.append(word)
         elif name := name if equals else next(words, ""):
-            installed.use_file(name)
+            installed.use_plugin_file(name)
         else:
             raise ConfigError("kode: --plugin needs a file: `kode --plugin FILE.py`.")
     return rest
@@ -141,7 +141,7 @@ def _dispatch(argv: list[str]) -> int:
     if first in COMMANDS:
         return _run(COMMANDS[first][0], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
-        if first in of_plugins() and (run := installed.command(first)) is not None:
+        if first in of_plugins() and (run := installed.find_command(first)) is not None:
             return _print(run(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_suggest_command(first, argv[1:])}")
     return _run("kode.cli.commands.interactive", argv)

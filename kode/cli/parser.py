@@ -193,8 +193,8 @@ class Parser(argparse.ArgumentParser):
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in flags)
         if self.first_flags and (is_completing() or any(strange)):
             before = {action.dest for action in self._actions}
-            for plugin in filter(lambda plugin: plugin.flags, installed.plugins()):
-                installed.call(plugin, plugin.flags, self)
+            for plugin in filter(lambda plugin: plugin.flags, installed.enabled_plugins()):
+                installed.call_part(plugin, plugin.flags, self)
             self.set_defaults(of_plugins={action.dest for action in self._actions} - before)
         if is_completing():
             self._complete()
@@ -235,7 +235,7 @@ class Parser(argparse.ArgumentParser):
         """Runs the command of a group that the arguments begin with: one of `commands`, each a
         function of its parser and arguments with what it does, or one that a plug-in adds. Raises:
         ConfigError; SystemExit if the commands were listed; what the command does."""
-        if argv and (of_plugin := installed.command(group, argv[0])) is not None:
+        if argv and (of_plugin := installed.find_command(group, argv[0])) is not None:
             return of_plugin(argv[1:])
         about = {name: text for name, (_, text) in commands.items()} | installed.subcommands(group)
         if not argv or argv[0] in ("-h", "--help"):

@@ -11,12 +11,12 @@ from kode.registry import (
     COMPATIBLE,
     PROVIDERS,
     ProviderRow,
-    no_such_provider,
-    owner_of,
-    owner_of_key,
+    describe_unknown,
+    plugin_rows,
+    provider_of_key,
+    provider_of_model,
     provider_row,
-    rows_of_plugins,
-    unset,
+    settings_to_set,
 )
 from kode.values import dataclass, field, replace
 
@@ -89,7 +89,7 @@ def resolve_provider(
             f"{row.shown} has an address of its own for each account, like {row.url_example}."
         ).about(used["base_url"])
     key = choose("api_key", row.key_variable)
-    owner = owner_of(model)
+    owner = provider_of_model(model)
     if base_url is None and row.models and owner is not None and owner is not row:
         raise UserError(
             f"The model {model} is one of {owner.name}, but the provider is {row.name}. "
@@ -114,14 +114,14 @@ def row_of(config: Config, name: str) -> ProviderRow:
     part = config.part(name)
     base_url = part.base_url or (config.base_url if name == config.provider else None)
     if base_url is None:
-        raise ConfigError(no_such_provider(name, _list_described(config)))
+        raise ConfigError(describe_unknown(name, _list_described(config)))
     apis: tuple[Api, ...] = ("chat" if part.api == "auto" else part.api,)
     return ProviderRow(name=name, apis=apis, own_url=base_url, needs_key=False)
 
 
 def _missing_key_error(row: ProviderRow, why: str = "") -> UserError:
     text = f"There is no key for {row.name}{why}. Run `kode init`; `kode demo` works without one."
-    return UserError(text).about(unset(row)["api_key"])
+    return UserError(text).about(settings_to_set(row)["api_key"])
 
 
 def _list_described(config: Config) -> list[str]:
@@ -138,16 +138,16 @@ def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     """The provider, determined by everything but its name."""
     if config.script is not None:
         return row_of(config, "scripted")
-    compatible, owner = row_of(config, COMPATIBLE), owner_of(config.model)
+    compatible, owner = row_of(config, COMPATIBLE), provider_of_model(config.model)
     if config.base_url is not None:
         return compatible
     if config.api_key is not None:
         # The key first: a repository may name a model, and must not send a key to another host.
-        return owner_of_key(config.api_key) or owner or compatible
+        return provider_of_key(config.api_key) or owner or compatible
     local = [row for row in list_configured(config, environ) if row.is_local]
     if local and ":" in (config.model or ""):
         return local[0]  # only servers like Ollama have tags
-    for rows in (PROVIDERS, rows_of_plugins()):
+    for rows in (PROVIDERS, plugin_rows()):
         with_key = [
             row for row in rows if config.part(row.name).api_key or environ.get(row.key_variable)
         ]
@@ -246,7 +246,7 @@ def resolve_model(
     for row in PROVIDERS:
         if text in row.aliases:
             raise _missing_key_error(row, f", which has the model {row.aliases[text]}")
-    return (owner_of(text) or current).name, text
+    return (provider_of_model(text) or current).name, text
 
 
 def is_url(text: str) -> bool:

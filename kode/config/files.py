@@ -43,7 +43,7 @@ def read_flag_document(text: str, flag: str, cwd: Path) -> tuple[dict[str, Any],
     ConfigError."""
     if text.lstrip().startswith("{"):
         return parse_document(text, Path(flag)), Path(flag)
-    path = cwd / paths.expand(text)
+    path = cwd / paths.expand_path(text)
     if not path.is_file():
         fault = ConfigError(f"{flag} {path}: it is no file. Give a file, or JSON in quotes.")
         raise fault.about(Setting(flag.removeprefix("--"), flag))
@@ -56,7 +56,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
     durable.make_folder(path.parent)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    durable.replace(path, text.encode(), mode=mode)
+    durable.replace_file(path, text.encode(), mode=mode)
 
 
 def read_text(path: Path) -> str | None:

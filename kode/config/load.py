@@ -156,7 +156,7 @@ def load_config(
     _merge_layer(merged, _make_layer(flags, names))
     config = _validate(merged)
     _check_providers(config, merged)
-    for plugin in installed.plugins() if config.plugins else ():
+    for plugin in installed.enabled_plugins() if config.plugins else ():
         with contextlib.suppress(PluginError):  # whoever uses the plug-in names it
             plugin_settings(plugin, config, merged)
     places = {keys[0]: place for keys, (_, place) in merged.items()}  # of `providers`, `prices`
@@ -186,7 +186,7 @@ def with_key(document: Mapping[str, Any], key: str, value: Any, place: str) -> d
 def store_value(key: str, value: Any, place: str) -> Path:
     """Sets a key in the person's own config file, and returns that. Raises: as `with_key`;
     StorageError."""
-    path = paths.config_file(paths.home())
+    path = paths.config_file(paths.kode_home())
     write_document(path, with_key(read_document(path), key, value, place))
     return path
 
@@ -379,7 +379,7 @@ def plugin_settings(plugin: installed.Plugin, config: Config, layer: Layer | Non
     """
     section = config.plugins.get(plugin.name, {})
     values = {key: value for key, value in section.items() if key != "enabled"}
-    model = installed.load(plugin, plugin.settings) if plugin.settings else Section
+    model = installed.load_part(plugin, plugin.settings) if plugin.settings else Section
     settings = _parse(model, values, layer or {}, (installed.SECTION, plugin.name))
     return settings if plugin.settings else None
 

@@ -230,7 +230,7 @@ class Config(ServerChoice):
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""
-        return (cwd, *(Path(real_path(paths.expand(folder))) for folder in self.add_dirs))
+        return (cwd, *(Path(real_path(paths.expand_path(folder))) for folder in self.add_dirs))
 
 
 def configured_prices(config: Config) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import assembly, images, installed, paths
-from kode.assembly import make_agent, open_workplace, simplify
+from kode.assembly import make_agent, open_workplace, use_small_profile
 from kode.config.choice import resolve_model, resolve_provider, row_of, switch_provider
 from kode.config.load import Loaded, add_setting_source
 from kode.config.model import Config
@@ -36,7 +36,7 @@ from kode.engine.context import (
 from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.errors import StorageError, UserError
-from kode.events import ContextReduced, Emit, Level, Notice, TurnEnded, Working, silent
+from kode.events import ContextReduced, Emit, Level, Notice, TurnEnded, Working, no_emit
 from kode.extensions.mcp_config import Elicit, ServerEntry
 from kode.extensions.review import FoundExtensions, in_use
 from kode.extensions.session import Extensions
@@ -95,7 +95,7 @@ class Settings:
     loaded: Loaded
     """The configuration; `/model` and `/effort` change it, and the agent."""
     _: KW_ONLY
-    emit: Emit = silent
+    emit: Emit = no_emit
     ask: Ask | None = None
     """Puts a permission question to the person; None if nobody can be asked."""
     elicit: Elicit | None = None
@@ -267,7 +267,7 @@ class Conversation:
         servers take: shrinking takes a second. Raises: UserError if it is neither, cannot be
         shrunk, or this model cannot see; StorageError."""
         picture, provider = images.fit_picture(images.Picture(name, data)), self.agent.provider
-        looks = images.looks_of(picture.data)
+        looks = images.read_header(picture.data)
         is_pdf = looks is not None and looks.media_type == images.PDF
         if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
             kind = "PDF files" if is_pdf else "images"
@@ -275,7 +275,7 @@ class Conversation:
                 f"{provider.model} cannot see {kind}, so {name} is not sent. Use another model, or "
                 "set `context.sees_images` where kode is wrong about it."
             )
-        return images.keep(paths.images_folder(self.folder), name, picture.data)
+        return images.save_picture(paths.images_folder(self.folder), name, picture.data)
 
     def quote_file(self, name: str, text: str, path: Path | None) -> Text:
         """A file's text, to attach; see `turns.file_part`."""
@@ -286,7 +286,7 @@ class Conversation:
         Raises: UserError for one that cannot be read or sent, or is too large; StorageError."""
         parts: list[Text | Image] = []
         for name in names:
-            path = self.place.cwd / paths.expand(name)
+            path = self.place.cwd / paths.expand_path(name)
             try:
                 if picture := images.read_picture(path):
                     parts.append(self.keep_picture(picture.name, picture.data))
@@ -311,8 +311,8 @@ class Conversation:
     async def run_program(
         self, argv: Sequence[str], timeout_s: float
     ) -> "tuple[ProgramRun, Opens]":
-        """Runs a program beside the session; see `assembly.run_beside`."""
-        return await assembly.run_beside(self.config, self.place, argv, timeout_s)
+        """Runs a program beside the session; see `assembly.run_recording_opens`."""
+        return await assembly.run_recording_opens(self.config, self.place, argv, timeout_s)
 
     def deny_edits(self, patterns: Mapping[str, str]) -> None:
         """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
@@ -328,7 +328,7 @@ class Conversation:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(provider.learn(self.settings.emit), self.config.timeout_s)
         self.waited_s, provider = time.monotonic() - began, self.agent.provider
-        self.agent = replace(self.agent, search=assembly.can_search(self.config, provider))
+        self.agent = replace(self.agent, search=assembly.can_search_web(self.config, provider))
         if self.config.web_search and not self.agent.search:
             self.say_once(
                 f"`web_search` is on, but {provider.name} does not search the web for "
@@ -458,7 +458,7 @@ async def open_conversation(
     first turn's text, if it is known: it is on disk before anything else is done; `attachments`
     go with it. `provider` replaces the configured one. Raises: UserError (no key, bad rules,
     session open elsewhere, disk full), SessionError."""
-    home, config, origins = paths.home(), settings.config, settings.loaded.origins
+    home, config, origins = paths.kode_home(), settings.config, settings.loaded.origins
     for warning in settings.loaded.warnings:
         settings.emit(Notice(text=warning))
     provider = provider or assembly.make_provider(
@@ -469,7 +469,7 @@ async def open_conversation(
         session = sessions.open_session(*opened, new_id=new_id, task=task)
     except StorageError as error:
         raise error if settings.child is not None else sessions.not_recorded(error) from error
-    if settings.child is None and (fault := paths.home_fault(home)):
+    if settings.child is None and (fault := paths.find_home_fault(home)):
         settings.emit(Notice(text=fault))
     try:
         place = open_workplace(config, home, cwd)
@@ -526,7 +526,7 @@ class BareSession:
         settings = replace(self.settings, memory=memory)
         agent = make_agent(settings, provider, self.context.session, self.place)
         if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
-            agent = simplify(agent, settings)
+            agent = use_small_profile(agent, settings)
         gate = _OpenGate(rules=agent.gate.rules, state=agent.gate.state, place=agent.place)
         self.agent = replace(agent, tools=tuple(tools), gate=gate, around=answer)
 
@@ -538,5 +538,5 @@ class BareSession:
         self, text: str, attachments: Sequence[Text | Image], steering: Callable[[], Sequence[Text]]
     ) -> TurnEnded:
         """Runs one turn as `engine.turn.run_turn` does, and raises what it raises."""
-        run = Run(agent=self.agent, context=self.context, emit=silent, steering=steering)
+        run = Run(agent=self.agent, context=self.context, emit=no_emit, steering=steering)
         return await run_turn(run, text, attachments)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
     """The extensions for a working directory, and which of them count, as they are on disk now."""
-    home = paths.home()
+    home = paths.kode_home()
     around = surroundings(cwd, home, paths.user_home())
     approvals = trust.load(home, around.project, trust_project=trust_project)
     return review.find_extensions(around, approvals)
@@ -249,7 +249,7 @@ async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
             return ended
         # A hook may print text of a file or command: no turn treats it as the person's words.
         hooks.note(answer.reason)
-        ended = ended.followed_by(await run(NOT_DONE))
+        ended = ended.join_with(await run(NOT_DONE))
     return ended
 
 

@@ -10,7 +10,7 @@ from kode import installed
 from kode.config.load import plugin_settings
 from kode.errors import ConfigError, KodeError
 from kode.events import Emit, Event, Level, Notice, Subscriber, TurnEnded
-from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
+from kode.installed import Plugin, describe_plugin_fault, guard_plugin, load_part, try_plugin
 from kode.permissions.decide import deny
 from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
@@ -112,14 +112,14 @@ class PluginHost:
         opened = PluginSession(plugin, plugin_settings(plugin, config), config, place, emit, self)
         if not PLUGIN_TYPE.fullmatch(opened.entry_type):
             raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits, hyphens.")
-        if plugin.before_call:
-            self.interceptors.append(partial(_judge_call, opened, load(plugin, plugin.before_call)))
+        if code := plugin.before_call:
+            self.interceptors.append(partial(_judge_call, opened, load_part(plugin, code)))
         if not is_whole:
             return
         self.opened.append(opened)
-        if plugin.subscriber and (subscriber := load(plugin, plugin.subscriber)(opened)):
+        if plugin.subscriber and (subscriber := load_part(plugin, plugin.subscriber)(opened)):
             self.subscribers.append((plugin, subscriber))
-        for part in load(plugin, plugin.tools)(opened) if plugin.tools else ():
+        for part in load_part(plugin, plugin.tools)(opened) if plugin.tools else ():
             tool = part if isinstance(part, Tool) else plain_tool(part)
             self.tools.append(replace(tool, run=guard_plugin(plugin, tool.run)))
 
@@ -131,7 +131,7 @@ class PluginHost:
                 subscriber(event)
             except Exception as error:
                 self.subscribers.remove((plugin, subscriber))
-                self.screen(Notice(text=fault_of(plugin, error)))
+                self.screen(Notice(text=describe_plugin_fault(plugin, error)))
 
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
@@ -154,7 +154,7 @@ class PluginHost:
         for opened in self.opened:
             if command := opened.plugin.slash.get(name):
                 self.is_used = True
-                answer = installed.call(opened.plugin, command.run, opened, argument.strip())
+                answer = installed.call_part(opened.plugin, command.run, opened, argument.strip())
                 return await answer or ""
         return None
 
@@ -162,7 +162,7 @@ class PluginHost:
         """What runs a turn, with what plug-ins do around it, once one may have something to do."""
         for opened in self.opened if self.is_used or conversation.begun_by == "resume" else ():
             if around := opened.plugin.around_turn:
-                call = partial(installed.call, opened.plugin, around, opened, conversation)
+                call = partial(installed.call_part, opened.plugin, around, opened, conversation)
                 run = partial(_run_around, call, run)
         return run
 
@@ -174,7 +174,7 @@ class PluginHost:
                     async with asyncio.timeout(wait_s):
                         await subscriber.aclose()
             except Exception as error:
-                self.screen(Notice(text=fault_of(plugin, error)))
+                self.screen(Notice(text=describe_plugin_fault(plugin, error)))
 
 
 def open_plugins(settings: "Settings", place: Workplace, session: Session) -> PluginHost:
@@ -183,7 +183,7 @@ def open_plugins(settings: "Settings", place: Workplace, session: Session) -> Pl
         if entry.fault:
             settings.emit(Notice(text=f"The plug-in {entry.name} is not used: {entry.fault}."))
     host = PluginHost(session=session, screen=settings.emit)
-    for plugin in installed.plugins():
+    for plugin in installed.enabled_plugins():
         if plugin.name not in installed.faults:
             try_plugin(plugin, partial(host.open, plugin, settings, place), None)
     return host
@@ -191,7 +191,7 @@ def open_plugins(settings: "Settings", place: Workplace, session: Session) -> Pl
 
 def _render_sections(opened: PluginSession) -> dict[str, str]:
     plugin = opened.plugin
-    texts = load(plugin, plugin.sections)(opened) if plugin.sections else {}
+    texts = load_part(plugin, plugin.sections)(opened) if plugin.sections else {}
     return {f"{opened.entry_type}-{name}": str(text) for name, text in texts.items()}
 
 

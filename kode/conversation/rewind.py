@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.assembly import undo_of_session
+from kode.assembly import open_saved_undo
 from kode.errors import BusyError, SessionError, StorageError
 from kode.events import Notice
 from kode.messages import shorten, text_of
@@ -123,7 +123,7 @@ async def finish_undos(conversation: "Conversation") -> None:
                     suppress(BusyError, SessionError),
                     closing(log.load(place.home, id)[0]) as other,
                 ):
-                    undo = undo_of_session(config, place.home, id)
+                    undo = open_saved_undo(config, place.home, id)
                     text = await _change_files(conversation, Undo.finish, other, undo)
         except StorageError as error:  # the next start tries again
             text = str(error)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, installed, paths
-from kode.assembly import is_small, make_agent, simplify
+from kode.assembly import make_agent, use_small_profile, uses_small_profile
 from kode.conversation.delegation import make_delegation
 from kode.conversation.extensions import add_extensions, begin_session, end_session
 from kode.conversation.rewind import finish_undos
@@ -33,14 +33,14 @@ from kode.errors import (
     StorageError,
     UserError,
 )
-from kode.events import Notice, SessionStarted, TurnEnded, silent
+from kode.events import Notice, SessionStarted, TurnEnded, no_emit
 from kode.extensions.review import in_use
 from kode.memory.contract import DropReason, InjectReason, MemoryContext
 from kode.memory.scan import scan
 from kode.memory.search import stem
-from kode.messages import Message, Usage, first_of, shorten, text_of
+from kode.messages import Message, Usage, cut_list, shorten, text_of
 from kode.permissions.rules import FAMILIES, parse
-from kode.process import depth
+from kode.process import nesting_depth
 from kode.provider import Provider, Request
 from kode.providers import warm_up
 from kode.providers.models import cost_usd
@@ -108,7 +108,7 @@ def open_session(
     elif child is not None and child.folder is not None:
         path = child.folder / "transcript.jsonl"
         if not path.exists():
-            durable.replace(path, line_of(header) + b"\n")
+            durable.replace_file(path, line_of(header) + b"\n")
         session, _ = log.load(home, child.folder.name, path)
     else:
         session = log.create(home if settings.keep_session else None, header, task)
@@ -117,7 +117,7 @@ def open_session(
     if child is not None:
         is_tainted = child.start is not None and child.start.tainted
         source = "the session that delegated this" if is_tainted else ""
-    elif depth(os.environ):
+    elif nesting_depth(os.environ):
         # Messages here come from the agent that started this kode, whatever it has read.
         source = "the kode that started this one"
     if source and not session.tainted_by:
@@ -191,8 +191,8 @@ async def _start(conversation: "Conversation") -> None:
     settings, session, plugins = conversation.settings, conversation.session, conversation.plugins
     config, child, extensions = settings.config, settings.child, conversation.extensions
     before = agent = conversation.agent
-    if is_small(config, agent.provider):
-        agent = simplify(agent, settings)
+    if uses_small_profile(config, agent.provider):
+        agent = use_small_profile(agent, settings)
     await agent.memory.open(memory_context(conversation), session.states.get(agent.memory.name, {}))
     new = set[str]()
     if extensions is not None:
@@ -243,7 +243,7 @@ def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> Non
     if idle := [text for text in rules if parse(text).name not in names]:
         emit(Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}."))
     if new and CALLS_ANY not in {spec.name for spec in conversation.context.specs}:
-        text = f"This session began without the tools {', '.join(first_of(sorted(new), 3))}."
+        text = f"This session began without the tools {', '.join(cut_list(sorted(new), 3))}."
         emit(Notice(text=f"{text} `/compact` or a new session offers them to the model."))
     if agent.small and conversation.config.profile == "auto":
         size, model = agent.provider.info.context_window, agent.provider.model
@@ -262,10 +262,10 @@ def import_first_turn(conversation: "Conversation") -> None:
     memory = paths.memory_folder(conversation.place.home, conversation.config.memory.data_dir)
     if (memory / "history.jsonl").exists():  # else there is nothing to search
         stem(["memory"])
-    for plugin in installed.plugins():
+    for plugin in installed.enabled_plugins():
         for where in (*plugin.session_parts, plugin.before_call):
             with contextlib.suppress(Exception):
-                installed.load(plugin, where)
+                installed.load_part(plugin, where)
 
 
 async def _maintain(conversation: "Conversation") -> None:
@@ -287,7 +287,7 @@ async def _try_sandbox(conversation: "Conversation") -> None:
         settings.emit(Notice(text=advice))
         with contextlib.suppress(StorageError):  # then it is said again
             durable.make_folder(record.parent)
-            durable.replace(record, advice.encode())
+            durable.replace_file(record, advice.encode())
     await conversation.agent.call_announced.wait()
     try:
         support = await asyncio.to_thread(sandbox.support)
@@ -317,7 +317,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
             durable.open_for_append(mark).close()
         if not stamp.exists() or abs(time.time() - stamp.stat().st_mtime) > UPKEEP_EVERY_S:
             is_due = True
-            durable.replace(stamp, b"")
+            durable.replace_file(stamp, b"")
 
     def remove() -> None:
         remove_abandoned(home)
@@ -481,12 +481,12 @@ async def _ask(conversation: "Conversation", provider: Provider, request: Reques
     info, spend, most = provider.info, conversation.agent.spend, request.max_output_tokens
     request = replace(
         request,
-        small=is_small(conversation.config, provider),
+        small=uses_small_profile(conversation.config, provider),
         effort=request.effort or ("low" if info.efforts else None),  # it needs little thought
         max_output_tokens=most and min(info.max_output_tokens, most + room_to_think(info)),
     )
     asked_at = time.monotonic()
-    message = await provider.reply(request, silent)
+    message = await provider.reply(request, no_emit)
     spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
     usage = message.usage or Usage()
     spend.add(usage, cost := cost_usd(info, usage))

@@ -39,7 +39,7 @@ from kode.session.entries import MessageEntry
 from kode.session.messages import find_unreported, notes, text_by_id
 from kode.tool import Action, Decision, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.values import dataclass, field, fields, replace
-from kode.workplace import locate, real_path
+from kode.workplace import real_path, to_host
 
 MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits
 NOTE_CHARS = 500  # room for what a tool says below its result
@@ -259,7 +259,7 @@ def _strip_path_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str
     plain = path.removeprefix("path:").lstrip()
     if plain != path:
         with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
-            full = [locate(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
+            full = [to_host(place, str(place.cwd / paths.expand_path(it))) for it in (path, plain)]
             if plain and [*map(os.path.lexists, full)] == [False, True]:
                 return {**arguments, "path": plain}
     return arguments
@@ -476,7 +476,7 @@ def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str
     path = agent.place.outputs / f"{name}-{secrets.token_hex(4)}.txt"
     try:
         durable.make_folder(path.parent)
-        durable.replace(path, redact(text).encode("utf-8", "replace"))
+        durable.replace_file(path, redact(text).encode("utf-8", "replace"))
         agent.marks.record((str(path),), progress.untrusted)  # sessions may share the folder
         where = f"[All of it is in {path}: read it with read_file, or search it.]"
     except (StorageError, OSError) as error:

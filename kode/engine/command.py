@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Literal
 from kode.engine.agent import Agent
 from kode.errors import KodeError, StorageError, ToolError
 from kode.events import Notice
-from kode.messages import Refusal, first_of, plural
+from kode.messages import Refusal, cut_list, plural
 from kode.paths import relative_path
-from kode.plain_text import MAX_DIFF_CHARS, printable, unified_diff
+from kode.plain_text import MAX_DIFF_CHARS, escape_path, unified_diff
 from kode.sandbox.reach import Interest
 from kode.tool import Action, Decision, FileChange, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.undo.undo import Undo
 from kode.values import dataclass, replace
-from kode.workplace import as_seen
+from kode.workplace import to_command
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Attempt, WrapCommand
@@ -60,7 +60,7 @@ def run_tool(command: AllowedCommand) -> Awaitable[ToolOutput]:
 
 async def _edit(command: AllowedCommand) -> ToolOutput:
     agent, path = command.agent, command.action.path
-    if as_seen(agent.place, path) != path:
+    if to_command(agent.place, path) != path:
         # The session's own /tmp: no part of the work, or of undo.
         return replace(await command.run(), files_changed=())
     async with agent.undo.step([path]) as saved:
@@ -269,7 +269,7 @@ def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str
     """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
     for change in changes:
-        name = printable(relative_path(change.path, cwd))
+        name = escape_path(relative_path(change.path, cwd))
         before = "" if change.change == "created" else _read_text(Path(change.path))
         after = "" if change.change == "deleted" else _read_text(attempt.version(change.path))
         if before is None or after is None:
@@ -341,6 +341,6 @@ def _shorten_names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
             "git ignores it" if group.ignored and group.kind == "work" else "",
         )
         remark = ", ".join(filter(None, words))
-        name = printable(relative_path(group.path, cwd))
+        name = escape_path(relative_path(group.path, cwd))
         names.append(f"{name} ({remark})" if remark else name)
-    return first_of(names, MAX_NAMED)
+    return cut_list(names, MAX_NAMED)

@@ -10,7 +10,7 @@ from kode.engine.agent import Agent
 from kode.engine.reply import ask, note_search
 from kode.engine.tokens import chars_of, clip_middle, room_to_think, tokens_of, tokens_of_text
 from kode.errors import ContextOverflow, ThinkingRefused, ToolError
-from kode.events import silent
+from kode.events import no_emit
 from kode.messages import (
     Image,
     Message,
@@ -93,7 +93,7 @@ async def answer_aside(agent: Agent, session: Session, request: Request, purpose
     `purpose`. A model that calls a tool is asked once more, without calls. Raises: ProviderError;
     StorageError."""
     for _ in range(2):
-        reply = await ask(agent, request, silent, [])
+        reply = await ask(agent, request, no_emit, [])
         if reply.usage is not None:
             cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
             agent.spend.add(reply.usage, cost_usd)

@@ -9,7 +9,7 @@ import time
 
 from kode.engine.agent import Agent
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, TransientError, Unavailable
-from kode.events import CallAnnounced, Emit, Event, RetryScheduled, TextDelta, loading_notice
+from kode.events import CallAnnounced, Emit, Event, RetryScheduled, TextDelta, make_loading_notice
 from kode.messages import Message, ServerItem, plural
 from kode.provider import Request
 from kode.session.entries import TaintEntry
@@ -54,7 +54,7 @@ async def ask(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -
             fault, advice = error, ""
         if fault.loading and time.monotonic() <= loads_until:
             if not is_announced:
-                emit(loading_notice(provider.model))
+                emit(make_loading_notice(provider.model))
             is_announced = True
             await asyncio.sleep(LOADING_PAUSE_S)
             continue

@@ -10,7 +10,7 @@ from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
-from kode.messages import Text, ToolCall, Usage, first_of, shorten
+from kode.messages import Text, ToolCall, Usage, cut_list, shorten
 from kode.session.entries import Entry, TaintEntry
 from kode.tool import WorkStep
 from kode.values import dataclass, field
@@ -107,7 +107,7 @@ class Evidence:
 def describe_missing(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
     """What makes a turn with an answer incomplete, in sentences."""
     parts = [f"{denial.tool} {shorten(denial.subject, 100)}: {denial.reason}" for denial in refused]
-    return " ".join(first_of([*parts, *failed], 3))
+    return " ".join(cut_list([*parts, *failed], 3))
 
 
 def _selects_tests(command: str) -> bool:

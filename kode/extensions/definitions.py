@@ -25,7 +25,7 @@ from kode.extensions.places import (
     read_text,
 )
 from kode.extensions.trust import FOREIGN, Candidate, Kind, folder_content
-from kode.messages import first_of, shorten
+from kode.messages import cut_list, shorten
 from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
 from kode.permissions.rules import parse
@@ -104,7 +104,7 @@ class Skill(ExtensionDefinition):
 
     def instructions(self) -> str:
         """The body for a model, and where its files are."""
-        files = ", ".join(first_of(self.files, MAX_LISTED_FILES))
+        files = ", ".join(cut_list(self.files, MAX_LISTED_FILES))
         about = f" It has these files: {files}." if files else ""
         return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
 

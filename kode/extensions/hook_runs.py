@@ -28,7 +28,7 @@ from kode.errors import Setting, StorageError, ToolError, ToolRefused
 from kode.events import Notice
 from kode.extensions.hooks import Event, Hook
 from kode.extensions.trust import FOREIGN
-from kode.messages import first_of
+from kode.messages import cut_list
 from kode.permissions.names import TOOLS, PermissionMode
 from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
@@ -90,7 +90,7 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
     plain = to_jsonable_python(dict(arguments), exclude_none=True)
     fields = {key: value for key, value in plain.items() if value is not None}
     if "path" in fields and tool in TOOLS.values():
-        fields["path"] = os.path.normpath(cwd / paths.expand(str(fields["path"])))
+        fields["path"] = os.path.normpath(cwd / paths.expand_path(str(fields["path"])))
     if tool == "shell":
         if timeout_s := fields.pop("timeout_s", 0):
             fields["timeout"] = int(timeout_s * 1000)
@@ -208,9 +208,9 @@ def describe_lost(hook: Hook, ran: ProgramRun) -> str:
     if not did:
         return ""
     return (
-        f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
-        f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} --outside` lets it, "
-        "from the next session on."
+        f"The hook {hook.item.name} {', '.join(cut_list(did, MAX_NAMED))}: in the sandbox that "
+        f"has no effect. `kode extensions approve {shlex.quote(hook.item.name)} --outside` lets "
+        "it, from the next session on."
     )
 
 

@@ -57,7 +57,7 @@ class ServerEntry:
     def root(self) -> Path:
         """The folder that its approvals are stored for: the project, or the home for the person's
         own."""
-        return self.project if self.scope == "project" else paths.home()
+        return self.project if self.scope == "project" else paths.kode_home()
 
     def files_of_command(self) -> list[str]:
         """A line with the hash of each file of the project that its command names."""

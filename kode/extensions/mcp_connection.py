@@ -43,7 +43,7 @@ from kode.extensions.mcp_config import (
     ToolDefinition,
 )
 from kode.extensions.mcp_login import make_authorization
-from kode.process import increment_depth
+from kode.process import nested_environment
 from kode.tools.processes import READ_BYTES, ProcessTree, open_program
 from kode.values import dataclass, field, replace
 from kode.workplace import Workplace
@@ -434,7 +434,7 @@ async def run_process(
     the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself. Raises:
     ServerError if there is no such program."""
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
-    variables = {**inherited, **server.environment, **increment_depth(os.environ)}
+    variables = {**inherited, **server.environment, **nested_environment(os.environ)}
     program = open_program(
         server.command, variables, cwd, tree=ProcessTree(wrapped=wrapped), limit=MAX_LINE_BYTES
     )

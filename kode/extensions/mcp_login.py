@@ -142,7 +142,7 @@ class _Tokens:
             plain = value.model_dump(mode="json", exclude_none=True)
             document = {**self._load(), "url": self.url, part: plain}
             data = json.dumps(seal_object(document), indent=2).encode()
-            durable.replace(self.path, data + b"\n")
+            durable.replace_file(self.path, data + b"\n")
 
     def _load(self) -> dict[str, Any]:
         """Raises: ValueError for damage."""

@@ -197,7 +197,7 @@ class Opener:
         from kode.sandbox.sandbox import ProgramError, Sandbox
 
         user_home, files = paths.user_home(), folder / "files"
-        shown = tuple(Path(real_path(paths.expand(path))) for path in server.read)
+        shown = tuple(Path(real_path(paths.expand_path(path))) for path in server.read)
         for path in shown:
             if user_home and user_home.is_relative_to(path):
                 raise ConfigError(
@@ -327,7 +327,7 @@ def _mark_started(entry: ServerEntry, home: Path) -> None:
     Raises: StorageError."""
     folder = cache_folder(entry, home)
     if not is_filled(folder):
-        durable.replace(folder / "started", b"")
+        durable.replace_file(folder / "started", b"")
         remove_caches(entry, home, but=folder)
 
 

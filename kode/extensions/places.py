@@ -97,9 +97,9 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     Never raises."""
     bundles, faults = list[Bundle](), list[str]()
     try:
-        for plugin in installed.plugins() if paths.bundles_folder(home).is_dir() else ():
+        for plugin in installed.enabled_plugins() if paths.bundles_folder(home).is_dir() else ():
             if plugin.bundles:
-                usable, off = installed.call(plugin, plugin.bundles, home)
+                usable, off = installed.call_part(plugin, plugin.bundles, home)
                 bundles += usable
                 faults += off
     except ConfigError as error:

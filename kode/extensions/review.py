@@ -27,7 +27,7 @@ from kode.extensions.mcp_config import ServerEntry, entries_in, find_servers
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, parts, surroundings
 from kode.extensions.trust import Approvals, Candidate
-from kode.messages import columns, first_of, shorten
+from kode.messages import align_columns, cut_list, shorten
 from kode.paths import real_path
 from kode.permissions.places import is_named_like_keys
 from kode.permissions.question import Ask, Question, visible
@@ -187,7 +187,7 @@ def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
         for row in rows
     ]
     # Before padding, so that gaps within a name are escaped but alignment is not.
-    lines = columns([[*map(visible, line)] for line in cells])
+    lines = align_columns([[*map(visible, line)] for line in cells])
     if any(row["state"] in ("new", "changed") for row in rows):
         lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
     return lines
@@ -330,7 +330,7 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     warnings = [instructions.warning, approvals.problem]
     if names := [_make_item(source, project).name for source in instructions.waiting]:
         warnings.append(
-            f"Left out of the instructions: {', '.join(first_of(names, MAX_NAMED))}, written by a "
+            f"Left out of the instructions: {', '.join(cut_list(names, MAX_NAMED))}, written by a "
             "session that had read outside text. `kode extensions approve` shows and approves it."
         )
     return replace(instructions, warning=" ".join(filter(None, warnings)))

@@ -363,7 +363,7 @@ async def _call_tool(
     folder, pictures = paths.images_folder(context.place.outputs.parent), list[Image]()
     for picture, data in content.pictures:
         try:
-            pictures.append(images.keep(folder, picture, data))
+            pictures.append(images.save_picture(folder, picture, data))
         except (UserError, StorageError) as error:
             text += f"\n[An image is left out: {error}]"
     return ToolOutput(text=text, pictures=tuple(pictures), untrusted=source(server.name))

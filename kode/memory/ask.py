@@ -11,13 +11,7 @@ from functools import partial
 from typing import Any
 
 from kode import broken_json
-from kode.messages import (
-    Message,
-    Text,
-    ToolResult,
-    text_of,
-    user_message,
-)
+from kode.messages import Message, Text, ToolResult, text_of, user_message
 from kode.provider import AskReply, Request
 from kode.values import dataclass, replace
 
@@ -125,7 +119,7 @@ def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], boo
     """The JSON object in an answer that has one of the `fields`, repaired, and whether it is
     complete: of one that was cut off the last value may be half of one; an empty one for none."""
     for bracket in itertools.islice(re.finditer(r"\{", answer), MAX_BRACKETS):
-        value, _ = broken_json.value_at(answer, bracket.start()) or (None, 0)
+        value, _ = broken_json.parse_value_at(answer, bracket.start()) or (None, 0)
         if isinstance(value, dict) and any(name in value for name in fields):
             return value, True
     text = _LAST_FENCE.sub("", answer)

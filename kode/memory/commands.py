@@ -257,9 +257,7 @@ def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
 
 
 async def run_command(
-    system: MemorySystem,
-    arguments: argparse.Namespace,
-    confirm: review.Confirm | None = None,
+    system: MemorySystem, arguments: argparse.Namespace, confirm: review.Confirm | None = None
 ) -> Outcome:
     """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises:
     ConfigError, MemoryRefused, StorageError, BusyError if it failed."""
@@ -353,7 +351,7 @@ async def open_outside(
             notices.append(event.text)
 
     context = MemoryContext(
-        root=paths.memory_folder(paths.home(), config.memory.data_dir),
+        root=paths.memory_folder(paths.kode_home(), config.memory.data_dir),
         cwd=cwd,
         project_root=paths.repository_root(cwd),
         session_id=None,

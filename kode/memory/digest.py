@@ -10,16 +10,8 @@ from pathlib import PurePath
 from kode import credentials
 from kode.broken_json import object_of
 from kode.memory.ask import keep_ends
-from kode.messages import (
-    Message,
-    Text,
-    ToolCall,
-    ToolResult,
-    first_of,
-    shorten,
-    text_of,
-)
-from kode.plain_text import clean
+from kode.messages import Message, Text, ToolCall, ToolResult, cut_list, shorten, text_of
+from kode.plain_text import sanitize
 
 MAX_TRANSCRIPT_CHARS = 24_000  # about 6,000 tokens: a few cents
 MAX_PART_CHARS = 2_000  # a long message; more is a pasted text
@@ -111,7 +103,7 @@ def describe_work(messages: Sequence[Message]) -> str:
     order = sorted(kinds.items(), key=lambda item: item[0] not in ("edited", "wrote", "ran"))
     names = {kind: [*filter(None, map("".join, subjects.items()))] for kind, subjects in order}
     return "; ".join(
-        f"{kind} {', '.join(first_of(names[kind], MAX_SUBJECTS))}".strip() for kind in names
+        f"{kind} {', '.join(cut_list(names[kind], MAX_SUBJECTS))}".strip() for kind in names
     )
 
 
@@ -132,4 +124,4 @@ def _name_subjects(call: ToolCall) -> list[str]:
 
 def _shorten(text: str, max_chars: int) -> str:
     """On one line, without control characters and credentials."""
-    return shorten(clean(credentials.redact(text)), max_chars)
+    return shorten(sanitize(credentials.redact(text)), max_chars)

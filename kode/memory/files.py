@@ -62,7 +62,7 @@ async def hold_folder(folder: Path) -> AsyncIterator[None]:
                 stack.enter_context(durable.hold_lock(folder, timeout_s=0.0))
                 break
             if time.monotonic() > deadline:
-                raise durable.busy(folder, _LOCK_TIMEOUT_S)
+                raise durable.busy_error(folder, _LOCK_TIMEOUT_S)
             await asyncio.sleep(_PAUSE_S)
         yield
 
@@ -305,7 +305,7 @@ class FileStore:
                     files[name] = (start, fingerprint(new))
         durable.make_folder(self.root)
         if prepared:
-            durable.replace(self.root / PREPARED, json.dumps(prepared).encode())
+            durable.replace_file(self.root / PREPARED, json.dumps(prepared).encode())
         written = self.log.append([*others, replace(last, files=files)])
         self._publish()
         return written
@@ -325,13 +325,13 @@ class FileStore:
             if is_last and present == before:
                 if text:
                     durable.make_folder((self.root / name).parent)
-                    durable.replace(self.root / name, text.encode(errors="replace"))
+                    durable.replace_file(self.root / name, text.encode(errors="replace"))
                 else:
                     durable.remove(self.root / name)
             elif is_last and present != fingerprint(text):
                 left[name] = [id, before, text]
         if left:
-            durable.replace(path, json.dumps(left).encode())
+            durable.replace_file(path, json.dumps(left).encode())
         else:
             durable.remove(path)
         return left

@@ -90,10 +90,7 @@ async def compare(
 
 
 async def near(
-    text: str,
-    facts: Sequence[str],
-    settings: "MemoryConfig",
-    embedder: Embedder | None = None,
+    text: str, facts: Sequence[str], settings: "MemoryConfig", embedder: Embedder | None = None
 ) -> list[int]:
     """The indices of the known texts that may be about the same thing, nearest first. Below
     `add_threshold` a text is new."""

@@ -136,7 +136,7 @@ class Log:
     def damage(self) -> str:
         """What happened to the file since kode wrote it, as a part of a sentence; "" for nothing.
         Lines that it has twice are no damage: they count once."""
-        cut_bytes = durable.lost_bytes(self.path)
+        cut_bytes = durable.count_lost_bytes(self.path)
         self._read_on()
         bad = len(self._bad_lines)
         parts = [f"{bad} of its lines cannot be read"] if bad else []
@@ -165,8 +165,8 @@ class Log:
 
     def _rewrite(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
-        durable.replace(self.path, data)
-        durable.note_length(self.path, len(data))
+        durable.replace_file(self.path, data)
+        durable.write_length(self.path, len(data))
         self._forget()
 
     def _forget(self, stamp: object = None) -> None:

@@ -107,7 +107,7 @@ class Pending:
         progress = replace(self.progress(session), **values)
         row = redact_values(_format().dump_python(progress, mode="json"))
         text = json.dumps(row, ensure_ascii=False)
-        durable.replace(self._file(session), text.encode(errors="replace"))
+        durable.replace_file(self._file(session), text.encode(errors="replace"))
 
     def finish(self, session: str) -> None:
         """Ends what this process took: nothing is left to do about it."""

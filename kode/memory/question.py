@@ -415,10 +415,7 @@ async def consolidate(
     if len(known) < 2:
         raise MemoryRefused("There is nothing to consolidate: there are fewer than two facts.")
     reply = await memory.model.ask(
-        INSTRUCTIONS,
-        build("", known),
-        max_output_tokens=MAX_OUTPUT_TOKENS,
-        timeout_s=timeout_s,
+        INSTRUCTIONS, build("", known), max_output_tokens=MAX_OUTPUT_TOKENS, timeout_s=timeout_s
     )
     if reply.failure:
         raise MemoryRefused(f"The model did not judge them ({reply.failure}). Nothing was changed.")

@@ -18,7 +18,7 @@ from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, MemoryChange, Outcome, Statement, Who
 from kode.memory.store import Choice, quote
 from kode.memory.system import Memory, statements_of
-from kode.messages import first_of, plural, shorten
+from kode.messages import cut_list, plural, shorten
 from kode.paths import short_path
 from kode.values import dataclass, replace
 
@@ -241,7 +241,7 @@ def list_changes(memory: Memory, count: int) -> str:
         sides = [
             [shorten(redact(display(e.text)), TEXT_CHARS) for e in side] for side in (gone, new)
         ]
-        texts = " → ".join("; ".join(first_of(side, MAX_TEXTS)) for side in sides if side)
+        texts = " → ".join("; ".join(cut_list(side, MAX_TEXTS)) for side in sides if side)
         author, when = change.origin or AUTHORS[change.who], _minute(change.at)
         kind = f"{change.kind} {places}" if places else change.kind
         mark = "" if change.id in effective else undone.get(change.id, "")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kode import installed
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, Setting, StorageError
-from kode.events import Emit, Notice, Working, silent
+from kode.events import Emit, Notice, Working, no_emit
 from kode.memory import frame
 from kode.memory.contract import (
     Drop,
@@ -240,7 +240,7 @@ def _guard(
         if self._is_off(hook):
             return neutral()
         limit = self.limits_s.get(hook, limit_s)
-        loop, emit = asyncio.get_running_loop(), self._emit if waiting else silent
+        loop, emit = asyncio.get_running_loop(), self._emit if waiting else no_emit
         slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
         try:
             async with asyncio.timeout(limit):
@@ -264,7 +264,7 @@ class Guarded(MemorySystem):
     def __init__(self, system: MemorySystem, **limits_s: float) -> None:
         self.system, self.limits_s = system, limits_s
         self.name = system.name
-        self._emit: Emit = silent
+        self._emit: Emit = no_emit
         self._faults = Counter[str]()
         """Hook → its faults in a row."""
         self._notices: set[str] = set()
@@ -352,5 +352,5 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
             f"There is no memory system {name!r}. "
             f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
         ).about(Setting("memory.system"))
-    system: MemorySystem = installed.load(*added[name])(settings)
+    system: MemorySystem = installed.load_part(*added[name])(settings)
     return system

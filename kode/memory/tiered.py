@@ -320,7 +320,7 @@ class TieredPolicy(Policy):
         path = memory.context.root / "episodes" / "index.json"
         data = f"{json.dumps(rows, ensure_ascii=False, indent=0)}\n".encode(errors="replace")
         if path.parent.is_dir() and (not path.exists() or path.read_bytes() != data):
-            durable.replace(path, data)
+            durable.replace_file(path, data)
 
     async def maintain(self, memory: OpenMemory) -> None:
         await self.after_learning(memory)

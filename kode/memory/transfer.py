@@ -23,7 +23,7 @@ from kode.memory.review import Confirm
 from kode.memory.scan import scan
 from kode.memory.statement import Author, MemoryChange, Statement, change_from, timestamp, to_row
 from kode.memory.system import Memory
-from kode.messages import first_of, plural, shorten
+from kode.messages import cut_list, plural, shorten
 from kode.session.record import Project
 from kode.values import dataclass, replace
 
@@ -57,7 +57,7 @@ def export_log(memory: Memory, path: Path | None = None) -> str:
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (header, *rows))
     if path is None:
         return text
-    durable.replace(path, text.encode(errors="replace"))
+    durable.replace_file(path, text.encode(errors="replace"))
     return f"exported {plural(len(rows), 'change')} to {path}"
 
 
@@ -79,7 +79,7 @@ async def import_file(
         header = ExportHeader.model_validate_json(text.partition("\n")[0])
     if header:
         changes, faults = _select_changes(memory, text, header, projects, batch)
-        lines = [f"  left out: {fault}" for fault in first_of(faults, 10)]
+        lines = [f"  left out: {fault}" for fault in cut_list(faults, 10)]
         new = [
             replace(
                 statement, who="import", quote="", state="waiting", source=str(path), replaces=()
@@ -238,7 +238,7 @@ def _statements_of_agents(
     """What is new in a file or folder, of `agent` or else any Markdown, or in the usual places, as
     statements that wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
     readers: dict[str, ForeignReader] = {
-        name: installed.load(*added)
+        name: installed.load_part(*added)
         for name, added in installed.find_additions("memory_imports").items()
     }
     agent = agent or ("file" if path is not None else "")

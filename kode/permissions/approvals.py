@@ -128,7 +128,7 @@ def read_approvals(
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
     """Replaces an approvals file; the caller holds the folder's lock. Raises: StorageError."""
     document = durable.seal_object({"version": 1, "project": str(project), **items})
-    durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
+    durable.replace_file(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
 def _decode(document: Mapping[str, Any]) -> Approvals:

@@ -26,7 +26,7 @@ from kode.permissions.names import PermissionMode
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
 from kode.values import dataclass, replace
-from kode.workplace import Workplace, as_seen, is_below, locate
+from kode.workplace import Workplace, is_below, to_command, to_host
 
 if TYPE_CHECKING:
     from kode.permissions.shell.judge import LinePart, ShellLine
@@ -80,7 +80,7 @@ class Call:
         if text == "~" or text.startswith("~/"):
             text = self.where.home + text[1:]
         # As the tool finds it: only then may steps be taken out of it.
-        path = locate(self.place, os.path.join(self.where.cwd, text.replace("\0", "")))
+        path = to_host(self.place, os.path.join(self.where.cwd, text.replace("\0", "")))
         return os.path.normpath(path)
 
     def find_rule(
@@ -326,7 +326,7 @@ def _real(call: Call, path: str) -> str:
 
 def _name(call: Call, path: str) -> str:
     cwd = call.where.cwd
-    return os.path.relpath(path, cwd) if is_below(path, cwd) else as_seen(call.place, path)
+    return os.path.relpath(path, cwd) if is_below(path, cwd) else to_command(call.place, path)
 
 
 # Command lines: each part by rules, then by what it needs outside the sandbox.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
-from kode.events import Emit, Notice, silent
-from kode.messages import first_of, plural, shorten
+from kode.events import Emit, Notice, no_emit
+from kode.messages import cut_list, plural, shorten
 from kode.permissions import approvals, places
 from kode.permissions.approvals import StandingRule
 from kode.permissions.decide import Call, ask, ask_outside, decide_call, deny
@@ -67,7 +67,7 @@ class Gate:
     """Where commands are tried; None: nowhere."""
     sandbox_forced: bool = False
     """Whether they run in it in mode `full` too, and not at all if it is unavailable."""
-    emit: Emit = silent
+    emit: Emit = no_emit
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
@@ -330,7 +330,7 @@ def _join(pending: Sequence[Decision]) -> Decision:
     if len(rules) > MAX_RULES or not all(consent.rules for consent in consents):
         rules = ()
     flag = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
-    return ask("\n".join(first_of(reasons, MAX_REASONS)), flag, *rules, only_mode_asks=not others)
+    return ask("\n".join(cut_list(reasons, MAX_REASONS)), flag, *rules, only_mode_asks=not others)
 
 
 def _refuse_alone(decision: Decision) -> Decision:
@@ -366,7 +366,7 @@ def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
     """The files, and the folders with all that is in them, that rules allow to read."""
     allowed = (rule.pattern.removesuffix("/**") for rule in rules.allow if rule.kind == "read")
     named = (text for text in allowed if "/" in text and not set(text) & set("*?["))
-    return tuple(Path(paths.real_path(place.project / paths.expand(text))) for text in named)
+    return tuple(Path(paths.real_path(place.project / paths.expand_path(text))) for text in named)
 
 
 def _preview_of(action: Action) -> str:

@@ -208,7 +208,7 @@ class _Reading:
         """The files that a text names after `@`, outside code; anything else is just a word."""
         for match in _IMPORT.finditer(_CODE.sub("", text)):
             name = match[1]
-            path = Path(os.path.normpath(importer.parent / paths.expand(name)))
+            path = Path(os.path.normpath(importer.parent / paths.expand_path(name)))
             try:
                 real = Path(real_path(path))
                 if not real.is_file() or real in self.seen:

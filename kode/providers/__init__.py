@@ -20,8 +20,8 @@ from kode.registry import (
     PROVIDERS,
     Dialect,
     ProviderRow,
+    describe_unknown,
     host_of,
-    no_such_provider,
     provider_row,
 )
 from kode.values import dataclass, field, replace
@@ -85,7 +85,7 @@ def open_provider(
     """
     row = provider_row(name) if isinstance(name, str) else name
     if row is None:
-        raise ConfigError(no_such_provider(str(name)))
+        raise ConfigError(describe_unknown(str(name)))
     # Imported here: a caller that only lists providers should not wait for pydantic.
     from kode.config.model import Retry
 
@@ -105,7 +105,7 @@ def open_provider(
     added = {} if api in FORMATS else installed.find_additions("formats")
     if api not in (*FORMATS, *added):
         raise ConfigError(f"There is no format {api!r}. Known are {', '.join((*FORMATS, *added))}.")
-    code = installed.load(*added[api]) if added else pkgutil.resolve_name(FORMATS[api])
+    code = installed.load_part(*added[api]) if added else pkgutil.resolve_name(FORMATS[api])
     provider: Provider = code(made)
     return provider
 

@@ -27,12 +27,7 @@ from kode.providers.chat_stream import ReplyStream, thinking_fields
 from kode.providers.draft import Draft, mapping_of
 from kode.providers.errors import Endpoint
 from kode.providers.provider import EventReader, HttpProvider, WireFormat
-from kode.providers.request import (
-    Target,
-    encode_json,
-    sendable_arguments,
-    sendable_id,
-)
+from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.registry import Dialect
 from kode.values import dataclass, replace
 

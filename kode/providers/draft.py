@@ -14,16 +14,7 @@ from typing import Any, Literal
 
 from kode.errors import LARGER_WINDOW, ContextOverflow, RefusedError, TransientError
 from kode.events import CallAnnounced, Emit, TextDelta, ThinkingDelta
-from kode.messages import (
-    Message,
-    Part,
-    ServerItem,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    Usage,
-)
+from kode.messages import Message, Part, ServerItem, StopReason, Text, Thinking, ToolCall, Usage
 from kode.values import dataclass, field
 
 MAX_CALLS = 128

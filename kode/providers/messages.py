@@ -53,12 +53,7 @@ from kode.providers.draft import (
 )
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import EventReader, HttpProvider, WireFormat, sdk_of
-from kode.providers.request import (
-    Target,
-    encode_json,
-    sendable_arguments,
-    sendable_id,
-)
+from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.stream import StreamEvent
 from kode.values import dataclass, replace
 

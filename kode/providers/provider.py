@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, ThinkingRefused
-from kode.events import Emit, Notice, loading_notice, silent
+from kode.events import Emit, Notice, make_loading_notice, no_emit
 from kode.installed import require_extra
 from kode.messages import Message
 from kode.provider import Api, ModelInfo, Request, ToolSpec
@@ -35,7 +35,7 @@ from kode.providers.request import (
 )
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
 from kode.providers.stream import Deadline, StreamEvent, read_reply, refuse
-from kode.registry import ProviderRow, host_of, unset
+from kode.registry import ProviderRow, host_of, settings_to_set
 from kode.values import dataclass, replace
 
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
@@ -86,7 +86,7 @@ class HttpProvider:
             base_url=url,
             model=settings.model,
             api=wire_format.api,
-            used={**unset(row), **settings.used},
+            used={**settings_to_set(row), **settings.used},
             api_key=(settings.api_key or os.environ.get(row.key_variable) or "").strip(),
         )
         self._client: Any = None
@@ -101,14 +101,14 @@ class HttpProvider:
     def info(self) -> ModelInfo:
         return self.target.info
 
-    async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
+    async def learn(self, emit: Emit = no_emit, patience_s: float = PATIENCE_S) -> bool:
         """Refines what is known of the model by what its server says (`server.py`). Asks again if
         that has no window: some servers know theirs only when the model is loaded. Returns whether
         it will not ask again. Never raises."""
         if self._questions < 2:
             self._questions += 1
             fixed = self._settings.fixed
-            report = partial(emit, loading_notice(self.model))
+            report = partial(emit, make_loading_notice(self.model))
             facts = await ask_facts(self.row, self._endpoint, fixed, report, patience_s)
             if "context_window" in facts or not is_near(self._endpoint.base_url):
                 self._questions = 2
@@ -154,7 +154,7 @@ class HttpProvider:
 
         return read_written_calls(message, request)
 
-    def encode(self, request: Request, emit: Emit = silent) -> bytes:
+    def encode(self, request: Request, emit: Emit = no_emit) -> bytes:
         """The body of a request; `emit` gets a line for each tool that no request can carry."""
         return self._encode(self._prepare(request, emit))
 

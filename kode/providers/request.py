@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any, Literal
 
 from kode.errors import RefusedError, ThinkingRefused
-from kode.images import LARGE_SIDE, bytes_of
+from kode.images import LARGE_SIDE, read_image
 from kode.messages import Image, Message, Text, ToolCall, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.draft import is_whole_object, list_of, mapping_of
@@ -149,7 +149,7 @@ class Target:
             why = f"this model cannot {cannot}"
         elif image.kept_in in self.omitted.images:
             why = "its server does not take it, or not so many"
-        elif (data := bytes_of(image)) is not None:
+        elif (data := read_image(image)) is not None:
             return base64.b64encode(data).decode("ascii"), ""
         else:
             why = "kode's copy is gone or damaged"

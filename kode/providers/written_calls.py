@@ -113,7 +113,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
         is_malformed = len(lead) <= MAX_LEAD_CHARS and not lead.startswith("<")
     beginning = _BROKEN_CALL.match(text)
     if beginning is not None and beginning[2] in NAME_KEYS and beginning[3] in tools:
-        is_malformed = broken_json.value_at(text, beginning.start(1)) is None
+        is_malformed = broken_json.parse_value_at(text, beginning.start(1)) is None
     is_malformed = is_malformed or _MARK.match(text.lstrip()) is not None
     if is_malformed and message.stop == "end" and not _is_quoted((text,), squeeze_source):
         return replace(message, stop="malformed_call")
@@ -245,8 +245,8 @@ class _Reader:
 
     def _read_value(self) -> Any:
         """The JSON value that begins here."""
-        value = broken_json.value_at(self.text, self.at)
-        value = value or broken_json.loose_value_at(self.text, self.at)
+        value = broken_json.parse_value_at(self.text, self.at)
+        value = value or broken_json.parse_loosely_at(self.text, self.at)
         if value is None:
             raise _NoCallError
         self.at = value[1]

@@ -397,7 +397,7 @@ class SyscallMonitor:
 def _real_path_of(pid: int, path: str) -> str:
     """Where a path leads for a process, which may have made links that only it sees."""
     to = f"/proc/{pid}/root{path}"
-    with contextlib.suppress(OSError), beneath.closing(os.open(to, os.O_PATH)) as opened:
+    with contextlib.suppress(OSError), beneath.auto_close(os.open(to, os.O_PATH)) as opened:
         return os.readlink(f"/proc/self/fd/{opened}")
     return path
 

@@ -278,7 +278,7 @@ def _apply_change(layer: Layer, change: FileChange, reach: Reach) -> str:
             if not is_deleted:
                 raise
             return ""  # deleted with its folder
-        before = beneath.status(folder, name)
+        before = beneath.stat_entry(folder, name)
         is_folder = before is not None and stat.S_ISDIR(before.st_mode)
         if before is not None and not is_folder and before.st_ctime_ns > layer.made_ns:
             return "someone else changed it meanwhile"
@@ -318,7 +318,7 @@ def _move(path: Path, new: int, real: int, reach: Reach) -> str:
         return "it is no file"
     else:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with beneath.closing(os.open(name, flags, dir_fd=new)) as file:
+        with beneath.auto_close(os.open(name, flags, dir_fd=new)) as file:
             if mode & (stat.S_ISUID | stat.S_ISGID):
                 os.fchmod(file, mode & 0o1777)
             with contextlib.suppress(OSError):
@@ -327,7 +327,7 @@ def _move(path: Path, new: int, real: int, reach: Reach) -> str:
                         os.removexattr(file, attribute)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.rmdir(name, dir_fd=real)  # a folder whose content was deleted before
-    beneath.move_in(new, name, real, name)
+    beneath.move_entry(new, name, real, name)
     return ""
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kode.errors import GitError
 from kode.git import run_git, settings_folders
-from kode.paths import expand
+from kode.paths import expand_path
 from kode.permissions import places
 from kode.values import dataclass, field
 from kode.workplace import is_below
@@ -109,7 +109,7 @@ class _NameSearch:
     def _find_inside(self, word: str, *folders: str) -> Iterator[str]:
         """The paths in the project that a word may mean, from its root or from a folder; its root
         is none. The rest of `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from there."""
-        root, word = str(self.root), str(expand(word))
+        root, word = str(self.root), str(expand_path(word))
         if os.path.isabs(word) and not is_below(os.path.normpath(word), root):
             word = word.lstrip("/")
         paths = {os.path.normpath(os.path.join(base, word)) for base in (root, *folders)}

@@ -100,7 +100,7 @@ def open_store(home: Path, *, outside: Sequence[Path] = ()) -> LayerStore:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Until the new folder is locked, nobody may take it for an abandoned one.
-            with beneath.closing(_lock_private(parent)):
+            with beneath.auto_close(_lock_private(parent)):
                 folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
                 folder.mkdir(mode=0o700)
                 return LayerStore(folder=folder, lock=_lock_folder(folder))
@@ -111,7 +111,7 @@ def remove_abandoned(home: Path) -> None:
     """Removes the stores of killed processes. Never raises."""
     for parent in store_places(home):
         abandoned: list[LayerStore] = []
-        with contextlib.suppress(OSError), beneath.closing(_lock_private(parent)):
+        with contextlib.suppress(OSError), beneath.auto_close(_lock_private(parent)):
             for folder in parent.glob(f"{_PREFIX}*"):
                 with contextlib.suppress(OSError):
                     abandoned.append(LayerStore(folder=folder, lock=_lock_folder(folder)))

@@ -19,9 +19,9 @@ from typing import IO, Any, TypeVar
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError, StorageError, UserError
-from kode.images import copy_beside
-from kode.messages import Image, Part, Text, ToolCall, ToolResult, first_of, plural, text_of
-from kode.plain_text import clean
+from kode.images import with_copy_in
+from kode.messages import Image, Part, Text, ToolCall, ToolResult, cut_list, plural, text_of
+from kode.plain_text import sanitize
 from kode.session.entries import (
     KNOWN_TYPES,
     VERSION,
@@ -95,7 +95,7 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
     """The header and every readable entry of a file, and a plain sentence for each problem; ignores
     an unfinished line. Raises: SessionError for a file of a newer version; StorageError."""
     with durable.storage_errors(path, "read"):
-        noted, data = durable.noted_length(path), path.read_bytes()
+        noted, data = durable.read_length(path), path.read_bytes()
         created_at = timestamp(path.stat().st_mtime)
     if (version := _field(_header(data.partition(b"\n")[0]), "version", 0)) > VERSION:
         by = f"by a newer kode (format {version}). Update kode to continue it."
@@ -121,7 +121,7 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
         faults.append(f"The file of {name} calls itself {header.id[:80]!r}: renamed?")
         header = replace(header, id=path.stem)
     if damaged:
-        count, numbers = plural(len(damaged), "damaged line"), ", ".join(first_of(damaged, 5))
+        count, numbers = plural(len(damaged), "damaged line"), ", ".join(cut_list(damaged, 5))
         faults.append(f"Skipped {count} of {name}, still in the file (line {numbers}).")
     if types:
         left_out = f"has entries of a newer kode ({', '.join(sorted(types))}), which were left out"
@@ -132,7 +132,7 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
     folder = paths.images_folder(path.with_suffix(""))
     for index, entry in enumerate(entries):
         if isinstance(entry, MessageEntry) and Image in map(type, entry.parts):
-            parts = (copy_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
+            parts = (with_copy_in(p, folder) if isinstance(p, Image) else p for p in entry.parts)
             entries[index] = replace(entry, parts=tuple(parts))
     return header, entries, faults
 
@@ -145,9 +145,9 @@ def note_use(path: Path) -> None:
     with contextlib.suppress(StorageError), durable.hold_log(order) as file:
         size = os.fstat(file.fileno()).st_size
         is_last = os.pread(file.fileno(), len(line), max(0, size - len(line))) == line
-        if not is_last and not durable.lost_bytes(order):
+        if not is_last and not durable.count_lost_bytes(order):
             os.write(file.fileno(), line)
-            durable.note_length(order, size + len(line))
+            durable.write_length(order, size + len(line))
 
 
 def repair_order(home: Path) -> str:
@@ -155,7 +155,7 @@ def repair_order(home: Path) -> str:
     order, aside = paths.sessions_folder(home) / ORDER, ""
     if _read_use_list(order) is not None:
         return ""
-    durable.forget_length(order)
+    durable.remove_length(order)
     with contextlib.suppress(StorageError):
         aside = f", and is now {durable.set_aside(order).name}"
     return f"{order} was damaged{aside}: sessions are in the order of their files' times."
@@ -163,7 +163,7 @@ def repair_order(home: Path) -> str:
 
 def _read_use_list(order: Path) -> list[str] | None:
     """The ids in the list; None if it is damaged, so that nothing in it is too old."""
-    noted, data = durable.noted_length(order), b""
+    noted, data = durable.read_length(order), b""
     with contextlib.suppress(OSError):
         data = order.read_bytes()
     matches = [_USE.fullmatch(line) for line in data.splitlines() if line]
@@ -197,7 +197,7 @@ def find(home: Path, word: str) -> str:
     if word in matching or len(matching) == 1:
         return matching[0]
     if matching:
-        listed = ", ".join(first_of(matching[::-1], 5))
+        listed = ", ".join(cut_list(matching[::-1], 5))
         raise SessionError(f"{len(matching)} sessions {what} {word!r} ({listed}). {advice}")
     near = difflib.get_close_matches(word, [*ids, *names.values()], n=1, cutoff=0.6)
     raise missing_session(word, f" Did you mean {near[0]}?" if near else "")
@@ -206,7 +206,7 @@ def find(home: Path, word: str) -> str:
 def name_from(text: str) -> str:
     """What a person wants to call a session, as one word. Raises: UserError that says what to do,
     for one that is empty or long, or that could be the beginning of an id."""
-    name = "-".join(clean(text).split())
+    name = "-".join(sanitize(text).split())
     if not name or name.startswith("-") or len(name) > NAME_CHARS:
         raise UserError(f"A name has 1 to {NAME_CHARS} characters, such as login-page.")
     if LIKE_ID.fullmatch(name):
@@ -319,7 +319,7 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, str, int, dict[str, An
     """The time of the last entry, the session's name, the number of turns, and the end of the last
     finished one."""
     at, end, prompts, names = "", dict[str, Any](), list[Entry](), list[str]()
-    newest_first = durable.pieces_backwards(file)
+    newest_first = durable.read_backwards(file)
     next(newest_first)  # torn, and no line to any reader
     for line in newest_first:
         is_end, is_name = line.startswith(_END), line.startswith(_NAME)

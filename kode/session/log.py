@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from kode import durable, paths
 from kode.errors import BusyError, SessionError, StorageError
-from kode.images import copy_to as copy_image
+from kode.images import copy_image as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session.entries import (
     SETUP,
@@ -105,7 +105,7 @@ class Session:
                     raise OSError(errno.EBADF, "the session is closed")
                 lines = b"\n".join(map(line_of, entries))
                 is_repetition = isinstance(entries[-1], RequestEntry)
-                durable.append_to(self.file, lines, self.path, sync=not is_repetition)
+                durable.append_line(self.file, lines, self.path, sync=not is_repetition)
             except OSError as error:
                 raise durable.storage_error(error, self.path, "append to") from error
         for entry in entries:
@@ -162,7 +162,7 @@ class Session:
             if not self.is_used:
                 with contextlib.suppress(StorageError):  # an empty file is no loss
                     durable.remove(self.path)
-                    durable.forget_length(self.path)
+                    durable.remove_length(self.path)
                 # Pictures attached to a first message that was never sent.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
@@ -243,8 +243,8 @@ def write_session(home: Path, header: Header, entries: Iterable[Entry]) -> Path:
     path = paths.session_file(home, header.id)
     durable.make_folder(path.parent)
     data = b"\n".join((line_of(header), *map(line_of, entries), b""))
-    durable.replace(path, data)
-    durable.note_length(path, len(data))
+    durable.replace_file(path, data)
+    durable.write_length(path, len(data))
     return path
 
 
@@ -277,12 +277,12 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
             cut = f"{size - whole} bytes, which are now in {path.name}.torn"
             repairs.append(f"The last line of session {session_id} is incomplete: {cut}.")
         header, entries, faults = read(path)
-        durable.note_length(path, whole)  # what is lost before it has been said
+        durable.write_length(path, whole)  # what is lost before it has been said
         header = replace(header, id=session_id)  # the name of its file, except of a subagent's
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):
-                durable.append_to(file, line_of(header), path)
+                durable.append_line(file, line_of(header), path)
         for entry in entries:
             session._take(entry)
         session.has_requested = False

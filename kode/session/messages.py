@@ -13,8 +13,8 @@ from kode.messages import (
     ToolCall,
     ToolResult,
     calls_of,
+    cut_list,
     failure_of,
-    first_of,
     results_of,
 )
 from kode.session.entries import (
@@ -162,8 +162,8 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
         "The plan, verbatim": entry.plan,
         "Open in the todo list": _list(entry.open_items),
         "Hand-over note": entry.summary,
-        "Files changed so far": _list(first_of(entry.files_changed, MAX_NAMED)),
-        "Files read so far": _list(first_of(entry.files_read, MAX_NAMED)),
+        "Files changed so far": _list(cut_list(entry.files_changed, MAX_NAMED)),
+        "Files read so far": _list(cut_list(entry.files_read, MAX_NAMED)),
         f"Dropped; `read_file` with `path: {EARLIER}ID` shows it again": _list_dropped(entry),
     }
     pieces = (

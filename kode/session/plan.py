@@ -67,7 +67,7 @@ class Plan:
         """Replaces it. Raises: StorageError."""
         if self.path is not None:
             durable.make_folder(self.path.parent)
-            durable.replace(self.path, text.encode("utf-8", "replace"))
+            durable.replace_file(self.path, text.encode("utf-8", "replace"))
 
     def tick_off(self, done: Collection[str]) -> str:
         """Ticks finished steps; returns `2 of 5 steps of the plan done`, or "" if no step matches.

@@ -88,7 +88,7 @@ class MarksFile:
         """Stores the text that a path had when it was last loaded. Raises: StorageError."""
         copy = self._copy_of(path)
         durable.make_folder(copy.parent)
-        durable.replace(copy, text.encode("utf-8", "replace"))
+        durable.replace_file(copy, text.encode("utf-8", "replace"))
 
     def _copy_of(self, path: str) -> Path:
         return self._path.parent / "before" / paths.path_hash(Path(path))
@@ -117,7 +117,7 @@ class MarksFile:
                 best = set(sorted(counting, key=_worth)[-MAX_MARKS:])
                 counting = [mark for mark in counting if mark in best]
             lines = (durable.seal(json.dumps(asdict(mark)).encode()) for mark in counting)
-            durable.replace(self._path, b"".join(line + b"\n" for line in lines))
+            durable.replace_file(self._path, b"".join(line + b"\n" for line in lines))
             self._load()
         return problem
 

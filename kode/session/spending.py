@@ -78,7 +78,7 @@ class Spending(dict[str, Spent]):
 def _requests_since(path: Path, since: datetime) -> Iterator[RequestEnd]:
     """Newest first; none for an unreadable file."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        for line in durable.pieces_backwards(file):
+        for line in durable.read_backwards(file):
             if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
                 continue
             with contextlib.suppress(ValueError, TypeError):  # damaged, or a time without a moment

@@ -22,7 +22,7 @@ from kode.messages import (
     images_of,
     text_of,
 )
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.session.entries import (
     Entry,
     Header,
@@ -274,7 +274,7 @@ def as_markdown(transcript: Transcript) -> str:
     end = next((e for e in reversed(transcript.entries) if isinstance(e, TurnEntry)), None)
     if end is not None and end.error:
         lines.append(f"*(the turn ended: {end.status}. {end.error})*")
-    return clean("\n".join(lines).rstrip()) + "\n"
+    return sanitize("\n".join(lines).rstrip()) + "\n"
 
 
 def _describe(picture: Image) -> str:

@@ -97,7 +97,7 @@ def delete(home: Path, session_id: str) -> None:
     # The session's file is deleted last: while it exists, a deletion can be repeated.
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
     durable.remove(path.with_name(path.name + ".torn"))
-    durable.forget_length(path)
+    durable.remove_length(path)
     durable.remove(paths.unfinished_undo(home, session_id))
     with durable.storage_errors(path, "delete"):
         durable.sync_folder(path.parent)
@@ -174,11 +174,11 @@ def _repair_session(home: Path, path: Path) -> list[str]:
             if not lines or not lines[0].startswith(b'{"type":"session"'):
                 lines.insert(0, line_of(session.header))
             data = b"\n".join([*lines, b""])
-            durable.replace(path, data)
+            durable.replace_file(path, data)
             repairs.append(
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
             )
-        durable.note_length(path, len(data))
+        durable.write_length(path, len(data))
     return repairs
 
 
@@ -244,7 +244,7 @@ def _read_foreign(path: Path) -> tuple[str, Transcript]:
     agents = installed.find_additions("imports")
     for agent, (plugin, where) in agents.items():
         with durable.storage_errors(path, "read"):
-            transcript = installed.call(plugin, where, path)
+            transcript = installed.call_part(plugin, where, path)
         if isinstance(transcript, Transcript):
             return agent, transcript
     if not agents:

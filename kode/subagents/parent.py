@@ -26,10 +26,10 @@ from pydantic_core import from_json
 from kode.config.model import Subagent
 from kode.engine.agent import Agent, Spend
 from kode.errors import KodeError, StorageError, ToolError
-from kode.events import FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
+from kode.events import FINISHED, AgentFinished, AgentProgress, Emit, Status, no_emit
 from kode.messages import Usage, plural, shorten
 from kode.permissions import question as permission
-from kode.process import increment_depth
+from kode.process import nested_environment
 from kode.session.log import Session
 from kode.subagents import records
 from kode.subagents.task import (
@@ -118,7 +118,7 @@ class ChildProcess:
     folder: Path
     memory: str = ""
     """The section of memory in its system prompt."""
-    emit: Emit = silent
+    emit: Emit = no_emit
     tree: ProcessTree = field(default_factory=ProcessTree)
     """Its processes, which end where this process is killed."""
     since: float = field(default_factory=time.monotonic)
@@ -344,7 +344,7 @@ class ChildProcess:
         if tool is None:
             raise ToolError(f"This subagent was not given the tool {name!r}.")
         place = replace(self.delegation.agent().place, outputs=self.folder / "outputs")
-        context = ToolContext(place=place, call_id="", emit=silent)
+        context = ToolContext(place=place, call_id="", emit=no_emit)
         output = await tool.run(context, tool.check(arguments))
         return ToolOutput(text=output) if isinstance(output, str) else output
 
@@ -394,7 +394,7 @@ class ChildProcess:
 
 
 async def prepare_children(
-    delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
+    delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = no_emit
 ) -> list[ChildProcess]:
     """Makes the children of one call: the same snapshot of memory for all. Raises: ToolError if
     their files cannot be written, or a task resumes what cannot go on."""
@@ -452,7 +452,7 @@ def child_environment(
         if (name in passed_on or not secret.search(name))
         and not any(text in value for text in secret_values)
     }
-    return passed | increment_depth(environ)
+    return passed | nested_environment(environ)
 
 
 def _describe_tool(tool: Tool) -> ParentTool:

@@ -20,7 +20,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.errors import StorageError, ToolError
-from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
+from kode.messages import Text, ToolCall, ToolResult, cut_list, plural, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import Entry, MessageEntry
 from kode.subagents.task import Result, Task, encode_line
@@ -95,12 +95,12 @@ def describe_result(id: str, goal: str, result: Result, outputs: Path, limit: in
         path = outputs / f"agent-{id}.md"
         try:
             durable.make_folder(outputs)
-            durable.replace(path, summary.encode("utf-8", "replace"))
+            durable.replace_file(path, summary.encode("utf-8", "replace"))
             where = f"the full report of {len(summary)} characters is in {path}"
         except StorageError as error:
             where = f"the whole report could not be kept: {error}"
         summary = f"{summary[:limit]}\n[cut: {where}]"
-    files = ", ".join(first_of(result.files_changed, 40))
+    files = ", ".join(cut_list(result.files_changed, 40))
     lines = (
         f"## {shorten(goal, GOAL_CHARS)}",
         f"[agent {id}: {result.status}, {tokens}{more}]",
@@ -115,9 +115,9 @@ def create_record(folder: Path, task: Task, **about: str) -> None:
     """Writes what a child starts from, and what is known `about` it; one that continues loses its
     last result. Raises: StorageError."""
     durable.make_folder(folder)
-    durable.replace(folder / "agent.json", json.dumps(about).encode())
+    durable.replace_file(folder / "agent.json", json.dumps(about).encode())
     masked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}
-    durable.replace(folder / "task.json", json.dumps(masked).encode())
+    durable.replace_file(folder / "task.json", json.dumps(masked).encode())
     durable.remove(folder / "result.json")
 
 
@@ -140,7 +140,7 @@ def write_result(folder: Path, result: Result) -> None:
     """Writes a result to disk. A disk error loses the file, not the result itself."""
     masked = {"summary": redact(result.summary), "error": result.error and redact(result.error)}
     with contextlib.suppress(StorageError):
-        durable.replace(folder / "result.json", encode_line(result.model_copy(update=masked)))
+        durable.replace_file(folder / "result.json", encode_line(result.model_copy(update=masked)))
 
 
 def read_records(agents: Path) -> list[ChildRecord]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from kode.errors import ToolError
-from kode.events import silent
+from kode.events import no_emit
 from kode.extensions.definitions import AgentDefinition
 from kode.messages import plural, shorten
 from kode.subagents import records
@@ -50,7 +50,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         background: bool = False,
     ) -> ToolOutput:
         _check_tasks(tasks, names)
-        jobs, emit = context.background, silent if background else context.emit
+        jobs, emit = context.background, no_emit if background else context.emit
         children = await prepare_children(delegation, tasks, context.call_id, emit)
         with contextlib.nullcontext(Event()) if jobs is None else jobs.offer() as moved:
             if background and jobs is not None:
@@ -60,7 +60,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
             return _make_output(children)
         lines = ["In the background:"]
         for child in children:
-            child.emit = silent
+            child.emit = no_emit
             name = jobs.take(
                 child,
                 context.session_id,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from kode.errors import StorageError, ToolError, UserError
-from kode.events import Emit, Notice, silent
+from kode.events import Emit, Notice, no_emit
 from kode.messages import shorten
 from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
 from kode.session.messages import running_jobs
@@ -123,7 +123,7 @@ class BackgroundCommand:
 class BackgroundCommands:
     """The commands and subagents in the background of one process."""
 
-    emit: Emit = silent
+    emit: Emit = no_emit
     commands: list[BackgroundCommand] = field(default_factory=list)
     """In order of arrival, including finished ones."""
     session: "Session | None" = None

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.messages import first_of, shorten
+from kode.messages import cut_list, shorten
 from kode.process import find_program
 from kode.tool import Action, Around, ToolOutput
 from kode.tools.processes import run_program
@@ -101,7 +101,7 @@ class Checkers:
                 lines += [f"{name}:{line}: {message}"] if old[message] < 0 else []
         elif error := await asyncio.to_thread(find_syntax_error, path, after):
             lines = [] if find_syntax_error(path, before) else [f"{name}: {error}"]
-        text = "\n".join(first_of(lines, MAX_LINES))
+        text = "\n".join(cut_list(lines, MAX_LINES))
         return f"\n\n[{head}wrong since this edit]\n{text}" if lines else ""
 
     async def _find_errors(self, argv: Sequence[str], text: bytes) -> list[tuple[str, str]]:

@@ -18,9 +18,9 @@ from kode.messages import plural
 from kode.plain_text import (
     changed_lines,
     count_common,
-    lines_of,
+    normalize_line_ends,
+    split_lines,
     unified_diff,
-    with_line_feeds,
 )
 from kode.tool import Tool, ToolContext, ToolOutput, tool
 from kode.tools import files
@@ -81,7 +81,7 @@ def count_changes(diff: str) -> str:
 
 
 def count_lines(text: str) -> str:
-    return plural(len(lines_of(text)), "line")
+    return plural(len(split_lines(text)), "line")
 
 
 def change_tool(**more: Any) -> Callable[[Callable[..., TextChange]], Tool]:
@@ -170,7 +170,7 @@ class Edit:
 
     def apply(self, text: str, position: int = 0) -> Replaced:
         """Takes a text with line feeds. Raises: Misfit."""
-        old, new = with_line_feeds(self.old_text), with_line_feeds(self.new_text)
+        old, new = normalize_line_ends(self.old_text), normalize_line_ends(self.new_text)
         # Overlapping places count.
         pattern = re.escape(old) if self.replace_all else f"(?={re.escape(old)})"
         places = [match.start() for match in re.finditer(pattern, text)]
@@ -262,7 +262,7 @@ def plan_change(
         model has not read; if nothing would change, or the file's encoding lacks a character.
     """
     file = read_target(context, path)
-    before = with_line_feeds(file.text)
+    before = normalize_line_ends(file.text)
     done, count, is_proven = Replaced(text=before, is_proven=True), 0, True
     notes = []
     for what, replacement in replacements.items():
@@ -417,7 +417,7 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 def explain(text: str, old: str) -> str:
     """Explains why `old` is not in `text`, with the nearest lines numbered."""
-    old = with_line_feeds(old)
+    old = normalize_line_ends(old)
     if not old:
         return "The line after `@@` is not there."
     # Two slips of models.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kode import __version__
 from kode.errors import ToolError
 from kode.installed import require_extra
-from kode.plain_text import printable
+from kode.plain_text import escape_path
 from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files, page as page_worker
 from kode.tools.processes import ask_worker
@@ -185,7 +185,7 @@ def _redirect(base: "httpx2.URL", location: str) -> str:
     if (target.raw_host.lower(), target.port) != (base.raw_host.lower(), base.port):
         raise ToolError(
             f"{base} redirects to another host, which is not followed. "
-            f"To read it, fetch this URL itself: {printable(str(target))[:2000]}"
+            f"To read it, fetch this URL itself: {escape_path(str(target))[:2000]}"
         )
     return str(target)
 

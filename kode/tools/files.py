@@ -16,10 +16,10 @@ from typing import IO
 
 from kode import beneath, durable, paths
 from kode.errors import StorageError, ToolError
-from kode.plain_text import Encoding, encoding_by_mark, printable
+from kode.plain_text import Encoding, detect_encoding, escape_path
 from kode.tool import ToolContext
 from kode.values import dataclass
-from kode.workplace import as_seen, real_path
+from kode.workplace import real_path, to_command
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
 """The largest file that is read in full, to be edited or replaced."""
@@ -89,7 +89,7 @@ def resolve_tree(context: ToolContext, path: str) -> Path:
 
 def _link_error(path: str) -> ToolError:
     return ToolError(
-        f"{printable(path)} came to mean another file while the call was on its way: a link was "
+        f"{escape_path(path)} came to mean another file while the call was on its way: a link was "
         "changed. Nothing was read or written; look what it is now, and try again."
     )
 
@@ -98,8 +98,8 @@ def display_path(context: ToolContext, path: Path) -> str:
     """A path as results show it: relative to the working directory if inside, with control
     characters escaped."""
     base = paths.real_path(context.place.cwd)
-    text = as_seen(context.place, str(path))
-    return printable(text.removeprefix(base.rstrip("/") + "/") or text)
+    text = to_command(context.place, str(path))
+    return escape_path(text.removeprefix(base.rstrip("/") + "/") or text)
 
 
 def find_outside_source(context: ToolContext, path: Path) -> str:
@@ -115,7 +115,7 @@ def refuse_protected(context: ToolContext, path: Path) -> None:
     for folder in context.place.protected:
         if _is_inside(path, folder) and not _is_in_tmp(context, path):
             raise ToolError(
-                f"{printable(str(path))} is inside {printable(str(folder))}, which belongs to "
+                f"{escape_path(str(path))} is inside {escape_path(str(folder))}, which belongs to "
                 "kode: file tools never write there. Use the memory tools for what should be "
                 "remembered, or write inside the project."
             )
@@ -146,7 +146,7 @@ def refuse_secret(context: ToolContext, path: Path) -> None:
 
 def _is_in_tmp(context: ToolContext, path: Path) -> bool:
     """Whether a real path is in the session's own `/tmp`, wherever that lies."""
-    return as_seen(context.place, str(path)) != str(path)
+    return to_command(context.place, str(path)) != str(path)
 
 
 def _is_inside(path: Path, folder: Path) -> bool:
@@ -272,7 +272,7 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 
     Raises: Binary, judged by content: NUL bytes, many control characters, broken UTF-16.
     """
-    if encoding := encoding_by_mark(data):
+    if encoding := detect_encoding(data):
         try:
             return data[len(encoding.bom) :].decode(encoding.codec), encoding
         except UnicodeDecodeError:
@@ -321,7 +321,7 @@ def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
                 "changing its mode. Nothing was written."
             )
     try:
-        with beneath.open_folder(path.parent, make=beneath.usual_mode):
+        with beneath.open_folder(path.parent, make=beneath.folder_mode):
             pass  # it exists now, and leads nowhere else
         durable.sync_names(path.parent)
         durable.remove_stale_temporaries(path.parent)

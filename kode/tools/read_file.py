@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
 from kode import paths
 from kode.errors import StorageError, ToolError, UserError
-from kode.images import MAX_READ_BYTES, PDF, Picture, fit_picture, keep, looks_of
+from kode.images import MAX_READ_BYTES, PDF, Picture, fit_picture, read_header, save_picture
 from kode.installed import require_extra
 from kode.messages import plural
-from kode.plain_text import lines_of
+from kode.plain_text import split_lines
 from kode.session.messages import EARLIER
 from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files, pdf_worker
@@ -88,7 +88,7 @@ def _read(
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
     name, room = files.display_path(context, path), min(MAX_BYTES, context.room)
     with files.open_regular(context, path) as file:
-        looks = looks_of(file.read(_HEAD_BYTES))
+        looks = read_header(file.read(_HEAD_BYTES))
         file.seek(0)
         data = file.read((files.MAX_WHOLE_BYTES if looks is None else MAX_READ_BYTES) + 1)
     if looks is not None and looks.media_type == PDF:
@@ -119,7 +119,7 @@ def _keep_pictures(context: ToolContext, path: Path, view: FileView) -> ToolOutp
         try:
             small = fit_picture(picture)
             folder = paths.images_folder(context.place.outputs.parent)
-            images.append(keep(folder, small.name, small.data))
+            images.append(save_picture(folder, small.name, small.data))
         except (UserError, StorageError) as error:
             if not text:
                 raise ToolError(str(error)) from error
@@ -140,7 +140,7 @@ def _keep_pictures(context: ToolContext, path: Path, view: FileView) -> ToolOutp
 def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> FileView:
     """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
     less than the usual one. Raises: ToolError for an offset beyond the end."""
-    lines = lines_of(text)
+    lines = split_lines(text)
     if not lines:
         return FileView(f"{name} is empty.", "empty")
     if offset > len(lines):

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
-from kode.plain_text import encoding_by_mark, lines_of
+from kode.plain_text import detect_encoding, split_lines
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -133,10 +133,10 @@ def _find_hits(
 def _read_lines(file: IO[bytes]) -> Iterator[str]:
     """Lines as text. Invalid UTF-8 matches no letter, as in ripgrep, which also reads UTF-16 with a
     byte order mark. Raises: ValueError for a binary file."""
-    mark = encoding_by_mark(file.read(4))
+    mark = detect_encoding(file.read(4))
     file.seek(len(mark.bom) if mark else 0)
     if mark is not None and mark.codec.startswith("utf-16"):
-        yield from lines_of(file.read().decode(mark.codec, "replace"))
+        yield from split_lines(file.read().decode(mark.codec, "replace"))
         return
     for raw in file:
         if b"\0" in raw:

@@ -183,8 +183,8 @@ def check_journal(journal: Path, *, repair: bool) -> list[str]:
         aside = durable.set_aside(journal, journal.read_bytes())
         fault += f" The old file is saved as {aside.name}."
         data = b"".join(line + b"\n" for line in past.lines)
-        durable.replace(journal, data)
-        durable.note_length(journal, len(data))
+        durable.replace_file(journal, data)
+        durable.write_length(journal, len(data))
     return [fault]
 
 

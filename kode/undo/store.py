@@ -103,7 +103,7 @@ class Contents:
             size = self._store_data(str(seen.state), data) if is_digest(seen.state) else 0
             return path, seen, size
 
-        saved = durable.for_each(save, paths)
+        saved = durable.map_in_threads(save, paths)
         if self.folder.is_dir():
             with durable.storage_errors(self.folder, "make durable"):
                 durable.sync_folder(self.folder)
@@ -150,9 +150,9 @@ class Contents:
         if is_digest(state) and data is None:
             raise StorageError(self.explain_unrestorable(state))
         # The folders belong to the project: use the modes that a person's would have.
-        make = None if state is None else beneath.usual_mode
+        make = None if state is None else beneath.folder_mode
         with beneath.open_folder(path.parent, make=make) as folder:
-            status = beneath.status(folder, path.name)
+            status = beneath.stat_entry(folder, path.name)
             is_folder = status is not None and stat.S_ISDIR(status.st_mode)
             if is_folder and state != FOLDER:
                 os.rmdir(path.name, dir_fd=folder)
@@ -163,7 +163,7 @@ class Contents:
                     os.mkdir(path.name, dir_fd=folder)
                 beneath.set_mode(folder, path.name, mode)
             elif state is not None and data is None:
-                beneath.link_in(state.removeprefix(LINK), folder, path.name)
+                beneath.make_link(state.removeprefix(LINK), folder, path.name)
         if data is not None:
             durable.replace_content(path, data, mode=mode, sync_name=False)
 
@@ -175,7 +175,7 @@ class Contents:
             if path.read_bytes() == data:
                 os.utime(path)  # used again, so no longer among the oldest
                 return 0
-        durable.replace(path, data, sync_name=False)
+        durable.replace_file(path, data, sync_name=False)
         return len(data)
 
 

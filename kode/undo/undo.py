@@ -16,9 +16,9 @@ from typing import Literal
 from kode import durable, paths
 from kode.credentials import redact
 from kode.errors import StorageError
-from kode.events import Emit, Notice, silent
+from kode.events import Emit, Notice, no_emit
 from kode.git import git_record
-from kode.messages import first_of, plural
+from kode.messages import cut_list, plural
 from kode.paths import relative_path
 from kode.plain_text import unified_diff
 from kode.undo import journal, outside
@@ -74,7 +74,7 @@ class Undo:
     git: tuple[GitFolder, ...] = ()
     turn: Callable[[], TurnId] = lambda: TurnId("", 0)
     """The running turn; for a subagent, its parent's."""
-    emit: Emit = silent
+    emit: Emit = no_emit
     marker: Path | None = None
     """A file that is there from when an undo begins until the session has an entry about it."""
     close: Callable[[], None] = lambda: None
@@ -204,7 +204,7 @@ class Undo:
         step.before = self.contents.save(step.goal)
         if self.marker is not None:
             durable.make_folder(self.marker.parent)
-            durable.replace(self.marker, b"")
+            durable.replace_file(self.marker, b"")
         journal.write_step(self.journal, step)
         return self._apply_step(step, left)
 
@@ -231,7 +231,7 @@ class Undo:
         gone = [path for path in sorted(step.goal, reverse=True) if step.goal[path].state is None]
         for path in (*gone, *sorted(step.goal.keys() - {*files, *gone})):
             change(path)
-        durable.for_each(change, files)
+        durable.map_in_threads(change, files)
         step.after = {path: goal for path, goal in step.goal.items() if path not in why_left}
         for folder in {Path(path).parent for path in step.after}:
             with durable.storage_errors(folder, "make durable"):
@@ -299,7 +299,7 @@ def describe_undo(undone: UndoResult, cwd: Path, prompt: str) -> str:
         [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
         [f"{head} and is not moved back." for head in undone.step.heads],
     ):
-        lines += first_of(files, MAX_NAMED)
+        lines += cut_list(files, MAX_NAMED)
     if past.damaged:
         lost = f"{plural(past.damaged, 'part')} of the session's record of changes damaged or lost"
         lines.append(f"{lost}: files that only they named are left as they are.")

@@ -8,7 +8,7 @@ from bench.first_request import FORMATS, first_request, parts
 from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.engine.context import fixed_tokens
-from kode.events import silent
+from kode.events import no_emit
 
 MAX_TOKENS = 1_850
 MAX_TOKENS_OF_OTHER_MEMORY = 2_000
@@ -28,7 +28,7 @@ async def test_tools_and_prompt_stay_small_with_every_memory(tmp_path: Path, sys
     script.write_text("[]")
     flags = {"script": str(script), "provider": "scripted", "memory.system": system}
     loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags=flags)
-    conversation = await open_conversation(Settings(loaded, emit=silent), cwd=tmp_path)
+    conversation = await open_conversation(Settings(loaded, emit=no_emit), cwd=tmp_path)
     try:
         await conversation.start()
         assert fixed_tokens(conversation.context) < MAX_TOKENS_OF_OTHER_MEMORY

@@ -30,8 +30,8 @@ BY_PATH: dict[str, dict[str, str]] = {
     "durable.py": {
         "remove_stale_temporaries": "temporary files of kode by their prefix, never through a link",
         "cut_torn_line": HOME,
-        "note_length": "the note beside a log, never through a link",
-        "forget_length": "the note beside a log that kode removes, and not what it leads to",
+        "write_length": "the note beside a log, never through a link",
+        "remove_length": "the note beside a log that kode removes, and not what it leads to",
         "open_for_append": HOME,
         "remove": HOME,
         "set_aside": HOME,

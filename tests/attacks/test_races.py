@@ -123,16 +123,16 @@ def by_tools(ground: Ground, depth: int) -> None:
     """As file tools do, and a fleet with its trees, locks and results."""
     for path in ground.targets(depth):
         with contextlib.suppress(OSError, StorageError):
-            with beneath.open_folder(path.parent, make=beneath.usual_mode) as folder:
-                beneath.link_in("/etc", folder, f"{path.name}.link")
-                beneath.remove(folder, f"{path.name}.link")
-            durable.replace(path, b"new", mode=0o644, follow=False)
+            with beneath.open_folder(path.parent, make=beneath.folder_mode) as folder:
+                beneath.make_link("/etc", folder, f"{path.name}.link")
+                beneath.remove_entry(folder, f"{path.name}.link")
+            durable.replace_file(path, b"new", mode=0o644, follow=False)
         with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
             os.unlink(path.name, dir_fd=folder)
         with contextlib.suppress(StorageError), durable.hold_lock(path.parent, follow=False):
             pass
         with contextlib.suppress(OSError), beneath.open_folder(path.parent.parent) as above:
-            beneath.remove(above, path.parent.name)
+            beneath.remove_entry(above, path.parent.name)
 
 
 def by_name(ground: Ground, depth: int) -> None:

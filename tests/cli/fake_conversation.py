@@ -26,7 +26,7 @@ from kode.events import (
     TurnStarted,
 )
 from kode.extensions.review import FoundExtensions
-from kode.images import keep
+from kode.images import save_picture
 from kode.memory.statement import Outcome
 from kode.messages import Image, Text, Usage
 from kode.permissions.approvals import StandingRule
@@ -163,7 +163,7 @@ class FakeConversation:
         if not self.sees:
             raise UserError(f"{self.model} cannot see images, so {name} is not sent.")
         self.pictures.append(name)
-        return keep(self.home / "images", name, data)
+        return save_picture(self.home / "images", name, data)
 
     def prompts(self) -> list[str]:
         return list(self.asked)

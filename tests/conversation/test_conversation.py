@@ -13,7 +13,7 @@ from kode import durable, paths
 from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.errors import SessionError
-from kode.events import Event, Notice, ToolFinished, Working, silent
+from kode.events import Event, Notice, ToolFinished, Working, no_emit
 from kode.messages import Text, results_of, text_of, user_message
 from kode.permissions.question import Answer, Question
 from kode.session import log
@@ -304,7 +304,7 @@ def test_a_short_session_still_removes_what_crashes_left(
 
     async def session(session_id: str | None) -> str | None:
         conversation = await open_conversation(
-            Settings(loaded, emit=silent), cwd=tmp_path, session_id=session_id
+            Settings(loaded, emit=no_emit), cwd=tmp_path, session_id=session_id
         )
         await conversation.turn("Hello.")
         closing.set()

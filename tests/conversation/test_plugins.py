@@ -12,7 +12,7 @@ from kode.errors import PluginError
 from kode.events import TurnStarted
 from kode.installed import Command, Plugin
 from kode.permissions.question import Answer
-from kode.registry import rows_of_plugins
+from kode.registry import plugin_rows
 from tests.conversation.conftest import notices
 
 
@@ -81,7 +81,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
     def only(plugin: Plugin) -> None:
         monkeypatch.setattr(installed, "faults", {})
         monkeypatch.setattr(installed, "find_plugins", lambda: ())
-        monkeypatch.setattr(installed, "plugins", lambda: (plugin,))
+        monkeypatch.setattr(installed, "enabled_plugins", lambda: (plugin,))
 
     return only
 
@@ -92,7 +92,7 @@ async def test_a_plugin_at_fault_costs_one_line(
 ) -> None:
     monkeypatch.setattr(Failing, "heard", 0)
     use(plugin)
-    list(rows_of_plugins())
+    list(plugin_rows())
     talk = await opened({"text": "Fine."}, {"text": "Fine."})
 
     assert (await talk.turn("one")).status == "success"
@@ -263,7 +263,7 @@ async def test_no_other_plugin_takes_back_what_one_asks(
 ) -> None:
     use(deciding("asking"))
     guards = (deciding("asking"), replace(deciding("changing"), name="writer"))
-    monkeypatch.setattr(installed, "plugins", lambda: guards)
+    monkeypatch.setattr(installed, "enabled_plugins", lambda: guards)
     talk = await opened({"calls": [WRITE]}, {"text": "No."}, mode="full")
 
     assert (await talk.turn("write")).denials

@@ -13,7 +13,7 @@ import pytest
 
 from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
-from kode.events import silent
+from kode.events import no_emit
 from kode.permissions.question import Answer, Question
 from kode.subagents import records
 from tests.e2e import command
@@ -136,7 +136,7 @@ async def test_children_are_asked_about_by_name_and_session_answers_hold(
         monkeypatch.setenv(name, value)
     loaded = load_config(place.home, place.project, environ=os.environ, flags={})
     conversation = await open_conversation(
-        Settings(loaded, emit=silent, ask=ask), cwd=place.project
+        Settings(loaded, emit=no_emit, ask=ask), cwd=place.project
     )
     try:
         await conversation.turn("delegate this")

@@ -14,7 +14,7 @@ from kode.engine.context import Context, open_context
 from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.errors import ToolError
-from kode.events import Emit, Event, TextDelta, TurnEnded, silent
+from kode.events import Emit, Event, TextDelta, TurnEnded, no_emit
 from kode.memory.contract import NullMemory
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, results_of
 from kode.provider import ModelInfo, Request
@@ -177,7 +177,9 @@ def bench(tmp_path: Path) -> MakeBench:
             "spend": Spend(),
             "seen_files": {},
             "undo": undo_in(tmp_path / "undo"),
-            "marks": Provenance(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
+            "marks": Provenance(
+                home=tmp_path / "home", folders=(), source=lambda: "", emit=no_emit
+            ),
         }
         return Bench(Agent(**fields | given), session, provider)
 

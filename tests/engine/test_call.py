@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kode.errors import ToolError
-from kode.events import ToolOutput as OutputEvent, ToolStarted, silent
+from kode.events import ToolOutput as OutputEvent, ToolStarted, no_emit
 from kode.messages import ToolCall
 from kode.session.provenance import Provenance
 from kode.tool import ToolContext, ToolOutput, parse_arguments, tool
@@ -143,5 +143,5 @@ async def test_a_long_text_from_outside_is_marked_in_its_file(bench: MakeBench) 
     await run.turn()
     (kept,) = run.agent.place.outputs.iterdir()
     home, folders = run.agent.place.home, (run.agent.place.cwd,)
-    later = Provenance(home=home, folders=folders, source=lambda: "", emit=silent)
+    later = Provenance(home=home, folders=folders, source=lambda: "", emit=no_emit)
     assert "a page" in later.find_source([str(kept)])

@@ -20,7 +20,7 @@ from kode.engine.command import (
     settle_ended,
 )
 from kode.errors import KodeError
-from kode.events import silent
+from kode.events import no_emit
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
 from kode.tool import ALLOWED, Action, Blocked, Decision, FileChange, ToolContext, ToolOutput
@@ -145,7 +145,7 @@ def command_of(
         place=workplace(cwd),
         call_id="1",
         session_id="s",
-        emit=silent,
+        emit=no_emit,
         seen_files={},
         background=background,
         decision=decision,

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kode.engine.context import compact
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.contract import Drop
 from kode.messages import Message, ServerItem, Text, text_of
 from kode.session.entries import CompactionEntry
@@ -22,7 +22,7 @@ def compactions(run: Bench) -> list[CompactionEntry]:
 
 async def compacted(run: Bench) -> str:
     """What the model gets instead, after a compaction that keeps no message as it is."""
-    await compact(run.agent, run.context, silent, Drop(keep=0))
+    await compact(run.agent, run.context, no_emit, Drop(keep=0))
     return str(run.session.messages[0])
 
 

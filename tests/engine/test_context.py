@@ -5,7 +5,7 @@ import pytest
 
 from kode.engine.context import answer_question, compact, context_tokens
 from kode.engine.tokens import tokens_of
-from kode.events import ContextReduced, Emit, silent
+from kode.events import ContextReduced, Emit, no_emit
 from kode.memory.contract import Drop, NullMemory
 from kode.memory.system import Guarded
 from kode.messages import Message, Usage, results_of, text_of
@@ -139,12 +139,12 @@ async def test_a_compaction_by_hand_makes_room_as_wished(bench: MakeBench) -> No
     await run.turn("one")
     await run.turn("two")
     before = context_tokens(run.context)
-    event = await compact(run.agent, run.context, silent, wish="the port numbers")
+    event = await compact(run.agent, run.context, no_emit, wish="the port numbers")
     assert event.tokens_before == before
     assert event.tokens_after < before / 2
     assert asked(run).endswith(": the port numbers\n")
     await run.turn("three " * 2_000)
-    await compact(run.agent, run.context, silent)
+    await compact(run.agent, run.context, no_emit)
     assert "The person asks" not in asked(run)
 
 
@@ -175,7 +175,7 @@ async def test_the_note_request_ends_the_conversation_with_an_unchanged_beginnin
 ) -> None:
     run = bench(ECHO, says("one"), says("note"))
     await run.turn()
-    await compact(run.agent, run.context, silent)
+    await compact(run.agent, run.context, no_emit)
 
     turn, note = run.provider.requests[-2:]
     assert (note.aside, turn.aside) == (True, False)
@@ -217,7 +217,7 @@ async def test_a_model_calling_a_tool_instead_is_asked_again(bench: MakeBench, t
     reply = replace(call, parts=(*says(text).parts, *call.parts) if text else call.parts)
     run = bench(says("one"), reply, says("the note"), window=4_000)
     await run.turn("please " * 900)
-    await compact(run.agent, run.context, silent)
+    await compact(run.agent, run.context, no_emit)
 
     assert "the note" in str(run.session.messages[0])
     assert [r.is_error for r in results_of(run.provider.requests[-1].messages[-1])] == [True]
@@ -227,7 +227,7 @@ async def test_a_model_calling_a_tool_instead_is_asked_again(bench: MakeBench, t
 async def test_a_conversation_that_never_fits_is_told_as_a_transcript(bench: MakeBench) -> None:
     run = bench(says("words " * 4_000), says("note"), window=4_000)
     await run.turn("one")
-    await compact(run.agent, run.context, silent)
+    await compact(run.agent, run.context, no_emit)
     (question,) = run.provider.requests[-1].messages
     assert "<transcript>" in asked(run)
     assert tokens_of(question) < 4_000

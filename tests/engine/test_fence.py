@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kode.errors import ToolError
-from kode.plain_text import fence_text, printable
+from kode.plain_text import escape_path, fence_text
 from kode.tool import ToolContext, ToolOutput, tool
 from tests.engine.conftest import MakeBench, calls, says
 
@@ -15,7 +15,7 @@ LINES = re.compile(r'\A<outside-([0-9a-f]{16}) source="([^"\n<>]*)">\n(.*)\n</ou
 def test_a_fence_holds_the_whole_text_and_its_source(text: str, source: str) -> None:
     found = LINES.match(fence_text(text, source))
     assert found[3] == text
-    assert found[2] == printable(found[2])
+    assert found[2] == escape_path(found[2])
 
 
 def test_each_call_has_a_nonce_of_its_own() -> None:

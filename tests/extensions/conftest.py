@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.events import silent
+from kode.events import no_emit
 from kode.extensions import trust
 from kode.extensions.mcp_config import ServerEntry
 from kode.extensions.mcp_server import McpServer, Opener
@@ -41,7 +41,7 @@ def place(home, project):
 
 @pytest.fixture
 def context(place):
-    return ToolContext(place=place, call_id="c1", session_id=None, emit=silent, seen_files={})
+    return ToolContext(place=place, call_id="c1", session_id=None, emit=no_emit, seen_files={})
 
 
 @pytest.fixture

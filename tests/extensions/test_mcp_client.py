@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kode.errors import ServerError
-from kode.events import silent
+from kode.events import no_emit
 from kode.extensions import mcp_connection, mcp_login
 from kode.extensions.mcp_config import ServerFields
 from kode.extensions.mcp_server import McpServer, Opener
@@ -123,7 +123,7 @@ async def test_a_returning_server_is_reached_again(home, project, place):
     async with sdk_server("http") as server:
         entry = an_entry(project, "plain", url=server.url)
         one = McpServer(
-            entry=entry, home=home, open=Opener(place=place, sandboxed=True), emit=silent
+            entry=entry, home=home, open=Opener(place=place, sandboxed=True), emit=no_emit
         )
         one.start()
         assert await add() == "3"

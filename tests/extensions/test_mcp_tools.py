@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kode.errors import ToolError, UserError
-from kode.events import ToolOutput as OutputEvent, silent
+from kode.events import ToolOutput as OutputEvent, no_emit
 from kode.extensions import review, session as session_module, trust
 from kode.extensions.mcp_config import Content, Offering, ServerEntry, ToolDefinition
 from kode.extensions.mcp_server import DownloadNeededError, McpServer
@@ -52,7 +52,7 @@ class Fake:
 def test_names_are_what_every_provider_takes_and_each_its_own(names):
     definitions = {name: ToolDefinition({"name": name}) for name in names}
     entry = ServerEntry(name="s", origin=None, scope="home", project=None, values={})
-    server = McpServer(entry=entry, home=None, open=None, emit=silent, definitions=definitions)
+    server = McpServer(entry=entry, home=None, open=None, emit=no_emit, definitions=definitions)
     made = [tool.name for tool in tools_of([server])]
     assert len(set(made)) == len(names)
     assert all(len(name) <= 64 and name.isascii() for name in made)
@@ -65,7 +65,7 @@ async def extensions(home, project, place):
     makes one of an entry."""
     opened = []
 
-    def open_with(connect, *names, trusted=True, emit=silent, ask=None):
+    def open_with(connect, *names, trusted=True, emit=no_emit, ask=None):
         @asynccontextmanager
         async def open_entry(entry):
             yield await connect(entry) if callable(connect) else connect

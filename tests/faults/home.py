@@ -15,7 +15,7 @@ from kode import paths
 from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.errors import KodeError
-from kode.events import silent
+from kode.events import no_emit
 from kode.extensions import trust
 from kode.extensions.mcp_login import OAuthToken, _Tokens
 from kode.memory.pending import Pending
@@ -209,7 +209,7 @@ def undo_and_redo(place: Place) -> Run:
     async def work() -> str:
         loaded = load_config(place.home, place.project, environ={}, flags={"script": script})
         talk = await open_conversation(
-            Settings(loaded, emit=silent), cwd=place.project, session_id=session_in(place)
+            Settings(loaded, emit=no_emit), cwd=place.project, session_id=session_in(place)
         )
         texts = []
         try:

@@ -123,7 +123,7 @@ async def soak(url: str, folder: Path, turns: int, leak: Leak | None = None) -> 
     (folder / "notes.txt").write_text("one note\n" * 20)
     flags: dict[str, Any] = {"provider": "openai", "model": "soak-model", "base_url": url}
     flags |= {"api_key": "k" * 20, "permissions.mode": "full", "context.window": WINDOW}
-    loaded = load_config(paths.home(), folder, environ={}, flags=flags)
+    loaded = load_config(paths.kode_home(), folder, environ={}, flags=flags)
     measured = Soak()
     arrived = asyncio.Event()
 

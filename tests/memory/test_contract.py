@@ -12,7 +12,7 @@ import pytest
 
 from kode.config.model import MemoryConfig
 from kode.errors import KodeError
-from kode.events import silent
+from kode.events import no_emit
 from kode.memory.commands import memory_command
 from kode.memory.contract import Drop, Injection, MemoryContext, Turn
 from kode.memory.log import Log
@@ -40,7 +40,7 @@ def context(root, **changes):
         "cwd": root,
         "project_root": None,
         "session_id": SESSION,
-        "emit": silent,
+        "emit": no_emit,
         "ask_reply": None,
         "now": lambda: datetime(2026, 3, 1, 12, 34, tzinfo=UTC),
     }
@@ -369,7 +369,7 @@ async def _write_many(name, root, writer, both_ready):
     memory = make_system(MemoryConfig(system=name, **roomy))
     await memory.open(context(root), {})
     tools = {tool.name: tool for tool in memory.tools()}
-    where = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=silent, seen_files={})
+    where = ToolContext(place=NOWHERE, call_id="c", session_id=None, emit=no_emit, seen_files={})
     acknowledged = []
     both_ready.wait(60)
     for number in range(WRITES):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.events import silent
+from kode.events import no_emit
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.question import Answer
 from kode.permissions.rules import Rules, parse_all
@@ -41,9 +41,9 @@ class Person:
 def gates(tmp_path):
     project, home = tmp_path / "project", tmp_path / "home" / ".kode"
     project.mkdir()
-    context = ToolContext(place=workplace(project, home=home), call_id="1", emit=silent)
+    context = ToolContext(place=workplace(project, home=home), call_id="1", emit=no_emit)
 
-    def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent):
+    def gate(ask=None, mode="ask", allow=(), deny=(), emit=no_emit):
         return Gate(
             rules=Rules(allow=parse_all(allow), deny=parse_all(deny)),
             state=GateState(mode=mode),

@@ -10,7 +10,7 @@ from kode.permissions.rules import Rules
 from kode.tool import Action, Decision, ToolContext
 from kode.tools import files
 from kode.tools.edit import write_file
-from kode.workplace import Workplace, as_seen, locate, real_path
+from kode.workplace import Workplace, real_path, to_command, to_host
 from tests.permissions.calls import decided
 from tests.tables import for_each
 from tests.workplaces import workplace
@@ -49,8 +49,8 @@ def test_a_path_in_tmp_means_the_sessions_own(place: Workplace, tmp: Path) -> No
         *((place, path, None) for path in ("/tmpfile", "/tmp/../etc/hostname", "/var/tmp/a")),
         *((inside, path, None) for path in ("/tmp/some", "/tmp/some/project/new.py")),
     ):
-        assert locate(at, path) == (path if own is None else str(tmp / own))
-        assert own is None or as_seen(at, str(tmp / own)) == path
+        assert to_host(at, path) == (path if own is None else str(tmp / own))
+        assert own is None or to_command(at, str(tmp / own)) == path
     context = ToolContext(place=place, call_id="1", emit=lambda event: None)
     assert files.find_outside_source(context, files.resolve(context, NAME)) == ""
 
@@ -59,9 +59,9 @@ def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: 
     with open(NAME, "x"):
         pass
     try:
-        assert locate(place, NAME) == NAME
+        assert to_host(place, NAME) == NAME
         (tmp / Path(NAME).name).touch()
-        assert locate(place, NAME) != NAME
+        assert to_host(place, NAME) != NAME
     finally:
         os.unlink(NAME)
 

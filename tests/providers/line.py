@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 
 from kode.events import Event
-from kode.images import keep
+from kode.images import save_picture
 from kode.messages import Image, Message, ToolResult, calls_of, user_message
 from kode.provider import Provider, Request, ToolSpec
 from kode.providers import open_provider
@@ -114,7 +114,7 @@ def from_disk(message: Message) -> Message:
 
 def attached(folder: Path, kind: str = "png", **fields: Any) -> Image:
     """A picture or a PDF that kode keeps in a folder."""
-    image = keep(folder, "shot.png", png())
+    image = save_picture(folder, "shot.png", png())
     if kind == "pdf":
         kept = folder / hashlib.sha256(pdf("Hi")).hexdigest()[:32]
         kept.write_bytes(pdf("Hi"))

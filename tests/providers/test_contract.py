@@ -20,7 +20,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.events import Notice
-from kode.images import keep
+from kode.images import save_picture
 from kode.messages import Message, Text, ToolCall, calls_of, text_of, user_message
 from kode.provider import Request
 from kode.providers import draft, open_provider, stream
@@ -330,7 +330,7 @@ async def test_a_picture_goes_to_a_model_that_can_see(
 async def test_a_request_has_only_pictures_that_fit_together(
     connect: Connect, tmp_path: Path, count: int, side: int, shown: int
 ) -> None:
-    images = [keep(tmp_path, "x.png", png(width=1 + number)) for number in range(count)]
+    images = [save_picture(tmp_path, "x.png", png(width=1 + number)) for number in range(count)]
     parts = [replace(image, width=side, height=side) for image in images]
 
     found = await content_sent(connect("anthropic"), *parts)
@@ -347,7 +347,7 @@ async def test_a_turn_goes_on_without_pictures_that_the_server_refused(
     connect: Connect, name: str, words: str, tmp_path: Path
 ) -> None:
     line = connect(name)
-    shown, new = attached(tmp_path), keep(tmp_path, "new.png", png(width=3))
+    shown, new = attached(tmp_path), save_picture(tmp_path, "new.png", png(width=3))
     refusal = {"error": {"status": 400, "text": words}}
     first = Message(role="user", parts=(shown,))
 

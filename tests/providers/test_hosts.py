@@ -8,7 +8,7 @@ import pytest
 import respx
 
 from kode.errors import AuthenticationError, ConfigError, RefusedError
-from kode.events import silent
+from kode.events import no_emit
 from kode.messages import Message, calls_of, text_of, user_message
 from kode.provider import Request
 from kode.providers import open_provider
@@ -51,7 +51,7 @@ async def ask(
             patch.setenv(variable, value)
         provider = open_provider(name, model, **settings)
         try:
-            return await provider.reply(Request(**{**HI, **(request or {})}), silent)
+            return await provider.reply(Request(**{**HI, **(request or {})}), no_emit)
         finally:
             await provider.aclose()
 

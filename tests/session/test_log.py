@@ -127,7 +127,7 @@ def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
 
     for length in range(len(data)):
         path.write_bytes(data[:length])
-        durable.note_length(path, len(data))
+        durable.write_length(path, len(data))
         loaded, repairs = reopened(tmp_path, path.stem)
         count = max(0, data[:length].count(b"\n") - 1)
         added = len(loaded.entries) - count
@@ -279,9 +279,9 @@ def test_a_new_session_has_its_task_from_the_first_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writes: list[bytes] = []
-    replace = durable.replace
+    replace = durable.replace_file
     monkeypatch.setattr(
-        durable, "replace", lambda path, data: writes.append(data) or replace(path, data)
+        durable, "replace_file", lambda path, data: writes.append(data) or replace(path, data)
     )
     log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"), "fix it").close()
     assert [b"fix it" in data for data in writes] == [True]

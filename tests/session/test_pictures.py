@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kode import paths
-from kode.images import bytes_of, keep
+from kode.images import read_image, save_picture
 from kode.messages import Message, Text, images_of
 from kode.session import log
 from kode.session.entries import Header
@@ -22,7 +22,7 @@ from tests import pictures
 def session_id(tmp_path: Path) -> str:
     session = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
     folder = paths.images_folder(paths.session_folder(tmp_path, session.id))
-    image = keep(folder, "shot.png", pictures.png())
+    image = save_picture(folder, "shot.png", pictures.png())
     session.append_message(Message(role="user", parts=(image, Text(text="What is on it?"))))
     session.close()
     return session.id
@@ -39,13 +39,13 @@ def test_a_picture_lies_beside_the_file_wherever_that_goes(tmp_path, session_id)
     _, entries, faults = read(session_path(tmp_path / "moved", copy))
 
     [image] = [i for entry in entries if isinstance(entry, Message) for i in images_of(entry)]
-    assert (bytes_of(image), faults) == (pictures.png(), [])
+    assert (read_image(image), faults) == (pictures.png(), [])
 
 
 def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
     session = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
     folder = paths.session_folder(tmp_path, session.id)
-    keep(paths.images_folder(folder), "shot.png", pictures.png())
+    save_picture(paths.images_folder(folder), "shot.png", pictures.png())
 
     session.close()
 

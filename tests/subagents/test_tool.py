@@ -7,7 +7,7 @@ import pytest
 
 from kode.engine.run import Evidence
 from kode.errors import ToolError
-from kode.events import silent
+from kode.events import no_emit
 from kode.subagents.tool import TaskArgument, delegate_tool
 from kode.tool import ToolContext, ToolOutput, WorkStep
 from kode.tools.background import BackgroundCommands
@@ -26,7 +26,7 @@ async def delegate(
         place=workplace(family.folder, outputs=family.folder / "outputs"),
         call_id="c",
         session_id=None,
-        emit=silent,
+        emit=no_emit,
         seen_files={},
         background=background,
     )

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from kode.errors import ToolError
-from kode.plain_text import with_line_feeds
+from kode.plain_text import normalize_line_ends
 from kode.tools.apply_patch import Hunk, delete_file, patch_file, read_patch
 from kode.tools.edit import Misfit, Replaced, restore_ends, write_file
 from tests.tables import for_each
@@ -68,7 +68,7 @@ def hunk(old: str, new: str, *anchors: str, at_end: bool = False) -> Hunk:
 
 
 def apply(text: str, *hunks: Hunk) -> str:
-    replaced = Replaced(text=with_line_feeds(text), is_proven=True)
+    replaced = Replaced(text=normalize_line_ends(text), is_proven=True)
     for hunk in hunks:
         replaced = hunk.apply(replaced.text, replaced.end)
     return restore_ends(text, replaced.text)

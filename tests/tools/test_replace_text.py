@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from kode.plain_text import with_line_feeds
+from kode.plain_text import normalize_line_ends
 from kode.tools import files
 from kode.tools.edit import Edit, Misfit, restore_ends
 from tests.tables import for_each
@@ -16,7 +16,7 @@ def _joined(lines: list[tuple[str, str]]) -> str:
 
 
 def replace(text: str, edit: Edit) -> str:
-    return restore_ends(text, edit.apply(with_line_feeds(text)).text)
+    return restore_ends(text, edit.apply(normalize_line_ends(text)).text)
 
 
 mixed = st.lists(st.tuples(words, ends), max_size=8).map(_joined)
@@ -38,7 +38,7 @@ def test_bytes_outside_the_edited_range_never_change(
 def test_an_equal_edit_and_its_inverse_restore_every_byte(
     before: str, old: str, new: str, lines: str, after: str
 ) -> None:
-    plain = with_line_feeds(lines)
+    plain = normalize_line_ends(lines)
     text = before + "<<" + old + "\n" + lines + ">>" + after
     found, marked = f"<<{old}\n{plain}>>", f"[[{new}\n{plain}]]"
 
@@ -101,8 +101,8 @@ def test_new_lines_are_indented_and_end_as_the_files_do(
     text: str, old: str, new: str, after: str
 ) -> None:
     assert replace(text, Edit(old, new)) == after
-    replaced = Edit(old, new).apply(with_line_feeds(text))
-    assert replaced.reindented == (old not in with_line_feeds(text))
+    replaced = Edit(old, new).apply(normalize_line_ends(text))
+    assert replaced.reindented == (old not in normalize_line_ends(text))
 
 
 def test_overlapping_places_are_ambiguous() -> None:

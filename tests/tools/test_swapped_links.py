@@ -66,7 +66,7 @@ def test_a_folder_bent_before_a_read_or_write_is_noticed(
     with pytest.raises(ToolError, match="another file"), files.open_regular(context, real):
         pass
     with pytest.raises(StorageError):
-        durable.replace(real, b"x", follow=False)
+        durable.replace_file(real, b"x", follow=False)
     assert os.listdir(outside) == ["f"]
     assert (outside / "f").read_text() == "theirs"
 

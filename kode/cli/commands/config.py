@@ -27,13 +27,13 @@ FIRST_KEYS = tuple(
 
 
 def _load() -> Loaded:
-    return load_config(paths.home(), directory(), environ=os.environ, flags={})
+    return load_config(paths.kode_home(), directory(), environ=os.environ, flags={})
 
 
 def _path(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.parse(argv)
     project = project_file(directory()) or directory() / "kode.json"
-    files = (paths.config_file(paths.home()), project)
+    files = (paths.config_file(paths.kode_home()), project)
     return CommandAnswer(lines=[f"{it}{'' if it.exists() else '  (not there)'}" for it in files])
 
 
@@ -144,7 +144,7 @@ def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     arguments, loaded = parser.parse(argv), _load()
     rows = loaded.config.permissions
     rules = Rules(deny=parse_all(rows.deny), ask=parse_all(rows.ask), allow=parse_all(rows.allow))
-    saved, problem = approvals.load(paths.home(), paths.project_root(directory()))
+    saved, problem = approvals.load(paths.kode_home(), paths.project_root(directory()))
     standing = (*approvals.find_standing(rules), *saved)
     return CommandAnswer(
         value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],
@@ -159,7 +159,7 @@ def _change_permissions(parser: Parser, argv: Sequence[str]) -> str:
     from kode.permissions import approvals
 
     parser.add_argument("ids", metavar="ID", nargs="+")
-    home, project = paths.home(), paths.project_root(directory())
+    home, project = paths.kode_home(), paths.project_root(directory())
     return change_rules(
         "kode permissions",
         [parser.prog.split()[-1], *parser.parse(argv).ids],

@@ -146,7 +146,7 @@ class _Tour:
             "permissions.mode": "ask" if self.takes_part else "auto-edit",
             "permissions.allow": ["shell(python3 test_dates.py)"],
         }
-        loaded = load_config(paths.home(), self.project, environ={}, flags=flags)
+        loaded = load_config(paths.kode_home(), self.project, environ={}, flags=flags)
         self.renderer = renderer = Renderer(self.screen)
         person = make_ask(self.screen, say=renderer.show_outcome)
 

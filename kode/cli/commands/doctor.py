@@ -95,7 +95,7 @@ class Case:
     def loaded(self) -> "Loaded":
         """Raises: UntriedError, from the fault."""
         try:
-            return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
+            return load_config(paths.kode_home(), self.cwd, environ=os.environ, flags={})
         except KodeError as error:
             raise UntriedError("not tried: the configuration has an error") from error
 
@@ -118,7 +118,7 @@ def python(case: Case) -> Finding:
 
 
 def home(case: Case) -> Finding:
-    home = paths.home()
+    home = paths.kode_home()
     try:
         note = restrict_home(home)
     except ConfigError as error:
@@ -139,12 +139,12 @@ def _find_existing(folder: Path) -> Path:
 
 
 def disk(case: Case) -> Finding:
-    free = shutil.disk_usage(_find_existing(paths.home())).free
+    free = shutil.disk_usage(_find_existing(paths.kode_home())).free
     detail = f"{free / 2**30:.1f} GB free"
     if free >= MIN_FREE_BYTES:
         return ok(detail)
     step = "free some space; `kode session cleanup DAYS` deletes old sessions"
-    return missing(f"{detail} where {paths.home()} is", step)
+    return missing(f"{detail} where {paths.kode_home()} is", step)
 
 
 def git(case: Case) -> Finding:
@@ -200,7 +200,7 @@ def memory(case: Case) -> Finding:
     config, settings = case.loaded.config, case.loaded.config.memory
     if not settings.enabled:
         return ok("off (`memory.enabled`)")
-    folder = paths.memory_folder(paths.home(), settings.data_dir)
+    folder = paths.memory_folder(paths.kode_home(), settings.data_dir)
 
     async def read_status() -> tuple[str, list[str]]:
         async with open_outside(config, case.cwd, read_only=True) as memory:
@@ -227,7 +227,7 @@ def memory(case: Case) -> Finding:
 def extensions(case: Case) -> Finding:
     """Names extensions in the person's own home, which are trusted without asking, and those of the
     project that wait for approval."""
-    home, project = paths.home(), paths.project_root(case.cwd)
+    home, project = paths.kode_home(), paths.project_root(case.cwd)
     approvals = trust.load(home, project)
     items = review.find_items(home, case.cwd)
     used = [review.name_of(item) for item in items if item.scope == "home"]
@@ -246,7 +246,7 @@ def sandbox(case: Case) -> Finding:
     config, plain = case.loaded.config, "only plain reading commands run without asking"
     if config.sandbox.enabled is False:
         return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
-    place = open_workplace(config, paths.home(), case.cwd)
+    place = open_workplace(config, paths.kode_home(), case.cwd)
     try:
         support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
     except SandboxUnknownError as error:
@@ -377,7 +377,7 @@ def _find_in_plugins() -> Iterator[Finding]:
                 for where in _imported_by(it.plugin):
                     pkgutil.resolve_name(where)
                 if it.plugin.checks:
-                    yield from installed.load(it.plugin, it.plugin.checks)()
+                    yield from installed.load_part(it.plugin, it.plugin.checks)()
             except Exception as error:
                 fault = installed.describe_error(error)
                 yield missing(f"{it.name}: {where}: {fault}", step, "plug-ins")

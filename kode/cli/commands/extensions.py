@@ -40,7 +40,7 @@ def _list_kind(kind: Any, parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _find() -> review.FoundExtensions:
-    home = paths.home()
+    home = paths.kode_home()
     around = surroundings(directory(), home, paths.user_home())
     return review.find_extensions(around, trust.load(home, around.project))
 
@@ -66,7 +66,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
     from kode.conversation.extensions import run_hook
     from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, names_of
 
-    cwd, home = directory(), paths.home()
+    cwd, home = directory(), paths.kode_home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]
     names = tuple(name for topic in topics for name in names_of(topic))
     config = load_config(home, cwd, environ=os.environ, flags={}).config
@@ -110,7 +110,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
 
 def _open_trust() -> tuple[Sequence[Candidate], Approvals, Path]:
     """What needs approval here, what has it, and the home."""
-    cwd, home = directory(), paths.home()
+    cwd, home = directory(), paths.kode_home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain(approvals.problem)
     return review.find_items(home, cwd), approvals, home

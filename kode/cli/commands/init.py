@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     about = "write $KODE_HOME/config.json (the default; project files may not hold keys)"
     parser.add_flags(("--global", about), ("--force", "replace an existing config file"))
     arguments = parser.parse(argv)
-    target = paths.config_file(paths.home())
+    target = paths.config_file(paths.kode_home())
     if target.exists() and not arguments.force:
         raise ConfigError(f"{target} exists already. Edit it, or replace it: `kode init --force`.")
     if sys.stdin is None or not sys.stdin.isatty():
@@ -72,7 +72,7 @@ def first_run() -> int | None:
     Leaving is no fault. Raises: UserError if nothing could be set up."""
     welcome = "Welcome to kode. It needs a model to work with; nothing is set up yet."
     try:
-        return _set_up(welcome, paths.config_file(paths.home()))
+        return _set_up(welcome, paths.config_file(paths.kode_home()))
     except _Quit as quitting:
         say(str(quitting))
         return EXIT_OK
@@ -129,7 +129,7 @@ def find_local_servers() -> list[tuple[ProviderRow, "ServerAnswer"]]:
 def write_config(target: Path, settings: Settings) -> None:
     """Writes the settings (0600, folder 0700), and says so. Raises: StorageError."""
     durable.make_folder(target.parent)
-    durable.replace(target, (json.dumps(settings, indent=2) + "\n").encode())
+    durable.replace_file(target, (json.dumps(settings, indent=2) + "\n").encode())
     row, part = provider_row(settings["provider"]), settings.get("providers", {})
     model = part.get(settings["provider"], {}).get("model") or (row and row.default_model)
     say(f"The model is {one_line(model or 'not chosen yet')}; /model changes it.")
@@ -163,10 +163,8 @@ def _use_local(row: ProviderRow, reached: "ServerAnswer") -> Settings:
 def _use_service(row: ProviderRow) -> Settings:
     settings: Settings = {"provider": row.name}
     if row.needs_key:
-        base_url = os.environ.get(row.url_variable) or (
-            row.url_example and _ask_url(row.url_example)
-        )
-        return _ask_key(_extend(settings, base_url=base_url))
+        url = os.environ.get(row.url_variable) or (row.url_example and _ask_url(row.url_example))
+        return _ask_key(_extend(settings, base_url=url))
     variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
     say(f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.")
     say(f"It asks for {row.default_model}; `providers.{row.name}.model` names another.")

@@ -109,7 +109,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
             "`kode session list` lists them."
         )
     try:
-        session_id = find(paths.home(), prefix) if prefix else _find_newest(cwd)
+        session_id = find(paths.kode_home(), prefix) if prefix else _find_newest(cwd)
     except StorageError as error:
         raise UserError(str(error)) from error
     if task is None and is_watched:
@@ -121,8 +121,8 @@ def _find_newest(cwd: Path) -> str:
     """The session used last; says which later ones were passed over. Raises: SessionError."""
     from kode.session.index import find_newest, repair_order
 
-    complain(repair_order(paths.home()))
-    session_id, passed = find_newest(paths.home(), cwd)
+    complain(repair_order(paths.kode_home()))
+    session_id, passed = find_newest(paths.kode_home(), cwd)
     for summary in passed:
         why = "cannot be read" if summary.damaged else "has no task yet"
         what = f"session {summary.id}, used later, {why}: resuming {session_id}."
@@ -161,13 +161,13 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     variables = ("KODE_API_KEY", "KODE_PROVIDER", *(row.key_variable for row in PROVIDERS))
     if has_provider or any(os.environ.get(name) for name in variables):
         return True
-    if not paths.config_file(paths.home()).exists() and not os.environ.get("KODE_BASE_URL"):
+    if not paths.config_file(paths.kode_home()).exists() and not os.environ.get("KODE_BASE_URL"):
         return any(os.environ.get(row.url_variable) for row in PROVIDERS)
     from kode.config.choice import resolve_provider
     from kode.config.load import load_config
 
     flags = config_flags(arguments)
-    config = load_config(paths.home(), cwd, environ=os.environ, flags=flags).config
+    config = load_config(paths.kode_home(), cwd, environ=os.environ, flags=flags).config
     try:
         resolve_provider(config, os.environ)
     except UserError:
@@ -206,7 +206,7 @@ def _make_screen(arguments: argparse.Namespace) -> "Screen":
     file is read directly, because loading the configuration can wait for the prompt."""
     is_plain = bool(arguments.plain)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-        document = json.loads(paths.config_file(paths.home()).read_bytes())
+        document = json.loads(paths.config_file(paths.kode_home()).read_bytes())
         is_plain |= document["repl"]["plain"] is True
     return open_screen(no_color=arguments.no_color, plain=is_plain)
 
@@ -228,7 +228,7 @@ async def _repl(
         from kode.config.load import load_config
         from kode.conversation import Settings
 
-        flags, home = config_flags(arguments), paths.home()
+        flags, home = config_flags(arguments), paths.kode_home()
         loaded = await asyncio.to_thread(load_config, home, cwd, environ=os.environ, flags=flags)
         if loaded.config.cache == "auto":  # a person pauses between messages
             loaded = replace(loaded, config=loaded.config.model_copy(update={"cache": "long"}))

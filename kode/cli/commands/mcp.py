@@ -240,7 +240,7 @@ def _add_all(
     """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
     servers, is_shared = [*servers], scope in ("project", "shared")
     entries = [(server.name, server.values) for server in servers]
-    path = mcp_config.add(paths.home(), directory(), entries, shared=is_shared)
+    path = mcp_config.add(paths.kode_home(), directory(), entries, shared=is_shared)
     lines = []
     for server in servers:
         lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
@@ -436,7 +436,7 @@ NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAM
 def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
-    entries, faults = mcp_config.find_servers(paths.home(), directory(), with_disabled=True)
+    entries, faults = mcp_config.find_servers(paths.kode_home(), directory(), with_disabled=True)
     values, rows = [], []
     for entry in entries:
         approvals = _approvals_of(entry)
@@ -469,7 +469,7 @@ def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, mcp_
     """The arguments and the server that they name. Raises: ConfigError if there is none."""
     parser.add_argument("name", metavar="SERVER", help="the server")
     arguments = parser.parse(argv)
-    entries, faults = mcp_config.find_servers(paths.home(), directory(), with_disabled=True)
+    entries, faults = mcp_config.find_servers(paths.kode_home(), directory(), with_disabled=True)
     for entry in entries:
         if entry.name == arguments.name:
             return arguments, entry
@@ -480,7 +480,7 @@ def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, mcp_
 def _remove(parser: Parser, argv: Sequence[str]) -> str:
     _, entry = _find(parser, argv)
     mcp_config.change(entry.origin, entry.name, None)
-    mcp_server.forget(paths.home(), entry, _approvals_of(entry))
+    mcp_server.forget(paths.kode_home(), entry, _approvals_of(entry))
     return f"Removed {entry.name} from {entry.origin}."
 
 
@@ -493,7 +493,7 @@ def _switch(on: bool, parser: Parser, argv: Sequence[str]) -> str:
 
 def _log_out(parser: Parser, argv: Sequence[str]) -> str:
     _, entry = _find(parser, argv)
-    tokens = mcp_config.tokens_file(paths.home(), mcp_config.resolve(entry, os.environ).url)
+    tokens = mcp_config.tokens_file(paths.kode_home(), mcp_config.resolve(entry, os.environ).url)
     if not tokens.exists():
         return f"You are not logged in to {entry.name}."
     durable.remove(tokens)
@@ -515,7 +515,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _approvals_of(entry: mcp_config.ServerEntry) -> trust.Approvals:
-    approvals = trust.load(paths.home(), entry.root)
+    approvals = trust.load(paths.kode_home(), entry.root)
     complain(approvals.problem)  # once: the damaged file is then out of the way
     return approvals
 
@@ -542,7 +542,7 @@ async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     if not url:
         raise ConfigError(f"{entry.name} is a program: it has no login. `kode mcp test` tries it.")
     async with _open(entry, unasked=unasked):
-        is_in = mcp_config.tokens_file(paths.home(), url).exists()
+        is_in = mcp_config.tokens_file(paths.kode_home(), url).exists()
     return f"Logged in to {entry.name}." if is_in else f"{entry.name} answers without a login."
 
 
@@ -555,7 +555,8 @@ async def _settle(
     approvals = _approvals_of(entry)
     pending = [item for item in items if trust.state(item, approvals) != "trusted"]
     # In full: no other command shows an unapproved tool.
-    return await approve_shown(pending, approvals, paths.home(), unasked=unasked, lines=sys.maxsize)
+    home = paths.kode_home()
+    return await approve_shown(pending, approvals, home, unasked=unasked, lines=sys.maxsize)
 
 
 async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
@@ -571,7 +572,7 @@ async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
         tools = await connection.tools()
         held = mcp_server.held_back(entry, tools, approvals)
         # From now on a session offers them without waiting for the server.
-        mcp_server.keep_pins(paths.home(), entry, tools, approvals)
+        mcp_server.keep_pins(paths.kode_home(), entry, tools, approvals)
         lines = [f"{entry.name} answers.", *filter(None, [connection.client.instructions])]
         for name, tool in tools.items():
             mark = " (changed since it was approved: off)" if name in held else ""
@@ -594,7 +595,7 @@ async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterat
     from kode.config.load import load_config
     from kode.extensions.mcp_server import DownloadNeededError, Opener, download_item
 
-    home, cwd = paths.home(), directory()
+    home, cwd = paths.kode_home(), directory()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     open_entry = Opener(
         place=open_workplace(config, home, cwd),

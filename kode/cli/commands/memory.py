@@ -18,9 +18,9 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import complain, complain_of, print_document, say
 from kode.errors import EXIT_OK, KodeError
-from kode.events import silent
+from kode.events import no_emit
 from kode.messages import Message
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.provider import Request
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         each.add_argument("--memory", metavar="SYSTEM", help="use this system instead")
         each.add_argument("--cwd", metavar="DIR", help="use this project's memory")
     flags, rest = first.parse_known_args(list(argv))
-    if (of_plugin := installed.command("memory", *rest[:1])) is not None:
+    if (of_plugin := installed.find_command("memory", *rest[:1])) is not None:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
     loaded = None
     try:
@@ -62,12 +62,13 @@ def _load(flags: argparse.Namespace) -> "Loaded":
     from kode.config.load import load_config
 
     system = {"memory.system": flags.memory} if flags.memory else {}
-    return load_config(paths.home(), working_directory(flags), environ=os.environ, flags=system)
+    cwd = working_directory(flags)
+    return load_config(paths.kode_home(), cwd, environ=os.environ, flags=system)
 
 
 def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
-    complain(paths.home_fault(paths.home()), *loaded.warnings)
+    complain(paths.find_home_fault(paths.kode_home()), *loaded.warnings)
     if text := asyncio.run(_run_command(loaded, arguments)):
         # Files of memory are edited by hand and synced; an export stays unchanged.
         (print_document if arguments.command == "export" else say)(text)
@@ -78,7 +79,7 @@ async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.commands import open_outside, run_command, with_undo
 
     config, name = loaded.config, arguments.command
-    memory_folder = paths.memory_folder(paths.home(), config.memory.data_dir)
+    memory_folder = paths.memory_folder(paths.kode_home(), config.memory.data_dir)
     durable.remove_stale_temporaries(memory_folder, also_below=True)
     ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
     has_person = bool(sys.stdin and sys.stdin.isatty())
@@ -98,7 +99,7 @@ async def _ask_reply(config: "Config", request: Request) -> Message:
 
     provider = make_provider(config, choice)
     try:
-        return await provider.reply(request, silent)
+        return await provider.reply(request, no_emit)
     finally:
         await provider.aclose()
 
@@ -106,6 +107,6 @@ async def _ask_reply(config: "Config", request: Request) -> Message:
 def _confirm(question: str) -> bool:
     """Asks on the terminal; anything but yes means no."""
     try:
-        return input(f"{clean(question)} [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{sanitize(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
         return False

@@ -90,7 +90,7 @@ def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswe
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
     plugin = _find(parser, argv)
     path = store_value(f"{SECTION}.{plugin.name}.enabled", is_on, parser.prog)
-    installed.forget()
+    installed.forget_plugins()
     lines = [f"{plugin.name} is {'on' if is_on else 'off'} ({path})."]
     if is_on and not plugin.is_own:
         lines.append("Its code runs with your rights whenever kode uses it.")
@@ -119,7 +119,7 @@ def _install(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
             "changed, add it the way you installed kode (docs/plugins.md)."
         )
     importlib.invalidate_caches()
-    installed.forget()
+    installed.forget_plugins()
     new = [it for it in installed.find_plugins() if (it.name, it.version) not in before]
     lines = []
     for plugin in new:

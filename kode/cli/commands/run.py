@@ -32,8 +32,8 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, complain_of, print_event, print_json, print_line, say
 from kode.cli.screen.screen import open_screen
 from kode.errors import ConfigError, StorageError
-from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, silent
-from kode.messages import Usage, first_of
+from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, no_emit
+from kode.messages import Usage, cut_list
 from kode.paths import relative_path
 from kode.process import SIGNALS, cancelled_by_signals, handle_signals
 from kode.values import dataclass
@@ -107,7 +107,7 @@ class RunOptions:
         from kode.assembly import read_rules
         from kode.config.choice import resolve_provider
 
-        if fault := paths.home_fault(paths.home()):
+        if fault := paths.find_home_fault(paths.kode_home()):
             raise ConfigError(fault)
         with _load_settings(self.arguments, cwd) as (loaded, recorded):
             if recorded is None:
@@ -115,7 +115,7 @@ class RunOptions:
         read_rules(loaded.config, loaded.origins)
         answer_form(self.arguments, cwd)
         read_servers(self.arguments, cwd)
-        read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
+        read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), no_emit)
 
 
 @contextlib.contextmanager
@@ -145,9 +145,9 @@ def _load_settings(arguments: argparse.Namespace, cwd: Path) -> "Iterator[tuple[
             raise ConfigError(f"There is no file {replay}. {made}")
         if replay:
             play = installed.find_additions("replays")[CASSETTE]
-            recorded = stack.enter_context(installed.call(*play, replay))
+            recorded = stack.enter_context(installed.call_part(*play, replay))
             flags |= {"provider": SCRIPTED, "tool_format": recorded.tool_format}
-        yield load_config(paths.home(), cwd, environ=os.environ, flags=flags), recorded
+        yield load_config(paths.kode_home(), cwd, environ=os.environ, flags=flags), recorded
 
 
 def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> None:
@@ -158,9 +158,9 @@ def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> No
     from kode.session.index import session_path
     from kode.session.transcript import Transcript
 
-    transcript = Transcript.read(session_path(paths.home(), session_id))
-    exported = installed.call(*installed.find_additions("exports")[CASSETTE], transcript)
-    durable.replace(Path(record), exported.data)
+    transcript = Transcript.read(session_path(paths.kode_home(), session_id))
+    exported = installed.call_part(*installed.find_additions("exports")[CASSETTE], transcript)
+    durable.replace_file(Path(record), exported.data)
     if not arguments.quiet:
         say("\n  ".join((f"recorded: {record}, which holds:", *exported.contains)), sys.stderr)
 
@@ -189,9 +189,9 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
 def surround(arguments: argparse.Namespace, session_id: str | None) -> "Iterator[None]":
     """What plug-ins whose flags were given do around a run or a chat. Raises: UserError."""
     with contextlib.ExitStack() as stack:
-        for plugin in installed.plugins() if getattr(arguments, "of_plugins", ()) else ():
+        for plugin in installed.enabled_plugins() if getattr(arguments, "of_plugins", ()) else ():
             if plugin.around_run:
-                around = installed.call(plugin, plugin.around_run, arguments, session_id)
+                around = installed.call_part(plugin, plugin.around_run, arguments, session_id)
                 stack.enter_context(around)
         yield
 
@@ -323,7 +323,7 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
     if arguments.output_format == "stream-json":
         return _Output(emit=print_event)
     if arguments.output_format == "json":
-        return _Output(emit=silent)
+        return _Output(emit=no_emit)
     screen = arguments.screen or open_screen(
         no_color=arguments.no_color, stream=sys.stderr, plain=plain
     )
@@ -332,7 +332,7 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
 
         live = not arguments.quiet
         shown = ProgressRenderer(screen, unfolded=arguments.verbose, live_line=live)
-        return _Output(emit=silent if arguments.quiet else shown.emit)
+        return _Output(emit=no_emit if arguments.quiet else shown.emit)
     from kode.cli.prompt.slash import COMMANDS
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.question import make_ask, make_elicit
@@ -340,7 +340,7 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
 
     renderer = Renderer(screen, unfolded=arguments.verbose)
     return _Output(
-        emit=silent if arguments.quiet else renderer.emit,
+        emit=no_emit if arguments.quiet else renderer.emit,
         ask=make_ask(screen, say=renderer.show_outcome),
         elicit=make_elicit(screen),
         prompt=PromptState(screen, renderer, COMMANDS),
@@ -372,7 +372,7 @@ def _print_result(
         complain(f"{ended.error}{way_on if session_id and has_begun else ''}")
     elif not (arguments.quiet or shown) and ended.files_changed:
         names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
-        say(f"changed: {', '.join(first_of(names, 20))}", sys.stderr)
+        say(f"changed: {', '.join(cut_list(names, 20))}", sys.stderr)
 
 
 def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:

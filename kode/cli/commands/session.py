@@ -28,7 +28,7 @@ from kode.cli.screen.lines import (
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, print_document
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.installed import ExportFile
-from kode.messages import columns, plural
+from kode.messages import align_columns, plural
 from kode.session import index, upkeep
 from kode.session.entries import Entry, Header
 from kode.session.index import Summary, search, session_path
@@ -48,8 +48,8 @@ def export(parser: Parser, argv: Sequence[str]) -> int:
     parser.add_argument("id", metavar="ID", nargs="?", help=about)
     parser.add_argument("--format", choices=list({**FORMATS, **of_plugins}), default="json")
     arguments = parser.parse(argv)
-    name, home = arguments.format, paths.home()
-    run = FORMATS[name] if name in FORMATS else partial(installed.call, *of_plugins[name])
+    name, home = arguments.format, paths.kode_home()
+    run = FORMATS[name] if name in FORMATS else partial(installed.call_part, *of_plugins[name])
     id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, Path.cwd())[0]
     document = run(Transcript.read(session_path(home, id)))
     if isinstance(document, ExportFile):
@@ -123,7 +123,7 @@ def _list_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--all", f"not only the last {SHOWN}"), ("--json", "one JSON list"))
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN + 1
-    summaries = index.list_sessions(paths.home(), limit=limit)
+    summaries = index.list_sessions(paths.kode_home(), limit=limit)
     return CommandAnswer(
         value=[asdict(summary) for summary in summaries],
         as_json=arguments.json,
@@ -138,7 +138,7 @@ def _search_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--all", f"not only the first {SHOWN}"), ("--json", "one JSON list of all"))
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN
-    places = search(paths.home(), arguments.words, limit)
+    places = search(paths.kode_home(), arguments.words, limit)
     lines = []
     for place in places:
         where = f"{format_when(place.at)}  turn {place.turn}  {one_line(place.who)}"
@@ -162,12 +162,12 @@ def _parse_id(
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_flags(*flags)
     arguments = parser.parse(argv)
-    return arguments, index.find(paths.home(), arguments.id)
+    return arguments, index.find(paths.kode_home(), arguments.id)
 
 
 def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
     arguments, session_id = _parse_id(parser, argv, ("--json", "the document of `export`"))
-    transcript = Transcript.read(session_path(paths.home(), session_id))
+    transcript = Transcript.read(session_path(paths.kode_home(), session_id))
     if arguments.json:
         return CommandAnswer(value=as_json(transcript), as_json=True, faults=transcript.faults)
     return CommandAnswer(
@@ -177,7 +177,7 @@ def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
 
 def _delete(parser: Parser, argv: Sequence[str]) -> str:
     _, session_id = _parse_id(parser, argv)
-    upkeep.delete(paths.home(), session_id)
+    upkeep.delete(paths.kode_home(), session_id)
     return f"deleted {session_id}"
 
 
@@ -185,8 +185,8 @@ def _trim(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments = parser.parse(argv)
-    session_id = index.find(paths.home(), arguments.id)
-    count, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
+    session_id = index.find(paths.kode_home(), arguments.id)
+    count, dropped = upkeep.trim(paths.kode_home(), session_id, arguments.messages)
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
 
@@ -194,7 +194,7 @@ def _clean_up(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
-    removed, busy = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
+    removed, busy = upkeep.cleanup(paths.kode_home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
     lines = [f"{verb} {session_id}" for session_id in removed]
     lines += [f"skipped {id}: it is open in another kode" for id in busy]
@@ -203,7 +203,7 @@ def _clean_up(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 def _fork(parser: Parser, argv: Sequence[str]) -> str:
     arguments, session_id = _parse_id(parser, argv, ("--at ENTRY", "the last entry to copy"))
-    return upkeep.fork(paths.home(), session_id, arguments.at)
+    return upkeep.fork(paths.kode_home(), session_id, arguments.at)
 
 
 def _import_files(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
@@ -211,8 +211,8 @@ def _import_files(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help=about)
-    places = [paths.expand(path) for path in parser.parse(argv).paths]
-    home, lines, faults, skipped = paths.home(), list[str](), list[str](), 0
+    places = [paths.expand_path(path) for path in parser.parse(argv).paths]
+    home, lines, faults, skipped = paths.kode_home(), list[str](), list[str](), 0
     earlier = find_imported(home)
     for path in (file for place in places for file in session_files(place)):
         try:
@@ -235,8 +235,8 @@ def _check_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("id", metavar="ID", nargs="?", help="one session (default: all)")
     parser.add_argument("--repair", action="store_true", help="repair what can be repaired")
     arguments = parser.parse(argv)
-    session_id = index.find(paths.home(), arguments.id) if arguments.id else None
-    checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
+    session_id = index.find(paths.kode_home(), arguments.id) if arguments.id else None
+    checked = upkeep.check(paths.kode_home(), session_id, repair=arguments.repair)
     faulty = [session for session in checked if session.faults]
     lines = [f"{session.id}: {fault}" for session in faulty for fault in session.faults]
     lines += [f"{it.id}: open in another kode, not checked" for it in checked if it.in_use]
@@ -282,7 +282,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--json", "one JSON object"))
     parser.add_flags(("--cwd DIR", "the project whose last session and prices to use"))
     arguments = parser.parse(argv)
-    home, cwd = paths.home(), working_directory(arguments)
+    home, cwd = paths.kode_home(), working_directory(arguments)
     session_id = index.find(home, arguments.id) if arguments.id else index.find_newest(home, cwd)[0]
     header, entries, _ = index.read(session_path(home, session_id))
     requests, spending = [*find_requests(entries)], Spending.of(entries)
@@ -308,7 +308,8 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     sums = {one_line(name): spent for name, spent in spending.items()}
     sums |= {"total": spending.total} if len(sums) > 1 else {}
     rows += [(name, str(spent.requests), *_figures(spent)) for name, spent in sums.items()]
-    table = columns(rows, right=range(2, len(rows[0]))) if requests else ["No usage is on record."]
+    right = range(2, len(rows[0]))
+    table = align_columns(rows, right) if requests else ["No usage is on record."]
     for line, request in itertools.zip_longest(table, [None, *requests]):
         lines.append(line)
         for lost in breaks:
@@ -332,7 +333,8 @@ def _find_breaks(header: Header, entries: Sequence[Entry], cwd: Path) -> "Sequen
     from kode.providers.models import cost_usd, info_of
     from kode.session.cache_breaks import find_breaks
 
-    prices = configured_prices(load_config(paths.home(), cwd, environ=os.environ, flags={}).config)
+    loaded = load_config(paths.kode_home(), cwd, environ=os.environ, flags={})
+    prices = configured_prices(loaded.config)
     price = lambda model, usage: cost_usd(info_of(model, prices), usage)  # noqa: E731
     return find_breaks(header, entries, price)
 

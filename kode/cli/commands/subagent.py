@@ -47,10 +47,10 @@ from kode.events import (
     ThinkingDelta,
     ToolOutput,
     TurnEnded,
-    silent,
+    no_emit,
 )
 from kode.messages import plural
-from kode.paths import home
+from kode.paths import kode_home
 from kode.process import SIGNALS, describe_fault
 from kode.values import dataclass, field, replace
 
@@ -229,7 +229,7 @@ def _load_settings(
         fields = {"model": task.model, "permissions.mode": task.permission_mode}
         flags = {key: value for key, value in fields.items() if value is not None}
         flags |= config_flags(arguments)
-        loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
+        loaded = load_config(kode_home(), cwd, environ=os.environ, flags=flags)
     config, limits = loaded.config, loaded.config.subagent
     wanted = [config.permissions.mode, task.permission_mode if start is not None else None]
     effort, model = arguments.effort or task.effort, task.model if start is not None else None
@@ -284,7 +284,7 @@ class ChildTurn:
     def make_emit(self, *, is_quiet: bool) -> Emit:
         """Prints events as lines on stdout, but for what streams; for people also as progress on
         stderr, unless `is_quiet`."""
-        show: Emit = silent
+        show: Emit = no_emit
         has_begun = False
         if not is_quiet:
             from kode.cli.screen.render import ProgressRenderer

@@ -132,11 +132,11 @@ def read_attachments(
     from kode.conversation.turns import file_part, read_text
     from kode.session.provenance import Provenance
 
-    marks = Provenance(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
+    marks = Provenance(home=paths.kode_home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
     for group in groups:
-        is_one = os.path.exists(cwd / paths.expand(group))
+        is_one = os.path.exists(cwd / paths.expand_path(group))
         for name in filter(None, map(str.strip, [group] if is_one else group.split(","))):
-            path = cwd / paths.expand(name)
+            path = cwd / paths.expand_path(name)
             if picture := read_picture(path):
                 pictures.append(picture)
             else:
@@ -188,7 +188,7 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
     flag, text = Setting("json-schema", "--json-schema"), source
     try:
         if not source.lstrip().startswith("{"):
-            text = read_text(cwd / paths.expand(source)).removeprefix("\ufeff")
+            text = read_text(cwd / paths.expand_path(source)).removeprefix("\ufeff")
         schema = json.loads(text)
     except UserError as error:
         raise ConfigError(f"{source}: {error}").about(flag) from error

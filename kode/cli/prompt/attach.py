@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kode import paths
 from kode.errors import GitError, UserError
 from kode.git import run_git
-from kode.images import Picture, fit_picture, looks_of, read_picture
+from kode.images import Picture, fit_picture, read_header, read_picture
 from kode.paths import real_path
 from kode.process import find_program
 from kode.values import dataclass, field
@@ -200,7 +200,7 @@ def _place(values: dict[str, T], what: str, value: T) -> str:
 def read_mentioned(text: str, cwd: Path) -> list[Picture]:
     """The images named after `@` in a message. Any other file is left to the model, which reads it
     as the permissions allow."""
-    named = dict.fromkeys(cwd / paths.expand(name) for name in mentions(text))
+    named = dict.fromkeys(cwd / paths.expand_path(name) for name in mentions(text))
     return [picture for path in named if (picture := read_picture(path))]
 
 
@@ -253,7 +253,7 @@ def clipboard_picture() -> tuple[Picture | None, str]:
         )
     if data is None:
         return None, f"{name} did not answer. Try again, or name a file after @."
-    if looks_of(data) is None:
+    if read_header(data) is None:
         return None, "There is no image in the clipboard."
     return Picture("clipboard.png", data), ""
 

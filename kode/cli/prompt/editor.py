@@ -189,7 +189,7 @@ class Editor:
         self._repaint: asyncio.TimerHandle | None = None
         self._one_question = asyncio.Lock()
         self.buffer = Buffer(
-            history=open_history(paths.history_file(paths.home())),
+            history=open_history(paths.history_file(paths.kode_home())),
             completer=ThreadedCompleter(PromptCompleter(state, FileIndex(state.folder))),
             complete_while_typing=Condition(self._completes_now),
             enable_history_search=Condition(lambda: not self.asking),

@@ -12,7 +12,7 @@ from kode.cli.screen.lines import clip, count, format_when, one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
-from kode.messages import first_of, plural
+from kode.messages import cut_list, plural
 from kode.provider import EFFORTS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ async def rewind(state: PromptState, argument: str) -> None:
         return
     files = await asyncio.to_thread(conversation.would_undo)
     about = {
-        str(turn): "changed since: " + ", ".join(first_of([*map(one_line, names)], MAX_NAMED))
+        str(turn): "changed since: " + ", ".join(cut_list([*map(one_line, names)], MAX_NAMED))
         if names
         else "no files changed since"
         for turn, names in enumerate(files, 1)

@@ -24,10 +24,10 @@ from kode.cli.screen.printer import CHANGES, change_rules, rule_rows
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
 from kode.extensions.review import NONE, lines_of, read_instructions, rows_of
-from kode.messages import columns, plural
+from kode.messages import align_columns, plural
 from kode.permissions.names import MODE_CALLED, MODE_MEANS
 from kode.permissions.question import visible
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.prompts import template
 from kode.registry import SYSTEMS, SystemRow
 from kode.tools.background import BackgroundCommand
@@ -151,7 +151,7 @@ async def show_help(state: PromptState, argument: str) -> None:
     `keys` the keys. Raises: UserError for another word."""
     screen = state.screen
     commands = [(row.name, row.summary) for row in FIRST]
-    more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documents()))]
+    more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documentation_folder()))]
     pages = {
         "": (("Commands", commands), ("At the start of a message, @ anywhere", SIGNS)),
         "all": (("Commands", [(f"{it.name} {it.takes}", it.summary) for it in COMMANDS.values()]),),
@@ -236,7 +236,7 @@ async def permissions(state: PromptState, argument: str) -> None:
         state.conversation.set_permission_mode(mode)
     state.screen.print(f"Mode: {gate.state.mode}. {MODE_MEANS[gate.state.mode]}")
     standing = gate.standing_rules()
-    for row in columns(rule_rows(standing, state.conversation.settings.loaded.origins)):
+    for row in align_columns(rule_rows(standing, state.conversation.settings.loaded.origins)):
         state.screen.print(f"  {row}")
     ways = [("MODE", "switch to " + ", ".join(MODES))]
     ways += CHANGES.values() if any(rule.id for rule in standing) else ()
@@ -364,7 +364,7 @@ async def show_extensions(state: PromptState, argument: str) -> None:
         if argument in ("", kind):
             screen.print(kind, "bold")
             for line in lines_of(rows_of(conversation.catalog, kind), kind):
-                screen.print(f"  {clean(line)}")
+                screen.print(f"  {sanitize(line)}")
     if argument in ("", "mcp"):
         screen.print("MCP servers", "bold")
         _show_servers(state)

@@ -11,7 +11,7 @@ from kode import events
 from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
 from kode.messages import plural
 from kode.permissions.names import verbs_of
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.values import dataclass
 
 SUBJECT_COLUMNS = 12  # enough to recognize a path or a task
@@ -154,12 +154,10 @@ def summary_line(event: events.TurnEnded, waited_s: float, failed: int) -> str:
 
 def evidence_line(event: events.TurnEnded) -> str:
     """What was checked since the last edit, with results; "" for nothing."""
-    since = [check for check in event.checks if check.after_last_edit]
-    parts = [
-        f"{one_line(check.command)} {'passed' if check.passed else 'failed'}" for check in since
-    ]
-    if parts:
-        return ", ".join(parts)
+    runs = [check for check in event.checks if check.after_last_edit]
+    if runs:
+        ends = ("failed", "passed")
+        return ", ".join(f"{one_line(run.command)} {ends[run.passed]}" for run in runs)
     return "not tested since the last edit" if event.checked == "not_since_last_edit" else ""
 
 
@@ -179,7 +177,7 @@ def is_reported(event: events.ToolFinished, memory: str) -> bool:
 
 def indent(text: str, limit: int, *, tail: bool = False) -> str:
     """The first or last lines of a text, indented under the line they explain."""
-    lines = [line.rstrip() for line in clean(text).strip("\n").split("\n")]
+    lines = [line.rstrip() for line in sanitize(text).strip("\n").split("\n")]
     if len(lines) > limit:
         rest = f"… {plural(len(lines) - limit, 'more line')}"
         lines = [rest, *lines[-limit:]] if tail else [*lines[:limit], rest]

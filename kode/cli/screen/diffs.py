@@ -20,7 +20,7 @@ from rich.text import Text
 from kode.cli.screen.lines import breaks
 from kode.cli.screen.screen import INSET, Screen
 from kode.messages import plural
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.values import dataclass
 
 MAX_LINE_CHARS = 1_000
@@ -79,7 +79,7 @@ def painted_diff(
 ) -> str:
     """Numbered lines in colour, indented by two; those above `max_lines` are counted. File names
     are shown if there are several files, or with `headings`."""
-    lines = _parse_diff(clean(diff).rstrip("\n").expandtabs(4))
+    lines = _parse_diff(sanitize(diff).rstrip("\n").expandtabs(4))
     headings = headings or sum(line.kind == "h" for line in lines) > 1
     lines = [line for line in lines if line.kind != "h" or headings]
     if max_lines is not None and len(lines) > max_lines:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 
 if TYPE_CHECKING:
     from kode.session.spending import Spent
@@ -34,12 +34,12 @@ def public(text: str) -> str:
     from kode.credentials import redact
     from kode.permissions.question import visible
 
-    return clean(visible(redact(text)))
+    return sanitize(visible(redact(text)))
 
 
 def one_line(text: str) -> str:
     """Clean text with white space folded to single spaces."""
-    return " ".join(clean(text).split())
+    return " ".join(sanitize(text).split())
 
 
 def cell_width(text: str) -> int:

@@ -6,7 +6,7 @@ Content and looks of a menu; the prompt handles its keys.
 from collections.abc import Callable, Mapping, Sequence
 
 from kode.cli.screen.lines import clip, wrap_words
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.values import dataclass, field
 
 MAX_PREVIEW = 8
@@ -103,7 +103,7 @@ class Menu:
 
     def plain_lines(self) -> list[str]:
         """The choices where lines are typed."""
-        rows = [f"  [{word}] {clean(choice.text)}" for word, choice in self._by_word().items()]
+        rows = [f"  [{word}] {sanitize(choice.text)}" for word, choice in self._by_word().items()]
         return [*rows, "  or type what to do instead"] if self.takes_words else rows
 
     def value_of(self, line: str) -> str:
@@ -135,12 +135,12 @@ class Menu:
         rows = [row for block in blocks for row in block]
         if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
-        rows += [paint("dim", clip(f"  {clean(line)}", width)) for line in preview]
+        rows += [paint("dim", clip(f"  {sanitize(line)}", width)) for line in preview]
         return [*above, *rows, *(paint("dim", f"  {line}") for line in below)]
 
     def _rows(self, choice: Choice, width: int) -> list[str]:
         before = f"  {choice.key}  " if choice.key else "  "
-        text, room = clean(choice.text).partition("\n")[0], width - len(before)
+        text, room = sanitize(choice.text).partition("\n")[0], width - len(before)
         # An entry of a list may be cut; an answer must be readable to its end.
         first, *more = [clip(text, room)] if self.is_searchable else wrap_words(text, room)
         return [f"{before}{first}", *(" " * len(before) + row for row in more)]

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 from kode.cli.screen.lines import fold, one_line
 from kode.errors import EXIT_OK, KodeError, UserError
 from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
-from kode.messages import columns
-from kode.plain_text import clean
+from kode.messages import align_columns
+from kode.plain_text import sanitize
 from kode.values import asdict, dataclass
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class CommandAnswer:
     as_json: bool = False
     """Whether a program asked: only `value` is printed then."""
     rows: Sequence[Sequence[str]] = ()
-    """For people: a table, as `messages.columns` takes it."""
+    """For people: a table, as `messages.align_columns` takes it."""
     lines: Iterable[str] = ()
     """Below the table."""
     empty: str = ""
@@ -55,7 +55,7 @@ def print_answer(answer: Answered) -> int:
         return answer
     if isinstance(answer, str):
         answer = CommandAnswer(lines=[answer])
-    lines = [*columns(answer.rows), *answer.lines] or [*filter(None, [answer.empty])]
+    lines = [*align_columns(answer.rows), *answer.lines] or [*filter(None, [answer.empty])]
     print_either(answer.value, lines, as_json=answer.as_json, faults=answer.faults)
     return answer.exit_code
 
@@ -73,7 +73,7 @@ def print_either(
     if as_json:
         print_json(value)
     else:
-        for line in (*columns(rows), *lines):
+        for line in (*align_columns(rows), *lines):
             say(line)
     complain(*faults)
 
@@ -87,7 +87,7 @@ def complain(*faults: str) -> None:
 def say(text: str, stream: TextIO | None = None) -> None:
     """Writes a text for a person to stdout, or another stream: cleaned of what could control a
     terminal, and on one broken between words."""
-    stream, shown = stream or sys.stdout, clean(text)
+    stream, shown = stream or sys.stdout, sanitize(text)
     if stream.isatty():
         shown = fold(shown, shutil.get_terminal_size().columns)
     print_line(shown, stream)
@@ -95,7 +95,7 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def print_document(text: str) -> None:
     """Writes a text that programs read, too, to stdout: unchanged, but clean on a terminal."""
-    print_line((clean(text) if sys.stdout.isatty() else text).removesuffix("\n"))
+    print_line((sanitize(text) if sys.stdout.isatty() else text).removesuffix("\n"))
 
 
 def print_json(value: Any) -> None:

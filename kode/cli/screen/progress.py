@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kode import events
 from kode.cli.screen.describe import describe_call
 from kode.cli.screen.lines import clip, count, money, one_line
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Progress:
         """The last output lines of running calls, of at most `width` columns."""
         lines = []
         for call in self.running.values():
-            text = clean(call.output).expandtabs(4).split("\n")
+            text = sanitize(call.output).expandtabs(4).split("\n")
             last = [line for line in text if line.strip()][-OUTPUT_LINES:]
             lines += [clip("  " + line, width) for line in last]
         return lines

@@ -16,7 +16,7 @@ from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.extensions.mcp_config import Elicit, ElicitField, ElicitForm
 from kode.permissions.approvals import id_of
 from kode.permissions.question import Answer, Ask, Question, further_ways, visible
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 
 YES_OR_NO = (Choice("yes", "yes", "y"), Choice("no", "no", "n"))
 
@@ -69,7 +69,7 @@ async def _ask_field(screen: Screen, field: ElicitField) -> Any:
         shown = ("no", "yes")[default] if isinstance(default, bool) else str(default)
         label += f" [{visible(shown)}]"
     while True:
-        text = clean(await screen.read_answer(f"{label}: ") or "").strip()
+        text = sanitize(await screen.read_answer(f"{label}: ") or "").strip()
         value = _parse_field(field, text) if text else default
         if value is not None or not text:
             return value
@@ -149,7 +149,7 @@ async def _read_answer(screen: Screen, question: Question, menu: Menu) -> Answer
     while True:
         line = await screen.read_answer("answer: ", menu)
         if line and line.strip() and menu.writing:  # "yes" is a word, too
-            return Answer(choice="no", message=clean(line).strip())
+            return Answer(choice="no", message=sanitize(line).strip())
         if (answer := parse_answer(line, question)) is not None:
             return answer
         screen.print("That is not one of the answers. Ctrl-C stops the turn.", "warning")
@@ -163,7 +163,7 @@ def parse_answer(line: str | None, question: Question) -> Answer | None:
     """
     if line == BY_MODE and question.passes_in is not None:
         return Answer(choice="once", mode=question.passes_in)
-    text = clean(line or "").strip()
+    text = sanitize(line or "").strip()
     word = text.lower()
     if word in ("", "n", "no"):
         return Answer(choice="no")
@@ -236,7 +236,7 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
     """Marks each screen line with a bar, including wrapped ones, so that none can pass for kode's
     own words."""
     bar = screen.paint("warning", "│")
-    return [f"{bar} {line}" for line in wrap_words(clean(visible(text)), width - 2)]
+    return [f"{bar} {line}" for line in wrap_words(sanitize(visible(text)), width - 2)]
 
 
 def _show_menu(screen: Screen, question: Question) -> Menu:

@@ -28,7 +28,7 @@ from kode.cli.screen.progress import STOP, Progress
 from kode.cli.screen.screen import Screen
 from kode.events import ToolFinished
 from kode.messages import Text, Thinking, calls_of
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.values import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -58,14 +58,14 @@ Kind = Literal["start", "person", "text", "tool", "line"]
 def _print_entry(screen: Screen, entry: ToolFinished | str) -> str:
     width = screen.width
     if isinstance(entry, str):
-        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', fold(clean(entry), width))}"
+        return f"{_title(screen, 'Thought')}\n{screen.paint('dim', fold(sanitize(entry), width))}"
     title = _title(screen, describe_call(entry, max(width - 6, 10)).text)
     if entry.diff:
         from kode.cli.screen.diffs import painted_diff
 
         return f"{title}\n{painted_diff(screen, entry.diff)}"
     whole = f"{entry.subject}\n\n" if entry.subject not in title else ""
-    text = fold(clean(whole + entry.for_model[:MAX_CHARS]).strip("\n"), width)
+    text = fold(sanitize(whole + entry.for_model[:MAX_CHARS]).strip("\n"), width)
     return f"{title}\n{screen.paint('error' if entry.is_error else '', text)}"
 
 
@@ -266,7 +266,7 @@ class Renderer:
     def _render_markdown(self, text: str) -> str:
         from kode.cli.screen.markdown import TerminalMarkdown
 
-        return self.screen.render_rich(TerminalMarkdown(clean(text)))
+        return self.screen.render_rich(TerminalMarkdown(sanitize(text)))
 
     def _feed(self, text: str) -> None:
         if self._splitter is None:

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from kode.cli.screen.lines import cell_width, clip, fold
-from kode.plain_text import clean
+from kode.plain_text import sanitize
 from kode.values import dataclass, field
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Screen:
         """Prints whole lines above the prompt, in a style, or only their first `word`. `text` is
         cleaned of everything that could control the terminal; never raises and never blocks on the
         prompt."""
-        body = fold(clean(text), self.width) if self.stream.isatty() else clean(text)
+        body = fold(sanitize(text), self.width) if self.stream.isatty() else sanitize(text)
         painted = self.paint(style, word or body)
         self.print_painted(body.replace(word, painted, 1) if word else painted)
 
@@ -237,7 +237,7 @@ class Screen:
     def print_painted(self, text: str) -> None:
         """As `print`, for text that kode has painted: colours stay."""
         pieces = _PIECES.split(fill_bands(text, self.width - 1) if FILL in text else text)
-        self._pending += [piece if STYLING.fullmatch(piece) else clean(piece) for piece in pieces]
+        self._pending += [it if STYLING.fullmatch(it) else sanitize(it) for it in pieces]
         self._pending.append("\n")
         if self.editor is None:
             self.flush()
@@ -266,7 +266,7 @@ class Screen:
         if not self.rich_terminal or self.editor is not None:
             return
         # One column stays free: a full last column makes some terminals wrap.
-        self.write(f"\r{self.paint('dim', clip(clean(text), self.width - 1))}\x1b[K")
+        self.write(f"\r{self.paint('dim', clip(sanitize(text), self.width - 1))}\x1b[K")
         self._line_shown = True
 
     def clear_line(self) -> None:

@@ -55,7 +55,7 @@ def open_remote(settings: "Notes") -> RemoteLog | None:
         raise ConfigError(
             f"memory.notes.url: no plug-in speaks {scheme}. `kode plugin enable team`, or unset it."
         )
-    remote: RemoteLog = installed.call(*added[scheme], settings)
+    remote: RemoteLog = installed.call_part(*added[scheme], settings)
     return remote
 
 
@@ -116,7 +116,7 @@ class Team:
         arrived = await self.take(memory, answer)
         number = answer.lines[-1].number if answer.lines else progress.number
         progress = TeamProgress(number=number, sent=last, membership=membership)
-        durable.replace(self._file(store), json.dumps(progress).encode())
+        durable.replace_file(self._file(store), json.dumps(progress).encode())
         if not answer.scopes:
             fault = f"{answer.person} is no member of {self.remote.label}."
             advice = f"Whoever owns the database runs `kode memory team admit {answer.person}`."

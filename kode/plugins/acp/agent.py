@@ -74,11 +74,7 @@ class KodeAgent:
         return [error for error in ended if error is not None]
 
     @translate_faults
-    async def initialize(
-        self,
-        protocol_version: int,
-        **_: Any,
-    ) -> schema.InitializeResponse:
+    async def initialize(self, protocol_version: int, **_: Any) -> schema.InitializeResponse:
         """Answers with the one version kode supports; a client that lacks it disconnects."""
         method = {"id": "init", "name": "Set up a key", "description": KEY_HELP}
         introduction = {

@@ -53,10 +53,7 @@ CODES = {SessionError: NOT_FOUND, UserError: INVALID_PARAMS, KodeError: INTERNAL
 P = ParamSpec("P")
 R = TypeVar("R")
 
-STOP_REASONS: dict[str | None, schema.StopReason] = {
-    "refusal": "refusal",
-    "length": "max_tokens",
-}
+STOP_REASONS: dict[str | None, schema.StopReason] = {"refusal": "refusal", "length": "max_tokens"}
 """Why a reply stopped → why the turn failed."""
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
@@ -394,10 +391,7 @@ class Live:
 
 
 async def open_live(
-    client: Client,
-    settings: ConversationSettings,
-    cwd: Path,
-    session_id: str | None,
+    client: Client, settings: ConversationSettings, cwd: Path, session_id: str | None
 ) -> Live:
     """Opens a new session, or the one named, for a client. Sends nothing before `release`.
 

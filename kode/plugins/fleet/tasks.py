@@ -9,13 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from kode.plugin import (
-    ConfigError,
-    GitError,
-    PermissionMode,
-    expand_path,
-    real_path,
-)
+from kode.plugin import ConfigError, GitError, PermissionMode, expand_path, real_path
 from kode.plugins.fleet.queue import FleetTask, Isolation
 from kode.plugins.worktrees import head_commit
 

@@ -11,11 +11,7 @@ from kode.plugin import Command, Parser, Plugin
 def add_flags(parser: Parser) -> None:
     """Adds the flags of a goal; here, because help lists them without an agent."""
     add = parser.add_argument
-    add(
-        "--goal",
-        metavar="TEXT",
-        help="work until --verify succeeds, within the limits",
-    )
+    add("--goal", metavar="TEXT", help="work until --verify succeeds, within the limits")
     add("--verify", metavar="CMD", help="the command that says whether the goal is reached")
 
 

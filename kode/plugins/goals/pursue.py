@@ -8,12 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kode.plugin import (
-    PluginSession,
-    TurnEnded,
-    plural,
-    shorten,
-)
+from kode.plugin import PluginSession, TurnEnded, plural, shorten
 from kode.plugins.goals import check
 from kode.plugins.goals.check import ProtectedFiles
 from kode.plugins.goals.goal import (
@@ -134,7 +129,7 @@ class Pursuit:
                 number = len(self.goal.attempts) + 1
                 self.opened.record({"began": number, "turn": self.opened.session.turns + 1})
                 turn = await run(text, **self._turn_limits())
-            self.total = turn if self.total is None else self.total.followed_by(turn)
+            self.total = turn if self.total is None else self.total.join_with(turn)
             over = self._find_used_limit(turn)
             # Else the turn failed of the model, in circles for instance: its check may pass.
             is_answered = 0 < turn.steps == self.spent["requests"] - before

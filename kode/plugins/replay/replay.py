@@ -369,10 +369,7 @@ class _Player:
         skills = (part.text for part in texts if part.section_name == "skills")
         self.skills = next(skills, self.skills)
         recorded, opening = {"skills": self.skills} if self.skills else {}, bare.agent.opening
-        bare.agent = replace(
-            bare.agent,
-            opening=lambda window: {**recorded, **opening(window)},
-        )
+        bare.agent = replace(bare.agent, opening=lambda window: {**recorded, **opening(window)})
         await bare.open("resume" if provider.steps else "start")
 
     async def _answer_call(self, action: Any, run: object) -> ToolOutput:

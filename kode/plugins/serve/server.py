@@ -20,11 +20,7 @@ from typing import Annotated, Any, Literal, ParamSpec, cast
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.session import ServerSession
-from mcp_types import (
-    ElicitRequestFormParams,
-    ElicitResult,
-    ToolAnnotations,
-)
+from mcp_types import ElicitRequestFormParams, ElicitResult, ToolAnnotations
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
 
@@ -75,10 +71,7 @@ Wait = Annotated[
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
-HINTS = {
-    **dict.fromkeys(("kode_wait", "kode_diff", "kode_sessions"), READS),
-    "memory_add": ADDS,
-}
+HINTS = {**dict.fromkeys(("kode_wait", "kode_diff", "kode_sessions"), READS), "memory_add": ADDS}
 """Of the tools that differ from the others of their server."""
 Mode = Annotated[
     Literal["plan", "ask", "auto-edit"] | None,
@@ -225,8 +218,7 @@ class Tools:
         return {"session": served.conversation.session.id, "done": done}
 
     async def kode_sessions(
-        self,
-        limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20,
+        self, limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20
     ) -> dict[str, Any]:
         """The sessions of kode in the folders of this server, the last used first."""
         return {"sessions": self.sessions.list_rows(limit)}

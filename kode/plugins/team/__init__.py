@@ -10,7 +10,7 @@ PLUGIN = Plugin(
             run="kode.plugins.team.server:main",
             summary="the members of a team's notes; init, admit, dismiss",
             systems=("notes",),
-        ),
+        )
     },
     remote_logs=dict.fromkeys(("postgresql", "postgres"), "kode.plugins.team.server:open_log"),
 )

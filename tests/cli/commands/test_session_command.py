@@ -119,8 +119,8 @@ def test_a_plugins_format_is_printed_with_what_is_personal(
     packed = ExportFile(data=b"packed", contains=["your words"])
     formats = {"text": lambda transcript: transcript.header.id, "file": lambda transcript: packed}
     tally = Plugin(name="tally", summary="counts", exports={name: name for name in formats})
-    monkeypatch.setattr(installed, "plugins", lambda: (tally,))
-    monkeypatch.setattr(installed, "load", lambda plugin, where: formats[where])
+    monkeypatch.setattr(installed, "enabled_plugins", lambda: (tally,))
+    monkeypatch.setattr(installed, "load_part", lambda plugin, where: formats[where])
     session_id = made(home, "one")
 
     assert said(capsys, "export", session_id, "--format", "text") == f"{session_id}\n"

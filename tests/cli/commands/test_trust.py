@@ -52,7 +52,7 @@ def test_approval_needs_a_person_who_can_be_asked(project):
 def test_a_removed_server_leaves_no_approval_behind(project, capsys):
     run(mcp, ["add", "docs", "https://example.org/mcp", "--scope", "project"])
     run(mcp, ["remove", "docs"])
-    assert approvals.load(paths.home(), project).items == ()
+    assert approvals.load(paths.kode_home(), project).items == ()
 
 
 def test_approving_outside_lets_servers_run_without_a_sandbox(project, capsys):

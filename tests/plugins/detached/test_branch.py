@@ -45,11 +45,11 @@ def test_work_is_kept_with_what_merges_it(project, capsys, is_committed):
     assert f"branch kode/login, in {root} (b.txt" in last
     assert "`kode ps --done --merge login` merges it, `--drop login` drops it." in last
     assert arguments.name == "login"
-    kept = places.find_background(paths.home(), "login")
+    kept = places.find_background(paths.kode_home(), "login")
     assert (kept.life, kept.files[0]) == ("ended", "b.txt")
     places.write_state(kept.folder, kept.state.model_copy(update={"settled": "merged"}))
     with pytest.raises(SessionError):
-        places.find_background(paths.home(), "login")
+        places.find_background(paths.kode_home(), "login")
     with pytest.raises(UserError, match="There is a worktree login already"):
         with surround(flags(project, "login"), None):
             pass

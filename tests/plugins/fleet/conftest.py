@@ -36,7 +36,7 @@ def make(tmp_path):
 
     def make(*names, **fields):
         tasks = [task(name, tmp_path) for name in names]
-        return create_queue(paths.home(), fleet_of(tmp_path, *tasks, **fields))
+        return create_queue(paths.kode_home(), fleet_of(tmp_path, *tasks, **fields))
 
     return make
 
@@ -49,7 +49,7 @@ def queue(make):
 
 def again(queue):
     """The queue as another process reads it."""
-    return open_queue(paths.home(), queue.fleet.id)
+    return open_queue(paths.kode_home(), queue.fleet.id)
 
 
 def leased(queue):

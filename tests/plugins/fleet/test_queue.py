@@ -142,7 +142,7 @@ def test_a_damaged_or_older_queue_is_refused_and_not_changed(queue, change, caps
 def test_a_queue_of_another_home_is_not_opened(queue, tmp_path, capsys):
     folder = queue.folder.rename(tmp_path / "theirs")
     assert main(["fleet", "resume", str(folder)]) == EXIT_NOT_STARTED
-    assert f"no fleet '{folder}' in {paths.home()}" in capsys.readouterr().err
+    assert f"no fleet '{folder}' in {paths.kode_home()}" in capsys.readouterr().err
     assert not (folder / LOG).exists()
 
 
@@ -166,4 +166,4 @@ def test_an_executor_names_the_extra_it_needs(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("kode.installed.has_extra", lambda extra: False)
     assert main(["fleet", "run", "tasks.jsonl", "--executor", "ray"]) == EXIT_NOT_STARTED
     assert "ray" in capsys.readouterr().err
-    assert not (paths.home() / "queues").exists()
+    assert not (paths.kode_home() / "queues").exists()

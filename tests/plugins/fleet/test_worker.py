@@ -48,7 +48,9 @@ def start_and_die(queue, *, ended, **fields):
     lease = leased(queue)
     queue.record(started(lease, **{"tree": str(queue.folder), **fields}), under=lease)
     queue.close()
-    session = log.create(paths.home(), Header(cwd="/", model="m", provider="p", id=lease.session))
+    session = log.create(
+        paths.kode_home(), Header(cwd="/", model="m", provider="p", id=lease.session)
+    )
     session.append_message(user_message("Do a."))
     session.append_message(answer("Did it."), 0.25)
     if ended:

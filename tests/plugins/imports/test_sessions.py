@@ -247,4 +247,4 @@ def test_the_command_imports_folders_and_says_what_became_of_each(tmp_path, monk
     assert "not a session" in capsys.readouterr().err
     assert run(session, ["import", str(tmp_path / "other.jsonl"), str(CODEX)]) == 0
     assert "skipped 1 file" in capsys.readouterr().err
-    assert len(list(paths.sessions_folder(paths.home()).glob("*.jsonl"))) == 2
+    assert len(list(paths.sessions_folder(paths.kode_home()).glob("*.jsonl"))) == 2

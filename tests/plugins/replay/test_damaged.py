@@ -72,11 +72,11 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path, seed):
 
 @for_each("flag", ["--record", "--replay"])
 def test_a_cassette_needs_the_plug_in_and_says_so(tmp_path, flag, capsys, monkeypatch):
-    monkeypatch.setattr(installed, "plugins", lambda: ())
+    monkeypatch.setattr(installed, "enabled_plugins", lambda: ())
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
     assert main(["run", "look", flag, str(tmp_path / "run.cassette")]) == 3
 
     assert "kode plugin list" in capsys.readouterr().err
     assert not (tmp_path / "run.cassette").exists()
-    assert not (paths.home() / "sessions").exists()
+    assert not (paths.kode_home() / "sessions").exists()

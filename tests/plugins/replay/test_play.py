@@ -45,7 +45,7 @@ def opened(project, tmp_path):
         script.write_text(json.dumps(replies))
         flags = {"provider": "scripted", "script": str(script), "permissions.mode": mode}
         flags |= {"memory.enabled": False, "tool_format": face}
-        loaded = load_config(paths.home(), project, environ={}, flags=flags)
+        loaded = load_config(paths.kode_home(), project, environ={}, flags=flags)
         return await open_conversation(Settings(loaded, emit=emit, ask=ask), cwd=project)
 
     return open_with
@@ -59,7 +59,7 @@ async def recorded(talk):
 
 async def replayed(recording):
     cwd = Path(recording.header.cwd)
-    config = load_config(paths.home(), cwd, environ={}, flags={"memory.enabled": False}).config
+    config = load_config(paths.kode_home(), cwd, environ={}, flags={"memory.enabled": False}).config
     with tempfile.TemporaryDirectory() as home:
         return await replay_recording(recording, config, home=Path(home), cwd=cwd)
 

@@ -80,8 +80,10 @@ DONE = {"text": "done"}
 
 def configure(**settings: Any) -> None:
     """Writes the config of the person whose kode it is."""
-    paths.home().mkdir(exist_ok=True)
-    paths.config_file(paths.home()).write_text(json.dumps({"provider": "scripted", **settings}))
+    paths.kode_home().mkdir(exist_ok=True)
+    paths.config_file(paths.kode_home()).write_text(
+        json.dumps({"provider": "scripted", **settings})
+    )
 
 
 @pytest.fixture(params=[pytest.param("legacy", marks=pytest.mark.slow), "auto"])

@@ -78,7 +78,7 @@ async def test_a_server_is_never_deeper_than_subagents_may_be(serve, monkeypatch
     async with serve(DONE, depth=1) as call:
         served = call.conversation((await call.start())["session"])
         assert "delegate_tasks" not in [tool.name for tool in served.agent.tools]
-        assert process.depth(served.agent.place.environment) == 2
+        assert process.nesting_depth(served.agent.place.environment) == 2
     async with serve(DONE, depth=2) as call:
         assert "max_depth" in await call.refused()
 

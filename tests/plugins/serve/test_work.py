@@ -20,7 +20,7 @@ async def test_a_finished_task_leaves_its_session_on_disk(serve, project):
     assert state["result"]["files_changed"] == ["a.txt"]
     assert any("a.txt" in line for line in state["progress"])
     assert (project / "a.txt").read_text() == "new\n"
-    (summary,) = list_sessions(paths.home(), cwd=project)
+    (summary,) = list_sessions(paths.kode_home(), cwd=project)
     assert (summary.id, summary.task) == (state["session"], "make it")
 
 
@@ -103,7 +103,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken(serve):
     async with serve(DONE) as call:
         session = (await call.start())["session"]
         await call("kode_stop", session=session)
-        elsewhere, _ = log.load(paths.home(), session)
+        elsewhere, _ = log.load(paths.kode_home(), session)
         fault = await call.fault("kode_reply", session=session, prompt="x")
         elsewhere.close()
         unknown = await call.fault("kode_reply", session="20200101-000000-aaaaaa", prompt="x")
@@ -119,7 +119,7 @@ async def test_an_internal_fault_names_its_report_and_ends_nothing(serve, monkey
         assert (await call.start())["status"] == "done"
 
     assert "ZeroDivisionError" in fault
-    assert str(paths.home() / "logs") in fault
+    assert str(paths.kode_home() / "logs") in fault
 
 
 async def test_one_session_too_many_is_refused(serve, monkeypatch):

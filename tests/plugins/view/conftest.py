@@ -45,7 +45,7 @@ class Browser:
 
 
 def make_place(tmp_path, **settings):
-    home = paths.home()
+    home = paths.kode_home()
     return PageSubject(home=home, cwd=tmp_path, config=Config.model_validate(settings))
 
 

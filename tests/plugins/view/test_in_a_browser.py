@@ -60,8 +60,8 @@ class Shown:
 @pytest.fixture
 def shown(tmp_path):
     asyncio.run(remember(make_place(tmp_path)))
-    a_session(paths.home(), ["fix the race", "and its test", "say why"])
-    hostile = hostile_session(paths.home())
+    a_session(paths.kode_home(), ["fix the race", "and its test", "say why"])
+    hostile = hostile_session(paths.kode_home())
     kode = Path(sys.executable).with_name("kode")
     server = subprocess.Popen(
         [kode, "view", "--no-browser", "--cwd", tmp_path], stdout=subprocess.PIPE, text=True
