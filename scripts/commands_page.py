@@ -110,8 +110,9 @@ def _usage(parser: argparse.ArgumentParser | None, name: str, shared: Collection
         if isinstance(action, argparse._SubParsersAction):
             words.append("...")
         elif not action.option_strings and action.help != argparse.SUPPRESS:
-            value = action.metavar or action.dest
-            words.append(f"{value}" if action.required else f"[{value}]")
+            value = f"{action.metavar or action.dest}{' ...' if action.nargs in ('*', '+') else ''}"
+            # `required` of any number differs by the version of Python.
+            words.append(f"[{value}]" if action.nargs in ("?", "*", "...") else value)
     flags = _flags_of(parser)
     own = [action for action in flags if action.option_strings[-1] not in shared]
     takes_shared = len(flags) - len(own) > MANY
