@@ -39,6 +39,8 @@ from kode.memory.contract import DropReason, InjectReason, MemoryContext
 from kode.memory.scan import scan
 from kode.memory.search import stem
 from kode.messages import Message, Usage, cut_list, shorten, text_of
+from kode.permissions.decide import judge_line
+from kode.permissions.places import path_rules
 from kode.permissions.rules import FAMILIES, parse
 from kode.process import nesting_depth
 from kode.provider import Provider, Request
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls encodings.utf_8_sig "
     "encodings.unicode_escape kode.subagents.tool kode.sandbox.trial kode.sandbox.kernel "
-    "kode.permissions.shell kode.tools.checkers"
+    "kode.tools.checkers"
 ).split()
 """Imported only where a turn needs them, or by a library only when it connects."""
 MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
@@ -276,8 +278,8 @@ async def _maintain(conversation: "Conversation") -> None:
 
 async def _try_sandbox(conversation: "Conversation") -> None:
     """Says what commands lack on this machine: to a person once in a home, to whoever reads a log
-    each time that there is no sandbox. Tries one while the model writes its first call; a session
-    without calls starts none of the programs that this takes."""
+    each time that there is no sandbox. Tries one while the model writes its first call, and reads
+    the tables about commands: a session without calls needs neither."""
     settings, sandbox = conversation.settings, conversation.agent.sandbox
     if sandbox is None:
         return
@@ -289,6 +291,7 @@ async def _try_sandbox(conversation: "Conversation") -> None:
             durable.make_folder(record.parent)
             durable.replace_file(record, advice.encode())
     await conversation.agent.call_announced.wait()
+    await asyncio.to_thread(judge_line, "true", path_rules(conversation.place))
     try:
         support = await asyncio.to_thread(sandbox.support)
     except SandboxUnknownError as error:

@@ -146,10 +146,11 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
         call = Call(
             rules=Rules(), mode="ask", tool=tool, arguments=arguments, place=place, where=where
         )
-        is_run = tool.effect == "run"
         if tool.effect == "none" or call.find_rule(rules):
             return None
-        if is_run and all(_line_rule(call, rules, part) for part in _judge(call).parts):
+        is_run = tool.effect == "run"
+        parts = judge_line(arguments.get("command"), where).parts if is_run else ()
+        if is_run and all(_line_rule(call, rules, part) for part in parts):
             return None
         if is_run and any(rule.kind == "shell" for rule in rules):
             return Decision(outcome="allow", reason=reason, run_in="read_only")
@@ -334,7 +335,7 @@ def _name(call: Call, path: str) -> str:
 
 def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     """Decides about a command that the sandbox made fail."""
-    line = _judge(call)
+    line = judge_line(call.arguments.get("command"), call.where)
     what = ", ".join(attempt.words for attempt in blocked)
     failure = f"It failed in the sandbox, where it {what}."
     folders = [it.where if it.what == "hidden" else git_folder_above(it.where) for it in blocked]
@@ -363,15 +364,15 @@ def find_outside_source(
     return ""
 
 
-def _judge(call: Call) -> "ShellLine":
-    from kode.permissions.shell.judge import judge  # half of the gate's code and tables
+def judge_line(command: object, where: places.PathRules) -> "ShellLine":
+    """What a command line would do. The first call imports half of the gate's code and tables."""
+    from kode.permissions.shell.judge import judge
 
-    command = call.arguments.get("command")
-    return judge(command if isinstance(command, str) else "", call.where)
+    return judge(command if isinstance(command, str) else "", where)
 
 
 def _decide_run(call: Call) -> Decision:
-    line = _judge(call)
+    line = judge_line(call.arguments.get("command"), call.where)
     decision = _decide_line(call, line)
     if decision.outcome == "deny":
         return decision

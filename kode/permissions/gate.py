@@ -199,10 +199,8 @@ class Gate:
 
     def _name_changes(self, pending: Decided) -> str:
         """The changes that a question is about, a line each; those of git's records are one."""
-        names, others = (
-            [],
-            [it for it, made in pending if it.kind != "git" or not made.consent.only_mode_asks],
-        )
+        names = list[str]()
+        others = [it for it, made in pending if it.kind != "git" or not made.consent.only_mode_asks]
         for group in group_changes(others):
             files = f" ({plural(group.files, 'file')})" if group.is_folder else ""
             names.append(f"{group.change} {os.path.relpath(group.path, self.place.cwd)}{files}")
