@@ -40,10 +40,7 @@ def test_an_extra_whose_parent_package_is_missing_is_missing(
 
 @pytest.mark.parametrize(
     ("mark", "program"),
-    [
-        ("uv-receipt.toml", "uv tool install"),
-        ("../CACHEDIR.TAG", "uvx --from"),
-    ],
+    [("uv-receipt.toml", "uv tool install"), ("../CACHEDIR.TAG", "uvx --from")],
 )
 def test_an_environment_made_anew_keeps_its_extras(
     mark: str, program: str, tmp_path: Path, without_view: None, monkeypatch: pytest.MonkeyPatch

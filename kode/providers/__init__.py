@@ -34,9 +34,6 @@ FORMATS: Mapping[Api, str] = {
 }
 """Wire format → "module:function", called with a `ProviderSettings`."""
 
-AZURE = ".azure.com"
-"""Where accounts of Azure OpenAI have their addresses."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings:
@@ -145,7 +142,7 @@ def sells(row: ProviderRow, base_url: str | None) -> bool:
 def _vendor_at(url: str) -> ProviderRow | None:
     """The vendor whose own server this is; None for any other server."""
     host = host_of(url)
-    if host.endswith(AZURE):
+    if host.endswith(".azure.com"):  # an account has an address of its own
         return provider_row("azure")
     far = (row for row in PROVIDERS if host and not row.is_local)
     return next((row for row in far if host_of(row.own_url) == host), None)

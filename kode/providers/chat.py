@@ -27,7 +27,7 @@ from kode.providers.chat_stream import ReplyStream, thinking_fields
 from kode.providers.draft import Draft, mapping_of
 from kode.providers.errors import Endpoint
 from kode.providers.provider import EventReader, HttpProvider, WireFormat
-from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
+from kode.providers.request import Target, encode_json, place_marks, sendable_arguments, sendable_id
 from kode.registry import Dialect
 from kode.values import dataclass, replace
 
@@ -36,8 +36,7 @@ Object = dict[str, Any]
 SIGNATURE = "skip_thought_signature_validator"
 """What Google's notes name for a call that another model made."""
 MARK = {"type": "ephemeral"}
-MARKS = 2
-"""Cache marks on messages, beside the one on the system prompt, which covers the tools."""
+AN_HOUR = {**MARK, "ttl": "1h"}
 BRIDGE = {"role": "assistant", "content": "I have the results."}
 """Stands between a result and a user message where the server wants one there."""
 
@@ -80,12 +79,15 @@ def encode_request(
 ) -> bytes:
     dialect, form = target.row.dialect, form_of(target)
     pieces = list(messages) if dialect.takes_plain_results else bridge_results(messages)
-    if form.marks:
-        pieces = mark_messages(pieces)
+    # A single question is never asked again: writing it to the cache would only cost.
+    marks = form.marks and request.conversation != ""
+    if marks:
+        pieces = mark_messages(pieces, is_long=target.marks_hour)
     if request.system:
         content: Any = request.system
-        if form.marks:
-            content = [{"type": "text", "text": request.system, "cache_control": MARK}]
+        if marks:
+            mark = AN_HOUR if target.marks_hour else MARK
+            content = [{**_part(content), "cache_control": mark}]
         pieces.insert(0, encode_json({"role": "system", "content": content}))
     has_tools = tools != b"[]"
     head = encode_json(_make_head(request, target, has_tools=has_tools))
@@ -284,11 +286,9 @@ def _extra_fields(message: Message, form: ChatForm) -> Object:
     """What came beside the text of a reply, as it came."""
     fields: Object = {}
     for part in message.parts:
-        match part:
-            case Thinking() if not is_content_part(part.own):
-                fields |= (
-                    part.own if part.own is not None else thinking_fields(part.text, form.dialect)
-                )
+        if isinstance(part, Thinking) and not is_content_part(part.own):
+            plain = thinking_fields(part.text, form.dialect)
+            fields |= plain if part.own is None else part.own
     binds = form.target.model.startswith(form.dialect.binds_thinking_of)
     if message.moved and (binds or form.target.omits("bound_thinking")):
         for name in form.dialect.thinks_in:
@@ -335,13 +335,18 @@ def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
     return bridged
 
 
-def mark_messages(pieces: Sequence[bytes]) -> list[bytes]:
-    """The messages with marks on the last that are the user's or a tool's: on the end of this
-    request, and on the end of the one before, which the server still has."""
-    asked = [at for at, piece in enumerate(pieces) if piece.startswith((_USER, _TOOL))]
-    ends = [at for at in asked if pieces[at].endswith(b'"}]}')][-MARKS:]
-    mark = b',"cache_control":%b}]}' % encode_json(MARK)
-    return [piece[:-3] + mark if at in ends else piece for at, piece in enumerate(pieces)]
+def mark_messages(pieces: Sequence[bytes], *, is_long: bool) -> list[bytes]:
+    """The messages with marks on the last two that are the user's or a tool's, beside the one on
+    the system prompt, which covers the tools: on the end of this request, and on the end of the one
+    before, which the server still has; see `place_marks`."""
+    markable = ((at, piece) for at, piece in enumerate(pieces) if piece.endswith(b'"}]}'))
+    ends = [at for at, piece in markable if piece.startswith((_USER, _TOOL))]
+    asked = [at for at in reversed(ends) if pieces[at].startswith(_USER)]
+    marked = list(pieces)
+    for at, lasts in place_marks(ends[-2:], asked[:2] if is_long else ()).items():
+        mark = b',"cache_control":%b}]}' % encode_json(AN_HOUR if lasts else MARK)
+        marked[at] = pieces[at][:-3] + mark
+    return marked
 
 
 def _event_reader(

@@ -133,9 +133,8 @@ class ReplyStream:
             kind: Kind = "thinking" if content.get("type") == "thinking" else "text"
             if (part := self.draft.find(kind, index)) is not None:
                 # What the plain form says, too, is not kept.
-                part.own = (
-                    join_surrogates_in(content) if tuple(content) != ("type", "text") else None
-                )
+                is_plain = tuple(content) == ("type", "text")
+                part.own = None if is_plain else join_surrogates_in(content)
         if fields := self._fields_to_return():
             part = self.draft.part("thinking", "thinking")
             part.own = fields if fields != thinking_fields(part.text, self.dialect) else None

@@ -9,9 +9,8 @@ that model can read.
 Cache marks stand where the last request to this model ended and where this one ends, beside the
 one on the system prompt. The first of them finds what that request wrote, however many blocks the
 reply and its results have: the server looks back only 20 blocks from a mark. They live five
-minutes. Where a person pauses (`ProviderSettings.cache` is `long`), a mark where the person's last
-turn ended lives an hour, as the one before it must then: that costs 2 instead of 1.25 of the input
-price to write, and pays from three longer pauses on. A mark is no part of what the server compares.
+minutes, where a person pauses some an hour; see `place_marks`. A mark is no part of what the server
+compares.
 
 How much a model thinks is decided by what is known of it (`ModelInfo`), and nothing is sent to a
 model of which nothing is known:
@@ -26,6 +25,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Literal
 
 from kode.errors import RefusedError
@@ -53,7 +53,7 @@ from kode.providers.draft import (
 )
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import EventReader, HttpProvider, WireFormat, sdk_of
-from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
+from kode.providers.request import Target, encode_json, place_marks, sendable_arguments, sendable_id
 from kode.providers.stream import StreamEvent
 from kode.values import dataclass, replace
 
@@ -109,8 +109,7 @@ def encode_request(
     # A single question is never asked again: writing it to the cache would only cost.
     caches = target.marks_cache and request.conversation != ""
     turns = turns_of(messages)
-    is_long = target.cache == "long" and not target.omits("long_cache")
-    marks = marks_of(turns, is_long=is_long) if caches else {}
+    marks = marks_of(turns, is_long=target.marks_hour) if caches else {}
     pieces = [encode_json(_make_head(request, target, turns))[:-1]]
     if target.searches(request):
         comma = b"," if request.tools else b""
@@ -119,7 +118,7 @@ def encode_request(
         pieces.append(b',"tools":' + tools)
     if request.system.strip():
         block = encode_json({"type": "text", "text": request.system})
-        mark = AN_HOUR if AN_HOUR in marks.values() else FIVE_MINUTES if caches else b"}"
+        mark = (AN_HOUR if target.marks_hour else FIVE_MINUTES) if caches else b"}"
         pieces.append(b',"system":[' + block[:-1] + mark + b"]")
     wires = wire_turns(turns, marks)
     pieces.append(b',"messages":[' + b",".join(wires) + b"]}")
@@ -382,16 +381,13 @@ def wire_turns(turns: Sequence[Blocks], marks: Mapping[int, bytes]) -> list[byte
 
 
 def marks_of(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
-    """The marks at the ends of turns, by their index: this request's end and that of the last one
-    that this model answered; with `is_long` also where it answered the person's last message."""
+    """The marks at the ends of turns, by their index: see `place_marks`."""
     users = [index for index, turn in enumerate(turns) if turn.role == "user"]
     own = [index for index, turn in enumerate(turns) if turn.is_own]
-    marks = dict.fromkeys((*users[-1:], max(own, default=0) - 1), FIVE_MINUTES)
-    if is_long:
-        asked = next((index for index in reversed(users) if turns[index].holds("")), 0)
-        if before := [index for index in own if index < asked]:
-            marks[before[-1] - 1] = AN_HOUR
-    return {end: mark for end, mark in marks.items() if end >= 0}
+    ends = {max(own, default=0) - 1, *users[-1:]} - {-1}
+    asked = (index for index in reversed(users) if is_long and turns[index].holds(""))
+    places = place_marks(ends, list(islice(asked, 2)))
+    return {index: AN_HOUR if lasts else FIVE_MINUTES for index, lasts in places.items()}
 
 
 def _turn(role: str, blocks: Sequence[bytes]) -> bytes:

@@ -76,11 +76,9 @@ def info_of(
 
 def overrides_of(model: str, overrides: Mapping[str, Fields] | None) -> dict[str, Any]:
     """The user's figures for a model."""
-    fixed: dict[str, Any] = {}
     lower = {prefix.lower(): values for prefix, values in (overrides or {}).items()}
-    for _, values in _matching_rows(_possible_names(model), lower):
-        fixed.update(values)
-    return fixed
+    rows = _matching_rows(_possible_names(model), lower)
+    return {key: value for _, values in rows for key, value in values.items()}
 
 
 def refine_info(

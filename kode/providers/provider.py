@@ -93,6 +93,8 @@ class HttpProvider:
         self._opening = asyncio.Lock()
         self._questions = 0
         self._encoded: tuple[Target, EncodedMessages] | None = None
+        self._crowded: set[str] = set()
+        """Copies of what did not fit into a request, which the person knows."""
         self._tools: tuple[tuple[ToolSpec, ...], Omissions, tuple[ToolSpec, ...], bytes] | None
         self._tools = None
         """The tools of the last request, what was omitted then, and what became of them."""
@@ -156,12 +158,16 @@ class HttpProvider:
 
     def encode(self, request: Request, emit: Emit = no_emit) -> bytes:
         """The body of a request; `emit` gets a line for each tool that no request can carry."""
-        return self._encode(self._prepare(request, emit))
+        return self._encode(self._prepare(request, emit), emit)
 
-    def _encode(self, prepared: Request) -> bytes:
-        target = self.target
-        images = target.omitted.images | crowd_out(prepared.messages)
-        target = target.omit(images=images)
+    def _encode(self, prepared: Request, emit: Emit) -> bytes:
+        target, crowded = self.target, crowd_out(prepared.messages, self.info)
+        if names := [crowded[path].name for path in crowded if path not in self._crowded]:
+            more = f" and {len(names) - 3:,} more" if names[3:] else ""
+            text = "A request cannot hold all pictures and PDFs of this conversation. The model "
+            emit(Notice(text=f"{text}does not see {', '.join(names[:3])}{more}."))
+        self._crowded.update(crowded)
+        target = target.omit(images=target.omitted.images.union(crowded))
         if self._encoded is None or self._encoded[0] != target:
             encode = self._format.message_encoder(target)
             self._encoded = target, EncodedMessages(encode, joins_users=self.api == "chat")
@@ -199,7 +205,7 @@ class HttpProvider:
         Raises: ProviderError; what the SDK and its HTTP client raise passes through.
         """
         settings, endpoint = self._settings, self._endpoint
-        body = self._encode(prepared)
+        body = self._encode(prepared, draft.emit)
         read_event, finish = self._format.event_reader(draft, endpoint, self.target, prepared)
         limits = (settings.idle_timeout_s, settings.total_timeout_s)
         deadline = Deadline(*limits, endpoint, is_patient=is_near(endpoint.base_url))

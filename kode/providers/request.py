@@ -19,12 +19,14 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from kode.errors import RefusedError, ThinkingRefused
-from kode.images import LARGE_SIDE, read_image
+from kode.images import LARGE_SIDE, PDF, read_image
 from kode.messages import Image, Message, Text, ToolCall, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.draft import is_whole_object, list_of, mapping_of
@@ -36,10 +38,17 @@ FEW = 8
 """Lists this short are encoded each time: questions of memory and a summary must not evict the
 session's cached bytes."""
 
-MAX_IMAGES, CROWD = 100, 20
+MAX_PICTURES, CROWD = 100, 20
 """Pictures in a request of the Messages API for a window of 200,000 tokens, and from how many on
 none may be larger than `LARGE_SIDE`. No other vendor that names a limit of its own has a lower one
 for its models of today."""
+MAX_PAGES, MAX_PAGES_OF_MILLION = 100, 600
+"""Pages of PDFs in a request of the Messages API, and those for a window of a million tokens."""
+MAX_ATTACHED_BYTES = 20_000_000
+"""Of pictures and PDFs. Encoded they take a third more, of a request's 30 or 32 MB there."""
+
+_OBJECT_STREAM = re.compile(rb"/ObjStm\b.{0,200}?stream\r?\n(.*?)endstream", re.DOTALL)
+_PAGE_COUNT = re.compile(rb"/Pages\b[^<>]*?/Count\s+(\d+)|/Count\s+(\d+)[^<>]*?/Type\s*/Pages\b")
 
 CONTEXT_REPLY = Message(
     role="assistant",
@@ -139,16 +148,22 @@ class Target:
         """Whether texts are marked for the cache."""
         return self.cache != "none" and not self.omits("cache")
 
+    @property
+    def marks_hour(self) -> bool:
+        """Whether some of the marks live an hour, since a person pauses."""
+        return self.cache == "long" and not self.omits("long_cache")
+
     def image_data(self, image: Image, *, takes_pdf: bool = True) -> tuple[str | None, str]:
         """An image or a PDF in base64; None for one that the model cannot see or the server
         refused, and if kode's copy is gone. Then the text replaces it."""
-        is_pdf = image.media_type == "application/pdf"
+        is_pdf = image.media_type == PDF
         what, cannot = ("A PDF", "read PDFs") if is_pdf else ("An image", "see images")
         is_blind = (self.info.sees_pdf if is_pdf else self.info.sees_images) is False
         if is_blind or (is_pdf and not takes_pdf):
             why = f"this model cannot {cannot}"
         elif image.kept_in in self.omitted.images:
-            why = "its server does not take it, or not so many"
+            pages = " pages at once: read_file shows them in parts" if is_pdf else ""
+            why = f"its server does not take it, or not so many{pages}"
         elif (data := read_image(image)) is not None:
             return base64.b64encode(data).decode("ascii"), ""
         else:
@@ -190,17 +205,65 @@ def prepare_request(
     return replace(request, messages=messages, tools=tools, max_output_tokens=limit)
 
 
-def crowd_out(messages: Sequence[Message]) -> frozenset[str]:
-    """The copies of the pictures that one request cannot hold: the oldest beyond `MAX_IMAGES`, a
-    quarter of that at a time, so that the beginning that a cache knows seldom changes; and large
-    ones among many."""
+def crowd_out(messages: Sequence[Message], info: ModelInfo) -> dict[str, Image]:
+    """The pictures and PDFs that one request cannot hold, by kode's copy: those beyond a limit of
+    the whole, and large pictures among many."""
     images = [part for message in messages for part in message.parts if isinstance(part, Image)]
-    quarter, excess = MAX_IMAGES // 4, max(0, len(images) - MAX_IMAGES)
-    count = -(-excess // quarter) * quarter
-    left_out, others = images[:count], images[count:]
+    if not images:
+        return {}
+    pages = MAX_PAGES if info.context_window < 1_000_000 else MAX_PAGES_OF_MILLION
+    documents = [image for image in images if image.media_type == PDF]
+    pictures = [image for image in images if image.media_type != PDF]
+    left_out = {
+        *_take_surplus(pictures, lambda _: 1, MAX_PICTURES),
+        *_take_surplus(documents, count_pages, pages),
+        *_take_surplus(images, lambda image: image.size_bytes, MAX_ATTACHED_BYTES),
+    }
+    others = [image for image in pictures if image not in left_out]
     if len(others) > CROWD:
-        left_out += [image for image in others if max(image.width, image.height) > LARGE_SIDE]
-    return frozenset(image.kept_in for image in left_out)
+        left_out |= {image for image in others if max(image.width, image.height) > LARGE_SIDE}
+    return {image.kept_in: image for image in images if image in left_out}
+
+
+def _take_surplus(
+    images: Iterable[Image], weigh: Callable[[Image], int], limit: int
+) -> Iterator[Image]:
+    """Those that alone are beyond a limit, and the oldest that together are, a quarter of the limit
+    at a time, so that the beginning that a cache knows seldom changes."""
+    weights = [(image, weigh(image)) for image in images]
+    excess = max(0, sum(weight for _, weight in weights if weight <= limit) - limit)
+    surplus = -(-excess * 4 // limit) * limit // 4
+    for image, weight in weights:
+        if weight > limit or surplus > 0:
+            surplus -= weight if weight <= limit else 0
+            yield image
+
+
+@lru_cache(maxsize=256)
+def count_pages(document: Image) -> int:
+    """The pages of a PDF as it counts them itself, be it in a compressed part; 0 where that cannot
+    be read, as behind a password: then the server counts."""
+    data, room = read_image(document) or b"", MAX_ATTACHED_BYTES
+    texts = [data]
+    for stream in _OBJECT_STREAM.finditer(data):
+        with suppress(zlib.error):
+            texts.append(zlib.decompressobj().decompress(stream[1], max(1, room)))
+            room -= len(texts[-1])
+    counts = (first or second for text in texts for first, second in _PAGE_COUNT.findall(text))
+    return max(map(int, counts), default=0)
+
+
+def place_marks(ends: Iterable[int], asked: Sequence[int]) -> dict[int, bool]:
+    """Where Claude's cache marks stand in a request, and which of them live an hour: at `ends` of
+    requests, and, where a person pauses, at the last two messages `asked`, the later one first.
+
+    A mark of an hour makes all before it live as long, but only what no other mark has written yet
+    costs 2 instead of 1.25 of the input price: there, an answer and the next message. After a pause
+    what came behind it is written once more, so the message before is marked too, which is read.
+    """
+    last = next(iter(asked), -1)
+    hours = asked if last in ends else asked[:1]
+    return {index: index <= last for index in sorted({*ends, *hours})}
 
 
 def repair_request(

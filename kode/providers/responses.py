@@ -156,9 +156,8 @@ def result_items(message: Message, target: Target, custom: set[str]) -> list[Map
         others = [part for part in others if part not in pictures]
         kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
         text = {"type": "input_text", "text": result.text}
-        output = (
-            [text, *(_to_image(image, target) for image in pictures)] if pictures else result.text
-        )
+        shown = [_to_image(image, target) for image in pictures]
+        output = [text, *shown] if shown else result.text
         call_id = sendable_id(result.call_id, strict=False)
         items.append({"type": kind, "call_id": call_id, "output": output})
     return [*items, *user_items(tuple(others), target)]

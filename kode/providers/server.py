@@ -296,15 +296,13 @@ class ModelServer:
         body: Mapping[str, Any] | None = None,
         *,
         at_root: bool = False,
-        timeout_s: float | None = None,
+        timeout_s: float = ASK_TIMEOUT_S,
     ) -> dict[str, Any] | None:
         """The JSON object in the answer to a path behind the base URL, or behind the server's root;
         None if there is none. Raises: LoadingError; the client's errors."""
-        timeout_s = ASK_TIMEOUT_S if timeout_s is None else timeout_s
         base = self.endpoint.base_url.rstrip("/")
-        base = base.removesuffix("/v1") if at_root else base
+        url = f"{base.removesuffix('/v1') if at_root else base}{path}"
         async with asyncio.timeout(timeout_s):
-            url = f"{base}{path}"
             status, data = await _fetch_answer(self.row, url, self.endpoint.api_key, body=body)
         if _is_loading(status, data):
             raise LoadingError

@@ -97,20 +97,17 @@ class Deadline:
 
     def _raise_timeout(self) -> ProviderError:
         url = self.endpoint.shown_url
-        if self._is_silent:
-            return RefusedError(
-                f"No data from {url} for {self.total_s:g} s. Is the server up? For a slow one "
-                "raise `retry.total_timeout_s` in the config."
-            )
-        if asyncio.get_running_loop().time() >= self._end:
+        if not self._is_silent and asyncio.get_running_loop().time() >= self._end:
             # Do not retry: it would take as long, and cost as much, once more.
             return RefusedError(
                 f"The reply of {url} was not complete after {self.total_s:g} s and was cut off. "
                 "Ask for less at a time, or raise `retry.total_timeout_s` in the config."
             )
-        return TransientError(
-            f"No data from {url} for {self.idle_s:g} s. Is the server up? For a slow one raise "
-            "`retry.idle_timeout_s` in the config."
+        kind = RefusedError if self._is_silent else TransientError
+        limit, seconds = ("total", self.total_s) if self._is_silent else ("idle", self.idle_s)
+        return kind(
+            f"No data from {url} for {seconds:g} s. Is the server up? For a slow one raise "
+            f"`retry.{limit}_timeout_s` in the config."
         )
 
 

@@ -7,14 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kode.messages import (
-    Message,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    user_message,
-)
+from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, user_message
 from kode.providers import row_at
 from kode.registry import Dialect, provider_row
 from tests.providers.conftest import Connect
@@ -156,13 +149,13 @@ def marks_of(body: Object) -> list[int]:
 async def test_claude_at_openrouter_is_marked_where_it_pays(connect: Connect) -> None:
     line = host(connect, "openrouter", CLAUDE)
     history: list[Message] = []
-    bodies = []
+    bodies, given = [], {"system": "You are kode.", "tools": (READ,), "conversation": "c"}
     for number in range(8):
         history.append(user_message(f"Read {number}."))
-        bodies.append(await line.sent(*history, system="You are kode.", tools=(READ,)))
+        bodies.append(await line.sent(*history, **given))
         made = await line.play(*chat(*calling(call(number)), finish="tool_calls"))
         history += [made, results_of(made)]
-        bodies.append(await line.sent(*history, system="You are kode.", tools=(READ,)))
+        bodies.append(await line.sent(*history, **given))
         history.append(await line.play(*chat(chunk(content="Done."))))
 
     assert [marks_of(body) for body in bodies[:3]] == [[0, 1], [0, 1, 3], [0, 3, 5]]
@@ -173,14 +166,18 @@ async def test_claude_at_openrouter_is_marked_where_it_pays(connect: Connect) ->
 
 
 async def test_claude_alone_is_marked_unless_that_is_forbidden(connect: Connect) -> None:
-    for name, model, cache, marks in (
-        ("openai", "claude-sonnet-5-5", "auto", [0, 1]),
-        ("openai", "claude-sonnet-5-5", "none", []),
-        ("openrouter", "openai/gpt-6", "auto", []),
-        ("deepseek", "deepseek-v4-pro", "auto", []),
+    for name, model, cache, session, marks in (
+        ("openai", "claude-sonnet-5-5", "auto", "c", [0, 1]),
+        ("openai", "claude-sonnet-5-5", "long", "c", [0, 1]),
+        ("openai", "claude-sonnet-5-5", "auto", "", []),  # a single question
+        ("openai", "claude-sonnet-5-5", "none", "c", []),
+        ("openrouter", "openai/gpt-6", "auto", "c", []),
+        ("deepseek", "deepseek-v4-pro", "auto", "c", []),
     ):
-        body = await host(connect, name, model, cache=cache).sent(ASKED, system="You are kode.")
+        line = host(connect, name, model, cache=cache)
+        body = await line.sent(ASKED, system="You are kode.", conversation=session)
         assert marks_of(body) == marks, name
+        assert json.dumps(body).count('"ttl": "1h"') == (2 if cache == "long" else 0)
 
 
 @for_each(

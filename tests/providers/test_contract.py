@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import re
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from kode.messages import Message, Text, ToolCall, calls_of, text_of, user_messa
 from kode.provider import Request
 from kode.providers import draft, open_provider, stream
 from kode.registry import provider_row
-from tests.pictures import png
+from tests.pictures import pdf, png
 from tests.providers.conftest import Connect
 from tests.providers.line import FORMATS, READ, Line, attached, kinds_in, results_of, traced
 from tests.tables import for_each
@@ -68,13 +69,7 @@ FAULTS: list[tuple[dict[str, Any], type[ProviderError], str]] = [
     ),
     *(
         ({"wire": {"frames": [f"data: {frame}\n\n"]}}, TransientError, "")
-        for frame in (
-            '{"half":',
-            "[1, 2]",
-            "17",
-            "\xff\xfe",
-            "[" * 100_000,
-        )
+        for frame in ('{"half":', "[1, 2]", "17", "\xff\xfe", "[" * 100_000)
     ),
     (fault_after(status="overflow"), ContextOverflow, ""),
     (fault_after(status=500), TransientError, ""),
@@ -336,6 +331,27 @@ async def test_a_request_has_only_pictures_that_fit_together(
     found = await content_sent(connect("anthropic"), *parts)
 
     assert kinds_in(found) == ["text"] * (count - shown) + ["image"] * shown
+
+
+PACKED = b"%PDF-1.7\n1 0 obj\n<< /Type /ObjStm /N 1 /First 4 /Filter /FlateDecode >>\nstream\n"
+PACKED += zlib.compress(b"2 0 << /Kids [] /Count 101 /Type /Pages >>") + b"\nendstream\nendobj"
+
+
+@pytest.mark.parametrize(
+    ("pages", "window", "shown"),
+    [([60, 40], 9, 2), ([60, 41], 9, 1), ([5, 101], 9, 1), ([101], 1_000_000, 1), ([PACKED], 9, 0)],
+)
+async def test_a_request_has_only_pages_that_fit_together(
+    connect: Connect, tmp_path: Path, pages: list[Any], window: int, shown: int
+) -> None:
+    files = [each if each is PACKED else pdf(*[str(each)] * each) for each in pages]
+    line = connect("anthropic", facts={"context_window": window})
+
+    found = await content_sent(line, *(save_picture(tmp_path, "x.pdf", file) for file in files))
+
+    assert kinds_in(found).count("document") == shown
+    assert "read_file shows them" in str(found) or shown == len(pages)
+    assert len(line.shown(Notice)) == (shown < len(pages))
 
 
 TOO_LARGE = "image dimensions exceed max allowed size for many-image requests: 2000 pixels"

@@ -380,10 +380,7 @@ CALLED = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "x
 CALLED |= {"arguments": "{}"}
 THOUGHT = Message(
     role="assistant",
-    parts=(
-        Thinking(own=SEALED),
-        ToolCall(id="call_1", name="x", arguments="{}", own=CALLED),
-    ),
+    parts=(Thinking(own=SEALED), ToolCall(id="call_1", name="x", arguments="{}", own=CALLED)),
     stop="tool_calls",
     origin="responses:azure/some-model",
 )

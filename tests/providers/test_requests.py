@@ -309,10 +309,10 @@ TWO = replace(ASKING, parts=(*ASKING.parts, ToolCall(id="c2", name="x", argument
         ("auto", (*TALK, OTHER, user_message("d")), MARK, [(0, 0, MARK), (6, 0, MARK)]),
         ("auto", (*TALK, OWN, user_message("d")), MARK, [(4, 0, MARK), (6, 0, MARK)]),
         ("auto", (user_message("go"), TWO, EMPTY), MARK, [(0, 0, MARK), (2, 0, MARK)]),
-        # An hour is marked at the last answer.
-        ("long", STEPS, MARK, [(0, 0, MARK), (2, 0, MARK)]),
-        ("long", (*STEPS, OWN, user_message("more"), *STEPS[1:]), HOUR,
-         [(2, 0, HOUR), (4, 0, MARK), (6, 0, MARK)]),
+        # An hour is marked at what the person asked, and in its first request what was read before.
+        ("long", STEPS, HOUR, [(0, 0, HOUR), (2, 0, MARK)]),
+        ("long", (*STEPS, OWN, user_message("more")), HOUR,
+         [(0, 0, HOUR), (2, 0, HOUR), (4, 0, HOUR)]),
         ("none", STEPS, None, []),
     ],
 )  # fmt: skip

@@ -9,11 +9,7 @@ from jsonschema import Draft202012Validator
 from kode.events import Notice
 from kode.messages import text_of, user_message
 from kode.provider import Request, ToolSpec
-from kode.providers.request import (
-    SchemaForm,
-    UnfitSchemaError,
-    fit_schema,
-)
+from kode.providers.request import SchemaForm, UnfitSchemaError, fit_schema
 from tests.effort import share
 from tests.providers.line import open_at
 from tests.strict_server import StrictServer

@@ -74,9 +74,8 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     for module in (server, provider_module):
         monkeypatch.setattr(module, "is_near", lambda url: False)
     with ScriptedServer() as scripted:
-        scripted.answers = {
-            "/v1/models": {"data": [ROUTED, {"id": "other", "context_length": 5}]},
-        }
+        other = {"id": "other", "context_length": 5}
+        scripted.answers = {"/v1/models": {"data": [ROUTED, other]}}
         yield scripted
 
 

@@ -63,7 +63,7 @@ def check(body: Body, headers: Mapping[str, str], model: Model, memory: Memory) 
     turns = turns_of(body)
     _marks(body)
     _texts(body, turns)
-    _attachments(body)
+    _attachments(body, model)
     _roles(turns, memory)
     _pairs(turns)
     thinks = _thinks(body, model)
@@ -207,13 +207,15 @@ def _texts(body: Body, turns: list[Turn]) -> None:
             refuse(is_blank, "messages: text content blocks must contain non-whitespace text")
 
 
-def _attachments(body: Body) -> None:
+def _attachments(body: Body, model: Model) -> None:
+    most = 100 if model.window < 1_000_000 else 600
     blocks = _blocks_with("source", body["messages"])
     files = [(block["type"], base64.b64decode(block["source"]["data"])) for block in blocks]
     sides = [max(struct.unpack(">II", data[16:24])) for kind, data in files if kind == "image"]
     refuse(len(sides) > 20 and max(sides) > 2000, "many-image requests: at most 2000 pixels")
     pages = sum(len(re.findall(rb"/Type /Page\b", file)) for kind, file in files if kind != "image")
-    refuse(pages > 100, "messages: A maximum of 100 PDF pages may be provided.")
+    refuse(pages > most, f"messages: A maximum of {most} PDF pages may be provided.")
+    refuse(len(sides) > most, f"messages: too many images: {len(sides)} > {most}")
 
 
 ROLES = {"tool_use": "assistant", "server_tool_use": "assistant", "tool_result": "user"}

@@ -37,10 +37,7 @@ def make(body: Body, reply: Reply, model: Model, memory: Memory, cost: Cost) -> 
         item.update(part.extra)
     usage = {
         "input_tokens": cost.total,
-        "input_tokens_details": {
-            "cached_tokens": cost.cached,
-            "cache_write_tokens": cost.written,
-        },
+        "input_tokens_details": {"cached_tokens": cost.cached, "cache_write_tokens": cost.written},
         "output_tokens": tokens_of(parts) + 1,
         "output_tokens_details": {"reasoning_tokens": tokens_of(parts, "thinking")},
     }

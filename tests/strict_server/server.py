@@ -44,11 +44,7 @@ class StrictServer(ScriptedServer):
     record = Asked
 
     def __init__(
-        self,
-        script: Script = (),
-        *,
-        vendor: str = "anthropic",
-        repeat_last: bool = False,
+        self, script: Script = (), *, vendor: str = "anthropic", repeat_last: bool = False
     ) -> None:
         super().__init__(script, repeat_last=repeat_last)
         self.vendor = vendor
@@ -127,6 +123,7 @@ def answer_to(server: StrictServer, request: Asked, body: Any) -> tuple[Reply, I
     memory, prompts, vendor = server.memory, server.prompts, server.vendor
     model = find_model(server, str(body.get("model", "")))
     if request.path.endswith("/messages"):
+        refuse(len(request.body) > 32_000_000, "Request exceeds the maximum size.", status=413)
         checked = messages.check(body, request.headers, model, memory)
         reply = server.next_reply_to(request)
         cost = prompts.by_marks(model.name, checked.pieces, model.cache_min)

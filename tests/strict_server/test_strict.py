@@ -10,7 +10,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from tests.pictures import png
+from tests.pictures import pdf, png
 from tests.strict_server import StrictServer
 from tests.tables import for_each
 
@@ -134,6 +134,8 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 BREAK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 SHOWN = {"type": "base64", "media_type": "image/png", "data": b64encode(png(2_001)).decode()}
+PAGES = {"type": "base64", "media_type": "application/pdf"}
+PAGES |= {"data": b64encode(pdf(*"x" * 101)).decode()}
 STRICT = {"name": "x", "schema": SCHEMA, "strict": True}
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
 SAY = {"role": "assistant", "content": "A", "reasoning_content": "B"}
@@ -181,6 +183,8 @@ REQUESTS: list[tuple[str, str, str, Body, str]] = [
      "only allowed for STRING"),
     ("chat", "mistral", MISTRAL, FOREIGN, "[1].reasoning_content"),
     ("messages", "", NEW, said(*[{"type": "image", "source": SHOWN}] * 21), "many-image"),
+    ("messages", "", OLD, said({"type": "document", "source": PAGES}), "maximum of 100 PDF pages"),
+    ("messages", "", NEW, said(*[text("x" * 1_600_000)] * 21), "413 Request exceeds"),
     # Taken: no words.
     ("messages", "", OLD, budget(2000), ""),
     ("messages", "", NEW, said(*[text("x", **MARK)] * 4), ""),
