@@ -45,10 +45,8 @@ OPENINGS = 4
 FILE_BYTES = (2_000, 3_100, 4_200, 5_300, 6_000)
 STEP_S = 15
 """Of the server's time, from one request to the next."""
-PAUSE_S = 20 * 60
+PAUSE_S, PAUSE_EVERY = 20 * 60, 4  # turns
 """Longer than five minutes, and shorter than the least that any other cache lives."""
-PAUSE_EVERY = 4
-"""Turns, where the person pauses."""
 
 
 @dataclass(frozen=True)
