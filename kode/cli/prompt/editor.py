@@ -237,9 +237,8 @@ class Editor:
 
         def menu_lines() -> list[str]:
             columns, rows = size()
-            if self.menu is None:
-                return []
-            return self.menu.lines(paint, self.buffer.text, columns, max(rows - 4, 4))
+            room = max(rows - (4 if rows >= RULE_FROM_ROWS else 2), 3)
+            return self.menu.lines(paint, self.buffer.text, columns, room) if self.menu else []
 
         def mark(line: int, wrapped: int) -> StyleAndTextTuples:
             text = "> "

@@ -9,8 +9,7 @@ from kode.cli.screen.lines import clip, wrap_words
 from kode.plain_text import sanitize
 from kode.values import dataclass, field
 
-MAX_PREVIEW = 8
-"""Maximum lines of the highlighted choice's preview."""
+CUT = "… make the window larger to see all"
 WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
 OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
 
@@ -114,20 +113,19 @@ class Menu:
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:
-        """The lines, painted by `Screen.paint`: the subject, the choices around the highlighted
-        one, its preview."""
+        """At most `height` lines, painted by `Screen.paint`: the subject, the choices around the
+        highlighted one, its preview. Choices that are answers are never left out."""
         offered, current = self.list_offered(typed), self.find_highlighted(typed)
         above = self.above(width)
-        preview = self.preview(current)[:MAX_PREVIEW] if self.preview and current else []
-        hint = WRITING if self.writing else self.hint
-        if self.pressed[:1] in self.behind:
-            hint = OPENED
-        below = [line for line in wrap_words(hint, width - 2) if line]
+        preview = self.preview(current) if self.preview and current else []
+        is_opened = self.pressed[:1] in self.behind
+        hint = OPENED if is_opened else WRITING if self.writing else self.hint
+        below = [*map(sanitize, preview), *filter(None, wrap_words(hint, width - 2))]
         blocks = [self._rows(choice, width) for choice in offered]
         at = offered.index(current) if current in offered else 0
         if current in offered:
             blocks[at][0] = paint("accent", "›" + blocks[at][0][1:])
-        room = max(height - len(above) - len(preview) - len(below), 3)
+        room = max(height - len(above) - len(below), 3) if self.is_searchable else height
         while len(blocks) > 1 and sum(map(len, blocks)) > room:
             is_late = at > len(blocks) - 1 - at
             at -= is_late
@@ -135,8 +133,11 @@ class Menu:
         rows = [row for block in blocks for row in block]
         if not offered and not self.writing:
             rows.append(paint("dim", "  no match"))
-        rows += [paint("dim", clip(f"  {sanitize(line)}", width)) for line in preview]
-        return [*above, *rows, *(paint("dim", f"  {line}") for line in below)]
+        free = max(height - len(rows), 0)
+        if len(above) > free:
+            above = [*[*filter(None, above)][: free - 1], paint("dim", clip(CUT, width))][:free]
+        dim = [paint("dim", clip(f"  {line}", width)) for line in below[: free - len(above)]]
+        return [*above, *rows, *dim]
 
     def _rows(self, choice: Choice, width: int) -> list[str]:
         before = f"  {choice.key}  " if choice.key else "  "
