@@ -156,9 +156,7 @@ async def test_an_impossible_path_is_left_for_the_tool_to_refuse(
     assert told in result.text
 
 
-async def test_a_file_is_read_again_after_undo_but_not_after_redo(
-    opened: Open, project: Path
-) -> None:
+async def test_a_file_is_read_again_after_undo_alone(opened: Open, project: Path) -> None:
     contents = ["1", "2", "3", "4"]
     steps = [step for it in contents for step in (writing("a.txt", f"{it}\n"), {"text": it})]
     talk = await opened(*steps)

@@ -193,7 +193,7 @@ async def test_the_row_that_enter_takes_is_marked() -> None:
         assert marked() == ["/review"]
 
 
-async def test_nothing_typed_reorders_the_line_and_emoji_have_their_width() -> None:
+async def test_typed_text_reorders_no_line_and_emoji_are_wide() -> None:
     async with prompt() as (editor, keys):
         await typed(editor, keys, "a\u202eb🇩🇪👍🏽c")
         editor.app._redraw()
