@@ -220,7 +220,7 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     progress.start = ToolStarted(call_id=progress.call.id, name=name, subject=subject)
     run.emit(progress.start)
     progress.started = time.monotonic()
-    if progress.effects and all(command.context.decision.only_reads for command in commands):
+    if {command.context.decision.only_reads for command in commands} == {True}:
         progress.effects = set()
     return commands
 

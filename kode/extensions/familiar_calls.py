@@ -111,9 +111,10 @@ def _rename_arguments(
     """The arguments by the tool's `properties`. A name given under both keeps the tool's own."""
     renamed: dict[str, Any] = {}
     for name, value in arguments.items():
-        meant = (*NAMES.get(name, ()), *(("",) if name in WITHOUT_EFFECT else ()))
-        others = () if name in properties else meant
-        target = next((it for it in others if it in properties or not it), name)
+        target = name
+        if name not in properties:
+            meant = (*NAMES.get(name, ()), *(("",) if name in WITHOUT_EFFECT else ()))
+            target = next((it for it in meant if it in properties or not it), name)
         if target and (target == name or target not in arguments):
             renamed[target] = VALUES[name](value) if name in VALUES else value
     return renamed
