@@ -31,6 +31,8 @@ _VERBS = {
     "shell": "ran",
 }
 """For a reader; other tools are named as they are."""
+_CHANGES = frozenset(("edited", "wrote", "ran"))
+"""What changed something says more than what was looked at, and comes first."""
 _TOOLS_LEFT_OUT = frozenset(
     "todo memory history_search remember recall update_memory update_soul forget memory_list "
     "memory_read memory_write memory_patch memory_append".split()
@@ -61,15 +63,15 @@ def transcript(messages: Iterable[Message]) -> str:
 def record_of(messages: Sequence[Message]) -> str:
     """What was asked, what was changed and run, and how it ended, on a few lines; "" for a session
     in which no tool ran to its end."""
-    work, requests = describe_work(messages), _texts(messages, "user")
+    work, request = describe_work(messages), _first_text(messages, "user")
     if not work:
         return ""
-    lines = [f'Asked: "{_shorten(requests[0], 140)}"'] if requests else []
+    lines = [f'Asked: "{_shorten(request, 140)}"'] if request else []
     parts = [part for message in messages for part in message.parts if isinstance(part, Text)]
     notes = [part.text.strip("[]") for part in parts if part.source == "note"]
     lines += [f"Done: {work}", *(_shorten(note, 100) for note in notes[-2:])]
     stop = [message.stop for message in messages if message.role == "assistant"][-1]
-    answer = _shorten("".join(_texts(messages, "assistant")[-1:]), 160)
+    answer = _shorten(_first_text(reversed(messages), "assistant"), 160)
     lines.append(f"Ended: {answer if stop in (None, 'end') else f'{stop}.'}")
     return keep_ends("\n".join(lines), MAX_RECORD_CHARS)
 
@@ -77,21 +79,26 @@ def record_of(messages: Sequence[Message]) -> str:
 def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tuple[str, str]:
     """A turn on two lines: what the person asked and what the agent did. `clock` is the time of day
     for a reader."""
-    requests, answers = _texts(messages, "user"), _texts(messages, "assistant")
-    work = describe_work(messages) or (f"answered: {answers[-1]}" if answers else "no answer")
+    work = describe_work(messages)
+    if not work:
+        answer = _first_text(reversed(messages), "assistant")
+        work = f"answered: {answer}" if answer else "no answer"
     user, agent = f"{clock}  user  ", f"{clock}  agent  "
-    request = _shorten("".join(requests[:1]), max_chars - len(user) - 2)
+    request = _shorten(_first_text(messages, "user"), max_chars - len(user) - 2)
     return f'{user}"{request}"', agent + _shorten(work, max_chars - len(agent))
 
 
 def describe_work(messages: Sequence[Message]) -> str:
     """The calls that ran, by kind: `edited a.py, b.py; ran pytest -q (exit status 1)`."""
-    parts = [part for message in messages for part in message.parts]
-    results = {part.call_id: part for part in parts if isinstance(part, ToolResult)}
+    calls, results = list[ToolCall](), dict[str, ToolResult]()
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCall):
+                calls.append(part)
+            elif isinstance(part, ToolResult):
+                results[part.call_id] = part
     kinds = defaultdict[str, dict[str, str]](dict)
-    for call in parts:
-        if not isinstance(call, ToolCall):
-            continue
+    for call in calls:
         result = results.get(call.id)
         if result is None or result.refusals or result.cut or call.name in _TOOLS_LEFT_OUT:
             continue
@@ -99,17 +106,19 @@ def describe_work(messages: Sequence[Message]) -> str:
         failure = failure or " (failed)" * (result.is_error and result.exit_status is None)
         for subject in _name_subjects(call):
             kinds[_VERBS.get(call.name, call.name)][_shorten(subject, MAX_SUBJECT_CHARS)] = failure
-    # What changed something says more than what was looked at.
-    order = sorted(kinds.items(), key=lambda item: item[0] not in ("edited", "wrote", "ran"))
-    names = {kind: [*filter(None, map("".join, subjects.items()))] for kind, subjects in order}
-    return "; ".join(
-        f"{kind} {', '.join(cut_list(names[kind], MAX_SUBJECTS))}".strip() for kind in names
-    )
+    texts = list[str]()
+    for kind in sorted(kinds, key=_CHANGES.__contains__, reverse=True):
+        names = cut_list([*filter(None, map("".join, kinds[kind].items()))], MAX_SUBJECTS)
+        texts.append(f"{kind} {', '.join(names)}".strip())
+    return "; ".join(texts)
 
 
-def _texts(messages: Iterable[Message], role: str) -> list[str]:
-    texts = [text_of(message).strip() for message in messages if message.role == role]
-    return [*filter(None, texts)]
+def _first_text(messages: Iterable[Message], role: str) -> str:
+    """The first text of a role; "" for none."""
+    for message in messages:
+        if message.role == role and (text := text_of(message).strip()):
+            return text
+    return ""
 
 
 def _name_subjects(call: ToolCall) -> list[str]:
@@ -117,7 +126,7 @@ def _name_subjects(call: ToolCall) -> list[str]:
     arguments = object_of(call.arguments) or {}
     if paths := _PATCHED.findall(str(arguments.get("input", ""))):
         return paths
-    name = next((name for name in _SUBJECTS if arguments.get(name)), "")
+    name = next(filter(arguments.get, _SUBJECTS), "")
     subject = str(arguments.get(name, ""))
     return [PurePath(subject).name if name == "path" and subject.startswith("/") else subject]
 

@@ -105,6 +105,9 @@ class OpenMemory:
         self.is_closing = False
         """Whether the session is ending: start no further step."""
         self.tasks: set[asyncio.Task[None]] = set()
+        self._archive: tuple[MemoryView | None, list[Statement]] = None, []
+        self._notes: tuple[MemoryView | None, list[Statement]] = None, []
+        """What `archived_facts` and `notes` found, and in which view."""
         self._indexed: tuple[MemoryView | None, date] = (None, date.min)
         """What the indexes hold: the view, and the day on which it was looked at."""
 
@@ -165,15 +168,24 @@ class OpenMemory:
 
     def archived_facts(self) -> list[Statement]:
         """The facts here that stand in no prompt, but may be found."""
-        places, view = self.store.fact_places(), self.store.view()
-        facts = itertools.chain.from_iterable(map(view.in_place, places))
-        return [fact for fact in facts if fact.state == "archived" and not fact.private]
+        view = self.store.view()
+        if self._archive[0] is not view:
+            facts = itertools.chain.from_iterable(map(view.in_place, self.store.fact_places()))
+            archived = [fact for fact in facts if fact.state == "archived" and not fact.private]
+            self._archive = view, archived
+        return self._archive[1]
 
     def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
         """Records of past work that a model may see, here or in some places, oldest first."""
-        view, places = self.store.view(), places or self.store.record_places()
-        notes = [n for place in places for n in view.current(place) if not n.private]
-        return sorted(notes, key=lambda note: note.claimed_at)
+        view = self.store.view()
+        if places is None and self._notes[0] is view:
+            return self._notes[1]
+        names = self.store.record_places(is_with_files=False) if places is None else places
+        notes = [note for place in names for note in view.current(place) if not note.private]
+        notes.sort(key=lambda note: note.claimed_at)
+        if places is None:
+            self._notes = view, notes
+        return notes
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""

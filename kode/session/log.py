@@ -59,6 +59,8 @@ class Session:
     """Those to the calls of the last reply."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
+    system: str = ""
+    """Its text, the system prompt."""
     section_texts: dict[str, str] = field(default_factory=dict)
     """The sections of it of which the model was told a newer text, by name."""
     chain: Chain = field(default_factory=Chain)
@@ -85,11 +87,6 @@ class Session:
     @property
     def id(self) -> str | None:
         return self.header.id if self.path is not None else None
-
-    @property
-    def system(self) -> str:
-        """The system prompt; "" before it was rendered."""
-        return self.beginning.text if self.beginning else ""
 
     @property
     def is_used(self) -> bool:
@@ -169,7 +166,9 @@ class Session:
 
     def _take(self, entry: Entry) -> None:
         """Takes constant time, except for the rare entries that change the past."""
-        self.pending, counting = settle(self.pending, entry)
+        counting: Sequence[Entry] = (entry,)
+        if isinstance(entry, MessageEntry):
+            self.pending, counting = settle(self.pending, entry)
         for entry in counting:
             self.entries.append(entry)
             match entry:
@@ -187,7 +186,7 @@ class Session:
                     self.turn_id = entry.id
             if isinstance(entry, RewindEntry | RestoreEntry):
                 self.messages, self.answers, self.turns = [], [], 0
-                self.beginning, self.section_texts = None, {}
+                self.beginning, self.system, self.section_texts = None, "", {}
                 for earlier in effective(self.entries):
                     self._apply(earlier)
             elif not isinstance(entry, RequestEntry | StateEntry):
@@ -205,7 +204,7 @@ class Session:
                 self.section_texts[entry.section] = entry.text
             case SystemEntry() | CompactionEntry() | TrimEntry() | UnboundEntry():
                 if isinstance(entry, SystemEntry):
-                    self.beginning, self.section_texts = entry, {}
+                    self.beginning, self.system, self.section_texts = entry, entry.text, {}
                 self.messages = revise(self.messages, entry)
                 self.messages = [
                     replace(m, moved=True) if m.bound and m.bound != self.digest_at(index) else m

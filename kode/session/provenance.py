@@ -212,10 +212,12 @@ class Provenance:
         except StorageError as error:
             self._emit(Notice(text=str(error), level="error"))
         contents, marked = self._record.contents, dict[str, str]()
+        if not contents:
+            return marked
         places = self._folders if read is None else tuple(map(real_path, read))
         inside = tuple(path.rstrip("/") + "/" for path in places if os.path.isdir(path))
         written = (path for path in self._record.paths if path.startswith(inside))
-        for path in (*written, *places) if contents else ():
+        for path in (*written, *places):
             mark = contents.get(hash_content(path))
             if mark is not None and mark.source and mark.sha256 not in self._written:
                 name = next((path[len(f) :] for f in self._folders if path.startswith(f)), path)
