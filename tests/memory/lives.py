@@ -62,7 +62,7 @@ def killed_at(number: int) -> Iterator[None]:
         return step
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("replace", "append_lines", "remove"):
+        for name in ("replace_file", "append_lines", "remove"):
             patch.setattr(durable, name, count_calls(getattr(durable, name)))
         yield
 
