@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log
-from kode.session.entries import Header, SystemEntry, TurnEntry
+from kode.session.entries import Header, SystemEntry, TurnEntry, new_session_id
 
 T = TypeVar("T")
 KODE = str(Path(sys.executable).parent / "kode")
@@ -174,9 +174,9 @@ def fill_with_sessions(home: Path, project: Path, count: int, size: int = 0) -> 
     which a list never looks at, is a hole in the file, so that no gigabytes are written."""
     with patch("os.fsync"):
         for number in range(count):
-            with contextlib.closing(
-                log.create(home, Header(cwd=str(project), model="m", provider="openai"))
-            ) as session:
+            own_id = f"{new_session_id()[:-6]}{number:06x}"  # a random one comes twice among 10,000
+            header = Header(id=own_id, cwd=str(project), model="m", provider="openai")
+            with contextlib.closing(log.create(home, header)) as session:
                 session.append(SystemEntry(sections={"kode": "instructions " * 500}))
                 session.append_message(user_message(f"task number {number}"))
                 assert session.path is not None
