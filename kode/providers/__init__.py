@@ -93,7 +93,9 @@ def open_provider(
             f"`providers.{row.name}.model` in the config."
         )
     base_url = settings.get("base_url")
-    info = info_of(model, overrides, row.name, sold=sells(row, base_url))
+    # The vendors' prices hold neither on a machine of one's own nor behind a proxy.
+    is_vendor = not (url := base_url or row.own_url) or _vendor_at(url) is not None
+    info = info_of(model, overrides, row.name, sold=is_vendor or bool(row.url_example))
     fixed = frozenset(overrides_of(model, overrides))
     limits = Retry().model_dump(include={"idle_timeout_s", "total_timeout_s"})
     values = {key: value for key, value in settings.items() if value not in (None, "")}
@@ -130,13 +132,6 @@ def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
     if vendor is not None:
         return replace(row, dialect=vendor.dialect)
     return replace(row, dialect=Dialect()) if base_url and row.name == COMPATIBLE else row
-
-
-def sells(row: ProviderRow, base_url: str | None) -> bool:
-    """Whether the prices of vendors hold for what a provider serves at an address: not on a machine
-    of one's own, nor behind a proxy, whatever a model there is called."""
-    url = base_url or row.own_url
-    return not url or bool(row.url_example) or _vendor_at(url) is not None
 
 
 def _vendor_at(url: str) -> ProviderRow | None:

@@ -52,7 +52,7 @@ from kode.providers.draft import (
     pick,
 )
 from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import EventReader, HttpProvider, WireFormat, sdk_of
+from kode.providers.provider import HttpProvider, WireFormat, sdk_of
 from kode.providers.request import Target, encode_json, place_marks, sendable_arguments, sendable_id
 from kode.providers.stream import StreamEvent
 from kode.values import dataclass, replace
@@ -576,19 +576,16 @@ def _take_usage(usage: Any, draft: Draft) -> None:
         draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
 
 
-def _event_reader(
-    draft: Draft, endpoint: Endpoint, target: Target, request: Request
-) -> EventReader:
-    return partial(read_event, draft=draft, blocks={}, endpoint=endpoint), lambda: None
-
-
 MESSAGES = WireFormat(
     api="messages",
     path="/v1/messages",
     message_encoder=lambda target: partial(blocks_of, target=target),
     encode_request=encode_request,
     tool_object=_tool_object,
-    event_reader=_event_reader,
+    event_reader=lambda draft, endpoint, *_: (
+        partial(read_event, draft=draft, blocks={}, endpoint=endpoint),
+        lambda: None,
+    ),
 )
 
 open_messages = partial(HttpProvider, wire_format=MESSAGES)

@@ -23,7 +23,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 from posixpath import commonprefix
-from typing import Any, TypeVar
+from typing import Any
 
 from kode.messages import Usage
 from kode.provider import Effort, ModelInfo
@@ -37,7 +37,6 @@ _CLOSED = ("openai", "anthropic", "gemini", "xai")
 _MAKERS = ("deepseek", "mistral", "moonshot", "zai")
 """Vendors of models whose weights are open: without the vendor a price or date says nothing."""
 
-Row = TypeVar("Row")
 Fields = Mapping[str, Any]
 
 _PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
@@ -145,12 +144,6 @@ def _read(name: str) -> Mapping[str, Any]:
 
 
 @functools.cache
-def open_weights() -> Mapping[str, ModelInfo]:
-    """What is known of models whose names begin so, whoever hosts them."""
-    return {prefix: _info(fields) for prefix, fields in _read("more_models.json")["open"].items()}
-
-
-@functools.cache
 def _table() -> Mapping[str, Mapping[str, Fields]]:
     """Vendor → name → fields."""
     table = {"anthropic": dict(_read("more_models.json")["retired"])}
@@ -213,16 +206,14 @@ def _find_key(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
 
 
 def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
-    rows = _table().get(provider, {})
-    if (name := _find_key(names, rows)) is not None:
-        return _info(rows[name])
-    if (name := _find_key(names, _read_rows(_CLOSED))) is not None:
-        return _info(_read_rows(_CLOSED)[name])
-    fitting = _matching_rows(names, open_weights())
+    for rows in (_table().get(provider, {}), _read_rows(_CLOSED)):
+        if (name := _find_key(names, rows)) is not None:
+            return _info(rows[name])
+    fitting = _matching_rows(names, _read("more_models.json")["open"])
     maker_key = _find_key(names, _read_rows(_MAKERS))
     # The longer name says more; of the same, the weights' own window holds wherever they are.
     if fitting and (maker_key is None or len(fitting[-1][0]) >= len(maker_key)):
-        return fitting[-1][1]
+        return _info(fitting[-1][1])
     return None if maker_key is None else _info(_read_rows(_MAKERS)[maker_key])
 
 
@@ -259,7 +250,7 @@ def _split_name(name: str) -> tuple[str, float, str]:
     return bare[: match.start()], float(match[0].replace("-", ".")), bare[match.end() :]
 
 
-def _matching_rows(names: tuple[str, ...], table: Mapping[str, Row]) -> list[tuple[str, Row]]:
+def _matching_rows(names: tuple[str, ...], table: Mapping[str, Fields]) -> list[tuple[str, Fields]]:
     """The rows whose prefix matches, the longest prefix last."""
     begun = [p for p in table if any(name.startswith(p) for name in names)]
     # To a border of the name: `llama-3` does not match `llama-3.1`, nor `phi4` `phi45`.

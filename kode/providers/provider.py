@@ -9,8 +9,11 @@ import asyncio
 import importlib
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from types import SimpleNamespace
 from typing import Any
 
 from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, ThinkingRefused
@@ -192,9 +195,7 @@ class HttpProvider:
         UserError for a missing or impossible key."""
         url = self._settings.base_url
         with translate_errors(self._endpoint):
-            client = open_client(
-                self.api, self.row, self._endpoint, url, is_official=self.target.is_official
-            )
+            client = open_client(self.row, self._endpoint, url, is_official=self.target.is_official)
         if not self._endpoint.base_url:
             self._endpoint = replace(self._endpoint, base_url=str(client.base_url).rstrip("/"))
         return client
@@ -232,13 +233,32 @@ class HttpProvider:
             await client.close()
 
 
+def find_types(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    """Finds the packages of types in OpenAI's SDK, most of its memory and time: each is executed
+    once something in it is asked for."""
+    spec = PathFinder.find_spec(name, path) if name.startswith("openai.types") else None
+    if spec is None or not spec.submodule_search_locations:
+        return None
+
+    def execute(package: Any, name: str) -> Any:
+        del package.__getattr__
+        SourceFileLoader.exec_module(package.__loader__, package)
+        return getattr(package, name)
+
+    vars(spec.loader)["exec_module"] = lambda it: setattr(it, "__getattr__", partial(execute, it))
+    return spec
+
+
 def sdk_of(api: str) -> Any:
     """The module of the SDK that has the client for a format; its import takes a while."""
-    return importlib.import_module("anthropic" if api == "messages" else "openai")
+    name = "anthropic" if api == "messages" else "openai"
+    if name not in sys.modules:
+        sys.meta_path.insert(0, SimpleNamespace(find_spec=find_types))
+    return importlib.import_module(name)
 
 
 def open_client(
-    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, *, is_official: bool
+    row: ProviderRow, endpoint: Endpoint, base_url: str | None, *, is_official: bool
 ) -> Any:
     """Opens the client for a row. `base_url` is the one in the settings; a server that is not
     official may need no key.
@@ -247,7 +267,7 @@ def open_client(
     """
     import httpx2
 
-    key, sdk = endpoint.api_key, sdk_of(api)
+    api, key, sdk = endpoint.api, endpoint.api_key, sdk_of(endpoint.api)
     if not (key.isascii() and key.isprintable()):
         raise missing_key(endpoint)
     # Retries, time limits and faults are kode's own: `Deadline` limits pauses and the total.
@@ -269,8 +289,7 @@ def open_client(
             raise missing_key(endpoint)
         return client
     if not endpoint.base_url:
-        text = f"{row.shown} has no address of its own."
-        raise ConfigError(text).about(endpoint.setting("base_url"))
+        raise ConfigError(f"{row.shown} has no address.").about(endpoint.setting("base_url"))
     if not key and is_official and row.needs_key:
         raise missing_key(endpoint)
     return sdk.AsyncOpenAI(base_url=endpoint.base_url, api_key=key or "none", **options)

@@ -1,8 +1,7 @@
 """Reads the bytes of a streamed answer as JSON events, within limits of time and size.
 
-Shared by the wire providers; knows no wire format beyond server-sent events. The SDKs' decoders do
-not bound a line, drop events without a name, accept a truncated stream as complete, and only time
-out per read.
+The SDKs' decoders do not bound a line, drop events without a name, accept a truncated stream as
+complete, and only time out per read.
 """
 
 import asyncio
@@ -112,11 +111,8 @@ class Deadline:
 
 
 async def refuse(response: Any, endpoint: Endpoint) -> None:
-    """Checks a response before the SDK sees it: an error or a redirect becomes kode's error. The
-    SDK would first read the entire body, however large.
-
-    Raises: ProviderError.
-    """
+    """Raises a ProviderError for an error or a redirect: the SDK would first read all of its body,
+    however large."""
     if response.status_code < 300:
         return
     body = b""

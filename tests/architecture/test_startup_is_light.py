@@ -50,6 +50,15 @@ def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:
     }
 
 
+def test_types_of_an_sdk_load_when_asked_for() -> None:
+    code = (
+        "import sys; from kode.providers.provider import sdk_of; types = sdk_of('chat').types\n"
+        "print('openai.types.batch' in sys.modules, types.Batch.__name__, hasattr(types, 'Bread'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False Batch False\n"
+
+
 def test_the_repl_imports_nothing_heavy_before_the_prompt() -> None:
     cli = "kode.cli.prompt.repl, kode.cli.prompt.editor, kode.cli.screen.question"
     loaded = imported_by(f"import kode.conversation, {cli}")

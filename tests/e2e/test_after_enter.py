@@ -86,3 +86,4 @@ def test_enter_imports_nothing_before_the_request(
 
     assert "zeppelin parser is in airship.py" in json.dumps(server.requests[0].json)
     assert before_request[known:] == []
+    assert "openai.types.batch" not in before_request
