@@ -62,8 +62,6 @@ def find_tool(tools: Sequence[Tool], name: str) -> Tool | None:
         if tool.name == name:
             return tool
     names = {tool.name for tool in tools}
-    for replacements in _FORMATS.values():
-        for part in replacements.values() if set(replacements) <= names else ():
-            if part is not None and part.parts and part.name == name:
-                return part
-    return None
+    formats = [replacements for replacements in _FORMATS.values() if set(replacements) <= names]
+    parts = (tool for each in formats for tool in each.values() if tool and tool.parts)
+    return next((part for part in parts if part.name == name), None)

@@ -180,6 +180,7 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
         while it is open.
     """
     refuse_secret(context, path)
+    name = partial(display_path, context, path)
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -188,17 +189,15 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
             if status.st_nlink and not _is_at(file.fileno(), path):
                 raise _link_error(str(path))
             if not stat.S_ISREG(status.st_mode):
-                what = "a device, pipe or socket, not a file: it is not read"
-                raise ToolError(f"{display_path(context, path)} is {what}.")
+                raise ToolError(f"{name()} is a device, a pipe or a socket, not a file to read.")
             yield file
     except (FileNotFoundError, NotADirectoryError):
         raise _explain_missing(context, path) from None
     except IsADirectoryError:
-        name = display_path(context, path)
-        raise ToolError(f"{name} is a folder: list it to see its files.") from None
+        raise ToolError(f"{name()} is a folder: list it to see its files.") from None
     except OSError as error:
         raise ToolError(
-            f"{display_path(context, path)} could not be read: {error.strerror}. "
+            f"{name()} could not be read: {error.strerror}. "
             "Check its permissions, or use another file."
         ) from None
 

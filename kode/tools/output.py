@@ -30,8 +30,7 @@ _LOOKS_LIKE_ERROR = re.compile(
     r"|undefined reference|assertion|segmentation fault|cannot|denied)(?![\w-]))"
     r"|^\s*[\w.]*(?:Error|Exception)\b|^E   "
 )
-_MAX_LINE_CHARS = 65_536
-"""Longer lines are passed on in parts."""
+_MAX_LINE_CHARS = 65_536  # longer lines are passed on in parts
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUT_ESCAPE = re.compile(r"\x1b[^A-Za-z\x07]*$")

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""
 
-GRACE_S = 1.0
-"""Between SIGTERM and SIGKILL."""
-
+GRACE_S = 1.0  # between SIGTERM and SIGKILL
 _POLL_S = 0.02  # below what a person notices
 _MAX_ROUNDS = 50
 """Give up on processes that fork faster than they are found after this many rounds."""

@@ -77,8 +77,7 @@ async def read_file(
     if isinstance(output, ToolOutput):
         return output
     name, room = files.display_path(context, real), min(MAX_BYTES, context.room)
-    as_pictures = show == "pictures"
-    view = await _read_pages(name, output, offset, limit, as_pictures=as_pictures, room=room)
+    view = await _read_pages(name, output, offset, limit, as_pictures=show == "pictures", room=room)
     return await asyncio.to_thread(_keep_pictures, context, real, view)
 
 

@@ -30,8 +30,7 @@ MAX_ITEMS = 100  # longer lines are programs: a person decides
 MAX_WORDS = 300  # longer lines are programs: a person decides
 MAX_SLASHES = 600  # in one text: each may cost a look at the file system
 
-MAX_DEPTH = 3
-"""Texts within texts: `bash -c "bash -c ..."`."""
+MAX_DEPTH = 3  # texts within texts: `bash -c "bash -c ..."`
 
 MAX_SHOWN_CHARS = 2_000  # a question that fits on a screen
 MAX_PATH_CHARS = 1_000  # a quarter of PATH_MAX, which no honest path reaches
