@@ -51,10 +51,7 @@ def make_folder(folder: Path, *, follow: bool = True) -> None:
 
 def sync_names(folder: Path) -> None:
     """Syncs the names of a folder and its parents, once per process. Skips folders that belong to
-    somebody else or cannot be read: they existed before kode.
-
-    Raises: StorageError.
-    """
+    somebody else or cannot be read: they existed before kode. Raises: StorageError."""
     for path in (folder, *folder.parents):
         if path in _synced:
             return

@@ -6,6 +6,7 @@
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from kode import beneath, paths
@@ -108,4 +109,9 @@ def is_below(path: str, folder: str) -> bool:
 
 def is_below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of these folders or inside one."""
-    return f"{path}/".startswith(tuple([folder.rstrip("/") + "/" for folder in folders]))
+    return f"{path}/".startswith(_beginnings(tuple(folders)))
+
+
+@lru_cache(maxsize=256)
+def _beginnings(folders: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple([folder.rstrip("/") + "/" for folder in folders])

@@ -52,6 +52,8 @@ class Session:
     header: Header
     path: Path | None
     """None for a session without a file."""
+    id: str | None = field(init=False)
+    """That of its header; likewise."""
     entries: list[Entry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     """The messages the model gets. Read only."""
@@ -84,9 +86,8 @@ class Session:
     pending: MessageEntry | None = None
     """The person's message whose turn has not begun."""
 
-    @property
-    def id(self) -> str | None:
-        return self.header.id if self.path is not None else None
+    def __post_init__(self) -> None:
+        self.id = self.header.id if self.path is not None else None
 
     @property
     def is_used(self) -> bool:
@@ -229,8 +230,7 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
         if path.exists():
             resume = f"`kode -r {header.id}` resumes it"
             raise SessionError(f"There is a session {header.id} already: {resume}.")
-    parts = _prompt_parts(task)
-    prompt = MessageEntry(role="user", parts=parts, is_pending=True) if task else None
+    prompt = MessageEntry(role="user", parts=_prompt_parts(task), is_pending=True) if task else None
     write_session(home, header, filter(None, [prompt]))
     file = _open_locked(path, header.id, is_new=True)
     note_use(path)

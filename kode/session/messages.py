@@ -244,16 +244,16 @@ def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
     """The entries that the model has yet to be told of, oldest first. What a rewind dropped matters
     no more, but an undo, or the end of a job, that came later than what it is about."""
     kinds = UndoEntry, JobEntry, NoteEntry
-    if not (candidates := [e for e in entries if isinstance(e, kinds) and note_of(e)]):
+    if not {*kinds} & {*map(type, entries)}:
         return []
     counting = effective(entries)
     ids = {entry.id for entry in counting}
     reported = {id for e in counting if isinstance(e, MessageEntry) for id in e.notes_of}
     return [
-        entry
-        for entry in candidates
-        if entry.id not in reported
-        and (entry.of if isinstance(entry, UndoEntry | JobEntry) else entry.id) in ids
+        e
+        for e in entries
+        if isinstance(e, kinds) and note_of(e)
+        if e.id not in reported and getattr(e, "of", e.id) in ids
     ]
 
 
@@ -286,8 +286,8 @@ def running_jobs(entries: Iterable[Entry]) -> list[JobEntry]:
 _NOT_SENT = ("section_name", "refusals", "cut")  # fields of parts that are kode's own
 
 
-def message_bytes(message: Message) -> bytes:
-    """The sent parts of a message, as JSON, masked."""
+def _digest_with(before: str, message: Message) -> str:
+    """The digest of some messages, with one more: of its sent parts, as JSON, masked."""
     parts = list[dict[str, object]]()
     for part in message.parts:
         value: dict[str, object] = mask(vars(part))
@@ -297,7 +297,8 @@ def message_bytes(message: Message) -> bytes:
         if isinstance(part, Image):  # by the name of kode's copy, which may move
             value["kept_in"] = Path(part.kept_in).name
         parts.append(value)
-    return to_json({"role": message.role, "parts": parts}).encode("utf-8", "replace")
+    text = before + to_json({"role": message.role, "parts": parts})
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
 
 
 @dataclass
@@ -319,8 +320,7 @@ class Chain:
         for message in messages[len(self.digests) :]:
             if getattr(message, "masked", False):
                 self.masked.append(len(self.digests))
-            before = self.digests[-1] if self.digests else ""
-            self.digests.append(_digest(before.encode() + message_bytes(message)))
+            self.digests.append(_digest_with("".join(self.digests[-1:]), message))
         return self.digests
 
     def digest_at(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
