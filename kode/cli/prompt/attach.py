@@ -162,8 +162,7 @@ class Pastes:
     _pictures: dict[str, Picture] = field(default_factory=dict)
 
     def fold(self, text: str) -> str:
-        """The text for the input line: the pasted text itself if it is short, else a
-        placeholder."""
+        """A pasted text for the input line: itself if it is short, else a placeholder."""
         lines = text.rstrip("\n").count("\n") + 1
         if lines < FOLD_LINES and len(text) < FOLD_CHARACTERS:
             return text

@@ -38,7 +38,7 @@ from kode import durable, paths
 from kode.cli.prompt.attach import BEING_TYPED, FileIndex, query_of, write_mention
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
-from kode.cli.screen.lines import clip, one_line
+from kode.cli.screen.lines import EMOJI_PARTS, clip, one_line
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.progress import status_line
 from kode.cli.screen.screen import QUIET_S, fill_bands
@@ -67,8 +67,6 @@ STYLE = Style.from_dict(
         "scrollbar.background": _PLAIN,
     }
 )
-_EMOJI_PARTS = re.compile("\u200d[\u2190-\U0001ffff]|[\ufe0f\U0001f3fb-\U0001f3ff]")
-"""What follows the first sign of an emoji. Terminals do not agree how wide it is with them."""
 # As most terminals draw them: flags are two columns wide, and so is an emoji with a skin tone.
 _CHAR_SIZES_CACHE.update(dict.fromkeys(map(chr, range(0x1F1E6, 0x1F200)), 1))
 _CHAR_SIZES_CACHE.update(dict.fromkeys(map(chr, range(0x1F3FB, 0x1F400)), 0))
@@ -164,11 +162,10 @@ class _Application(Application[None]):
         renderer, columns = self.renderer, self.output.get_size().columns
         screen, cursor = renderer.last_rendered_screen, renderer._cursor_pos
         if screen is not None and any(map(os.environ.get, _REWRAPS)):
-            rows = [screen.data_buffer[y] for y in range(cursor.y)]
-            widths = [
-                max((x for x, char in row.items() if char.char != " "), default=0) for row in rows
-            ]
-            above = sum(width // columns + 1 for width in widths)
+            above = 0
+            for y in range(cursor.y):
+                row = screen.data_buffer[y].items()
+                above += max((x for x, char in row if char.char != " "), default=0) // columns + 1
             renderer._cursor_pos = Point(cursor.x % columns, above + cursor.x // columns)
         super()._on_resize()
 
@@ -229,7 +226,7 @@ class Editor:
 
         def live_fragments() -> ANSI:
             lines = "\n".join(paint(style, text) for style, text in live_lines())
-            return ANSI(_EMOJI_PARTS.sub("", fill_bands(lines, size()[0])))
+            return ANSI(EMOJI_PARTS.sub("", fill_bands(lines, size()[0])))
 
         def status_fragments() -> ANSI:
             parts = status_line(self.state.opened, size()[0]) if self.state.opened else []

@@ -191,8 +191,7 @@ async def use_effort(state: PromptState, argument: str) -> None:
     if not argument:
         now = conversation.agent.effort or info.default_effort
         choices, at = mark_current([*(info.efforts or EFFORTS), "default"], now or "default")
-        title = "How much the model thinks"
-        argument = await choose(state.screen, title, choices, selected=at)
+        argument = await choose(state.screen, "How much the model thinks", choices, selected=at)
     if argument:
         conversation.use_effort(argument.lower())
     state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))

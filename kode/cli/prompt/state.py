@@ -146,9 +146,8 @@ class PromptState:
             task.add_done_callback(self.beside.discard)
 
     async def guard(self, work: Work, *arguments: object) -> None:
-        """Runs work to its end: shows why it failed, with a report if the error is not kode's own,
-        and ignores a stop. Takes a function: a task stopped before it starts would leave an
-        unawaited coroutine."""
+        """Runs work to its end: shows why it failed, and ignores a stop. Takes a function: a task
+        stopped before it starts would leave an unawaited coroutine."""
         try:
             await work(*arguments)
         except asyncio.CancelledError:

@@ -51,6 +51,16 @@ def cell_width(text: str) -> int:
     return cell_len(text)
 
 
+EMOJI_PARTS = re.compile("\u200d[\u2190-\U0001ffff]|[\ufe0f\U0001f3fb-\U0001f3ff]")
+"""What follows the first sign of an emoji. Terminals do not agree how wide it is with them."""
+
+
+def most_columns(text: str) -> int:
+    """As `cell_width`, on a terminal that draws the parts of an emoji beside each other."""
+    parts = () if text.isascii() else EMOJI_PARTS.findall(text.replace("\ufe0f", ""))
+    return cell_width(text) + 2 * len(parts)
+
+
 def clip(text: str, width: int) -> str:
     """At most `width` columns of `text`; a cut shows as an ellipsis."""
     if width <= 0:
@@ -72,13 +82,12 @@ def head(text: str, width: int) -> str:
     """The beginning of `text` that fits `width` columns."""
     if text.isascii():
         return text[:width]
-    used, characters = 0, []
-    for character in text:
+    used = 0
+    for at, character in enumerate(text):
         used += cell_width(character)
         if used > width:
-            break
-        characters.append(character)
-    return "".join(characters)
+            return text[:at]
+    return text
 
 
 def wrap_words(text: str, width: int) -> list[str]:
@@ -113,21 +122,21 @@ def breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True) -> l
         # A break of the text's own begins a new row too.
         used = hang if "\n" in word else used + cell_width(word[: begin - end])
         is_first = not line[:begin].strip()
-        if used + cell_width(line[begin:end]) > width and (used >= width or not is_first):
+        if used + most_columns(line[begin:end]) > width and (used >= width or not is_first):
             starts.append(begin)
             used = hang
-        while cut_words and used + cell_width(line[begin:end]) > width:
+        while cut_words and used + most_columns(line[begin:end]) > width:
             piece = head(line[begin:end], width - used) or line[begin]
             slash = piece.rfind("/") + 1
             begin += slash if slash > len(piece) // 2 else len(piece)
             starts.append(begin)
             used = hang
-        used += cell_width(line[begin:end])
+        used += most_columns(line[begin:end])
     return [*starts, *range(end + max(width - used, 0), len(line), max(width - hang, 1))]
 
 
 def _wrap(line: str, width: int, *, cut_words: bool) -> list[str]:
-    if cell_width(line) <= width:
+    if most_columns(line) <= width:
         return [line]
     margins = [cell_width(_BEFORE.findall(line)[0])]
     margins += [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]

@@ -76,9 +76,6 @@ def drop_typed(stream: TextIO) -> None:
             _unread.pop(stream.fileno(), None)
 
 
-BELL = "\a"
-
-
 STYLES = {
     "bold": "bold",
     "dim": "dim",
@@ -154,8 +151,8 @@ QUIET_S = 0.3
 AWAY_AFTER_S = 15.0
 """A person who has pressed no key for this long may be elsewhere."""
 
-FILL = "\x1b[K"
-"""Stands where a row of a band is filled."""
+BELL, FILL = "\a", "\x1b[K"
+"""`FILL` stands where a row of a band is filled."""
 STYLING = re.compile(r"\x1b\[(?:[0-9;]*m|K)")
 _PIECES = re.compile(f"({STYLING.pattern})")
 _END = re.compile(rf"(?: |{STYLING.pattern})+$")
@@ -333,7 +330,6 @@ class Screen:
                 force_terminal=self.rich_terminal,
                 color_system="256" if self.rich_terminal else None,
                 no_color=not self.color or self.theme == "none",
-                legacy_windows=False,
                 highlight=False,
                 markup=False,
                 emoji=False,
