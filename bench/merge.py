@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from bench.corpora import DATA, rows
 from kode.config.model import MemoryConfig
-from kode.memory.judge import near
+from kode.memory.judge import find_near
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
 
@@ -158,7 +158,7 @@ def structure(new: str, entries: Sequence[str]) -> Decision:
     """What kode does."""
     if new in entries:
         return Decision("duplicate", (entries.index(new),))
-    nearest = asyncio.run(near(new, entries, MemoryConfig()))
+    nearest = asyncio.run(find_near(new, entries, MemoryConfig()))
     return Decision("judge" if nearest else "add", tuple(nearest))
 
 

@@ -31,7 +31,7 @@ from kode.config.model import MemoryConfig
 from kode.events import no_emit
 from kode.memory.contract import MemoryContext
 from kode.memory.search import IndexedText, TextIndex
-from kode.memory.statement import Author, Statement, statement_by, timestamp
+from kode.memory.statement import Author, Statement, make_statement, timestamp
 from kode.memory.system import Memory, make_system
 from kode.session.record import Project, SessionRecord
 
@@ -183,7 +183,7 @@ async def facts_found(facts: Sequence[str], notes: Mapping[int, str], root: Path
     memory = await opened("tiered", root)
     author, at = Author("user"), timestamp(NOW)
     place = memory.policy.layout.place_of("user", "", memory.store.project)
-    await add(memory, [statement_by(author, place, text, at) for text in facts])
+    await add(memory, [make_statement(author, place, text, at) for text in facts])
 
     async def search(query: str) -> list[str]:
         return [hit.text for hit in await memory.search(query, HITS)]

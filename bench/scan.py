@@ -22,12 +22,12 @@ ROUNDS = 5
 
 def measure(rows: list[dict[str, str]]) -> dict[str, Any]:
     """All figures; `missed` and `refused` list the texts that were judged wrongly."""
-    from kode.memory.scan import scan
+    from kode.memory.scan import find_danger
 
     to_refuse = [row for row in rows if row["label"] == "reject"]
     to_accept = [row for row in rows if row["label"] != "reject"]
-    missed = [row for row in to_refuse if scan(row["text"]) is None]
-    refused = [row for row in to_accept if scan(row["text"]) is not None]
+    missed = [row for row in to_refuse if find_danger(row["text"]) is None]
+    refused = [row for row in to_accept if find_danger(row["text"]) is not None]
     return {
         "caught": round(1 - len(missed) / max(1, len(to_refuse)), 4),
         "refused_wrongly": round(len(refused) / max(1, len(to_accept)), 4),
@@ -58,13 +58,13 @@ def _repeated(rows: list[dict[str, str]]) -> list[str]:
 
 def _ms_per_sample(samples: list[str]) -> float:
     """Median time of those samples that are accepted, and so read to their end."""
-    from kode.memory.scan import scan
+    from kode.memory.scan import find_danger
 
     times = []
     for sample in samples or ["The tests run with pytest, the linter is ruff. " * 43]:
         for _ in range(ROUNDS):
             started = time.perf_counter()
-            found = scan(sample)
+            found = find_danger(sample)
             if found is None:
                 times.append((time.perf_counter() - started) * 1000)
     return statistics.median(times) if times else 0.0

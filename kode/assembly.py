@@ -24,7 +24,7 @@ from kode.extensions.mcp_server import Opener
 from kode.extensions.review import read_instructions
 from kode.extensions.session import Extensions
 from kode.git import git_folders
-from kode.memory.system import guard
+from kode.memory.system import make_guarded
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
@@ -250,7 +250,7 @@ def make_agent(
         **model_parts(settings, resolve_provider(config, os.environ), provider),
         tools=(*BUILTIN, *settings.tools),
         gate=gate,
-        memory=guard(config.memory, settings.memory),
+        memory=make_guarded(config.memory, settings.memory),
         config=config,
         place=place,
         render_system=partial(_render_system, settings, False),

@@ -38,7 +38,7 @@ HOMES = {
     "kode.extensions.places": "Bundle",
     "kode.git": "run_git",
     "kode.installed": "Command ExportFile Plugin require_extra",
-    "kode.memory.commands": "open_memory=open_outside",
+    "kode.memory.commands": "open_memory",
     "kode.memory.contract": "Injection NullMemory RemoteAnswer RemoteLine",
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
@@ -131,7 +131,7 @@ if TYPE_CHECKING:
         Plugin as Plugin,
         require_extra as require_extra,
     )
-    from kode.memory.commands import open_outside as _open_memory
+    from kode.memory.commands import open_memory as open_memory
     from kode.memory.contract import (
         Injection as Injection,
         NullMemory as NullMemory,
@@ -191,7 +191,6 @@ if TYPE_CHECKING:
     AnyEntry = _Entry
     ConversationSettings = _ConversationSettings
     kode_version = _kode_version
-    open_memory = _open_memory
     redact_secrets = _redact_secrets
     lock_file = _lock_file
     model_info_of = _model_info_of

@@ -337,7 +337,7 @@ def read(parse: Callable[[bytes], Any], line: bytes) -> Any:
 CHANGE = statement.MemoryChange(who="user", kind="forget", system="tiered", reason="port 8080")
 LINES = {
     "session": (line_of("keep the port at 8080"), entries.parse_line),
-    "memory": (memory_log._line(CHANGE), memory_log._read),
+    "memory": (memory_log._encode_change(CHANGE), memory_log._decode_change),
 }
 
 

@@ -36,8 +36,8 @@ from kode.errors import (
 from kode.events import Notice, SessionStarted, TurnEnded, no_emit
 from kode.extensions.review import in_use
 from kode.memory.contract import DropReason, InjectReason, MemoryContext
-from kode.memory.scan import scan
-from kode.memory.search import stem
+from kode.memory.scan import find_danger
+from kode.memory.search import stem_words
 from kode.messages import Message, Usage, cut_list, shorten, text_of
 from kode.permissions.decide import judge_line
 from kode.permissions.places import path_rules
@@ -260,10 +260,10 @@ def import_first_turn(conversation: "Conversation") -> None:
         for name in FIRST_TURN:
             importlib.import_module(name)
         warm_up(conversation.agent.provider)
-    scan("memory")  # this and `stem` read tables when first used
+    find_danger("memory")  # this and `stem_words` read tables when first used
     memory = paths.memory_folder(conversation.place.home, conversation.config.memory.data_dir)
     if (memory / "history.jsonl").exists():  # else there is nothing to search
-        stem(["memory"])
+        stem_words(["memory"])
     for plugin in installed.enabled_plugins():
         for where in (*plugin.session_parts, plugin.before_call):
             with contextlib.suppress(Exception):

@@ -80,7 +80,7 @@ class MemoryModel:
         only CancelledError."""
         if self._ask_reply is None or self.calls >= MAX_CALLS:
             return ModelReply(failure=f"no model may be asked after {self.calls} calls")
-        bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)
+        bound = partial(cut_middle, max_chars=MAX_PROMPT_CHARS)
         request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
             chars = len(request.system) + sum(len(text_of(m)) for m in request.messages)
@@ -97,7 +97,7 @@ class MemoryModel:
             return ModelReply(failure=str(error) or type(error).__name__)
 
 
-def keep_ends(text: str, max_chars: int) -> str:
+def cut_middle(text: str, max_chars: int) -> str:
     """Cuts `text` to `max_chars` in the middle, with a line saying how much is missing."""
     if len(text) <= max_chars:
         return text

@@ -20,8 +20,8 @@ from kode.memory.contract import MemoryContext, MemorySystem
 from kode.memory.files import UNDO
 from kode.memory.policy import About, Addition
 from kode.memory.question import consolidate
-from kode.memory.rendering import display
-from kode.memory.scan import check
+from kode.memory.rendering import strip_bullet
+from kode.memory.scan import check_text
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory, make_system, statements_of
 from kode.messages import shorten
@@ -49,10 +49,10 @@ class MemoryCommand(NamedTuple):
     def is_of(self, system: str) -> bool:
         """Whether a system has it, or any for "": one that rows of systems name is only theirs."""
         systems = {name for name, row in SYSTEMS.items() if self.name in row.commands}
-        return not systems or not systems.isdisjoint(_systems(system))
+        return not systems or not systems.isdisjoint(_list_systems(system))
 
 
-def _systems(system: str) -> Sequence[str]:
+def _list_systems(system: str) -> Sequence[str]:
     return (system,) if system in SYSTEMS else tuple(SYSTEMS)
 
 
@@ -61,12 +61,12 @@ def _systems(system: str) -> Sequence[str]:
 
 def _show(memory: Memory, id: str = "") -> str:
     if not id:
-        return review.show(memory)
+        return review.show_entries(memory)
     notes = [note for note in memory.notes() if note.session.startswith(id) or note.id == id]
-    return memory.note_text(notes[-1]) if notes else display(memory.store.find(id).text)
+    return memory.note_text(notes[-1]) if notes else strip_bullet(memory.store.find(id).text)
 
 
-async def _add(memory: Memory, target: str, text: Sequence[str], **options: Any) -> Outcome:
+async def _add_entry(memory: Memory, target: str, text: Sequence[str], **options: Any) -> Outcome:
     names = ("scope", "since", "until", "private")
     addition = Addition(
         target=target,
@@ -78,29 +78,29 @@ async def _add(memory: Memory, target: str, text: Sequence[str], **options: Any)
 
 
 async def _edit(memory: Memory, words: Sequence[str], scope: str = "") -> Outcome:
-    remark = check(words[-1], author="user")
-    statement = _find(memory, words[:-1], scope)
+    remark = check_text(words[-1], author="user")
+    statement = _find_entry(memory, words[:-1], scope)
     outcome = await memory.store.edit(statement.id, words[-1], memory.author("user"))
     return memory.announce(outcome, remark)
 
 
-async def _forget(
+async def _forget_entry(
     memory: Memory, words: Sequence[str], scope: str = "", erase: bool = False
 ) -> Outcome:
-    statement = _find(memory, words, scope)
+    statement = _find_entry(memory, words, scope)
     outcome = await memory.store.forget(statement.id, memory.author("user"), erase=erase)
     if erase:
         memory.update_indexes(float("inf"))  # the text is in the file of a large one, too
     return memory.announce(outcome)
 
 
-async def _archive(memory: Memory, words: Sequence[str], scope: str = "") -> Outcome:
-    statement, archived = _find(memory, words, scope), Amendment(state="archived")
+async def _archive_entry(memory: Memory, words: Sequence[str], scope: str = "") -> Outcome:
+    statement, archived = _find_entry(memory, words, scope), Amendment(state="archived")
     outcome = await memory.store.amend(statement.id, archived, memory.author("user"), "archive")
     return memory.announce(outcome)
 
 
-def _find(memory: Memory, words: Sequence[str], scope: str) -> Statement:
+def _find_entry(memory: Memory, words: Sequence[str], scope: str) -> Statement:
     """The entry that `[TARGET] OLD` means."""
     if len(words) not in (1, 2):
         raise ConfigError("Put each text into quotation marks, and WHAT before what it becomes.")
@@ -115,19 +115,19 @@ async def _consolidate(memory: Memory, target: str, scope: str = "") -> Outcome:
 
 async def _approve(memory: Memory, id: str = "", source: str = "") -> str | Outcome:
     if id:
-        return await review.decide(memory, id, "approve")
+        return await review.decide_item(memory, id, "approve")
     if source:
         return await review.approve_all_of(memory, source)
-    return await review.list_items(memory, "outside")
+    return await review.describe_waiting(memory, "outside")
 
 
-async def _undo(
+async def _undo_change(
     memory: Memory, id: str = "", group: str = "", with_derived: bool = False
 ) -> Outcome:
     return memory.announce(await memory.store.undo(id, group=group, with_derived=with_derived))
 
 
-async def _search(system: MemorySystem, query: Sequence[str], count: int) -> str:
+async def _search_memory(system: MemorySystem, query: Sequence[str], count: int) -> str:
     hits = await system.search(" ".join(query), max(1, count))
     lines = [f"{hit.match:5}  [{hit.where}] {shorten(hit.text, 200)}" for hit in hits]
     return "\n".join(lines) or f"No matching memory for: {' '.join(query)}"
@@ -176,32 +176,32 @@ COMMANDS = (
     MemoryCommand(
         "show", "the entries, with their ids; or one, or a session note, whole", _show, ["ID"]
     ),
-    MemoryCommand("add", "keep something yourself", _add),
+    MemoryCommand("add", "keep something yourself", _add_entry),
     MemoryCommand("edit", "change one entry: WHAT (its id or a part of it), NEW", _edit, ["WHAT"]),
     MemoryCommand("replace", "as edit: [TARGET] OLD NEW", _edit, ["[TARGET] OLD", "--scope"]),
-    MemoryCommand("forget", "forget one entry", _forget, ["WHAT", "--erase"]),
-    MemoryCommand("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
+    MemoryCommand("forget", "forget one entry", _forget_entry, ["WHAT", "--erase"]),
+    MemoryCommand("remove", "as forget", _forget_entry, ["[TARGET] OLD", "--scope"]),
     MemoryCommand(
-        "archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]
+        "archive", "keep one entry out of prompts", _archive_entry, ["[TARGET] OLD", "--scope"]
     ),
     MemoryCommand("consolidate", "have the model join facts", _consolidate, ["TARGET", "--scope"]),
     MemoryCommand("episodes", "session notes, the newest first", Memory.list_notes, ["-n N"]),
-    MemoryCommand("review", "what waits for you to approve or drop it", review.list_items),
+    MemoryCommand("review", "what waits for you to approve or drop it", review.describe_waiting),
     MemoryCommand("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
     MemoryCommand(
-        "drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]
+        "drop", "drop what waits", functools.partial(review.decide_item, choice="drop"), ["ID"]
     ),
     MemoryCommand("log", "history: the last changes", review.list_changes, ["-n N"]),
-    MemoryCommand("why", "history: who said an entry, and when", review.why, ["WHAT"]),
+    MemoryCommand("why", "history: who said an entry, and when", review.explain_entry, ["WHAT"]),
     MemoryCommand(
         "undo",
         "history: undo a change (the last one, or ID)",
-        _undo,
+        _undo_change,
         ["--with-derived"],
         one_of=["ID", "--session SESSION", "--import ID"],
     ),
-    MemoryCommand("search", "facts and session notes", _search, ["QUERY", "-k N"]),
-    MemoryCommand("status", "how full it is, and what waits", review.status),
+    MemoryCommand("search", "facts and session notes", _search_memory, ["QUERY", "-k N"]),
+    MemoryCommand("status", "how full it is, and what waits", review.describe_status),
     MemoryCommand("export", "all of it as lines of JSON", transfer.export_log, ["FILE"]),
     MemoryCommand(
         "import",
@@ -222,16 +222,16 @@ def add_commands(
         if command.is_of(system):
             subparser = group.add_parser(command.name, help=command.help)
             if command.name == "add":
-                _declare_targets(subparser, system)
-            _declare(subparser, command.arguments)
+                _add_target_arguments(subparser, system)
+            _add_arguments(subparser, command.arguments)
             if command.one_of:  # an empty group has no help
-                _declare(subparser.add_mutually_exclusive_group(), command.one_of)
+                _add_arguments(subparser.add_mutually_exclusive_group(), command.one_of)
     for name, about in installed.subcommands("memory", system).items():
         group.add_parser(name, help=about).add_argument("rest", nargs="*")
     return list(group.choices.values())
 
 
-def _declare(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
+def _add_arguments(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
     for name in names:
         flags, options = name.split()[: name.startswith("-")], {**_ARGUMENTS, **_ADD_OPTIONS}[name]
         if metavar := name.partition(" ")[2] if flags else name:
@@ -239,9 +239,9 @@ def _declare(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
         parser.add_argument(*flags, **options if flags else {"dest": name.lower(), **options})
 
 
-def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
+def _add_target_arguments(parser: argparse.ArgumentParser, system: str) -> None:
     """The arguments of `add`, and what its help says of the places of a system."""
-    rows = [SYSTEMS[name] for name in _systems(system)]
+    rows = [SYSTEMS[name] for name in _list_systems(system)]
     targets = {target: what for row in rows for target, what in row.targets.items()}
     parser.description = "Keeps what you write, in the place that TARGET names."
     lines = (f"  {target:<12}{what}" for target, what in targets.items())
@@ -250,7 +250,7 @@ def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
     choices = None if "NAME" in targets else targets  # which stands for any word
     parser.add_argument("target", metavar="TARGET", choices=choices)
     options = {option for row in rows for option in row.options}
-    _declare(parser, ["TEXT", *(name for name in _ADD_OPTIONS if name.split()[0] in options)])
+    _add_arguments(parser, ["TEXT", *(name for name in _ADD_OPTIONS if name.split()[0] in options)])
 
 
 # ── running one ──────────────────────────────────────────────────────────────────────────────────
@@ -334,7 +334,7 @@ class OutsideMemory(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def open_outside(
+async def open_memory(
     config: "Config",
     cwd: Path,
     *,
@@ -366,9 +366,9 @@ async def open_outside(
             system,
             notices,
             frame.wrap,
-            functools.partial(review.overview, system),
-            functools.partial(review.propose, system),
-            functools.partial(review.decide, system),
+            functools.partial(review.read_overview, system),
+            functools.partial(review.propose_fact, system),
+            functools.partial(review.decide_item, system),
             functools.partial(memory_command, system),
         )
     finally:

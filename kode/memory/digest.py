@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from kode import credentials
 from kode.broken_json import object_of
-from kode.memory.ask import keep_ends
+from kode.memory.ask import cut_middle
 from kode.messages import Message, Text, ToolCall, ToolResult, cut_list, shorten, text_of
 from kode.plain_text import sanitize
 
@@ -43,7 +43,7 @@ _SUBJECTS = ("command", "path", "pattern", "url", "query", "description", "name"
 _PATCHED = re.compile(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
 
 
-def transcript(messages: Iterable[Message]) -> str:
+def render_transcript(messages: Iterable[Message]) -> str:
     """What was said and done, without memory's own text and without credentials. A longer session
     is cut in its middle."""
     lines = list[str]()
@@ -51,13 +51,13 @@ def transcript(messages: Iterable[Message]) -> str:
         match part:
             case Text(text=text, source=source) if text.strip() and source not in _SOURCES_LEFT_OUT:
                 speaker = (role if source in ("", "steering") else source).capitalize()
-                lines.append(f"{speaker}: {keep_ends(text.strip(), MAX_PART_CHARS)}")
+                lines.append(f"{speaker}: {cut_middle(text.strip(), MAX_PART_CHARS)}")
             case ToolCall(name=name, arguments=arguments):
-                lines.append(f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}")
+                lines.append(f"  calls {name} {cut_middle(arguments, MAX_RESULT_CHARS)}")
             case ToolResult(name=name, text=text):
                 outcome = "failed" if part.is_error or part.exit_status else "returned"
-                lines.append(f"  {name} {outcome}: {keep_ends(text.strip(), MAX_RESULT_CHARS)}")
-    return keep_ends(credentials.redact("\n".join(lines)), MAX_TRANSCRIPT_CHARS)
+                lines.append(f"  {name} {outcome}: {cut_middle(text.strip(), MAX_RESULT_CHARS)}")
+    return cut_middle(credentials.redact("\n".join(lines)), MAX_TRANSCRIPT_CHARS)
 
 
 def record_of(messages: Sequence[Message]) -> str:
@@ -73,10 +73,10 @@ def record_of(messages: Sequence[Message]) -> str:
     stop = [message.stop for message in messages if message.role == "assistant"][-1]
     answer = _shorten(_first_text(reversed(messages), "assistant"), 160)
     lines.append(f"Ended: {answer if stop in (None, 'end') else f'{stop}.'}")
-    return keep_ends("\n".join(lines), MAX_RECORD_CHARS)
+    return cut_middle("\n".join(lines), MAX_RECORD_CHARS)
 
 
-def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tuple[str, str]:
+def summarize_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tuple[str, str]:
     """A turn on two lines: what the person asked and what the agent did. `clock` is the time of day
     for a reader."""
     work = describe_work(messages)

@@ -56,7 +56,7 @@ class Embedder:
     async def cosines(self, query: str, texts: Mapping[str, str]) -> dict[str, float] | None:
         """Name → cosine of that text with the query, where both have vectors; None in an outage."""
         compared = dict(list(texts.items())[:MAX_COMPARED])
-        if compared and await self.fill([query, *compared.values()]) is None:
+        if compared and await self.compute_missing([query, *compared.values()]) is None:
             return None
         of_query = self._vectors.get(self._key(query))
         vectors = ((name, self._vectors.get(self._key(text))) for name, text in compared.items())
@@ -66,7 +66,7 @@ class Embedder:
             if vector is not None and of_query is not None and vector.shape == of_query.shape
         }
 
-    async def fill(self, texts: Sequence[str]) -> int | None:
+    async def compute_missing(self, texts: Sequence[str]) -> int | None:
         """Computes up to `BATCH` missing vectors. Returns how many are left; None in an outage."""
         keys = {self._key(text): text for text in texts}
         if unread := [key for key in keys if key not in self._vectors]:

@@ -19,7 +19,7 @@ from kode import durable
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, Notice
 from kode.memory import source
-from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, MemoryView, each_once, fold, matches
+from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, MemoryView, drop_repeats, fold, matches
 from kode.memory.log import Log
 from kode.memory.rendering import FileFormat, Layout, TextDifference, diff, fingerprint, render
 from kode.memory.statement import (
@@ -30,9 +30,9 @@ from kode.memory.statement import (
     Relations,
     Settlement,
     Statement,
-    plan,
-    rank,
-    statement_by,
+    make_statement,
+    plan_settlement,
+    rank_statement,
     timestamp,
 )
 from kode.messages import plural
@@ -164,7 +164,7 @@ class FileStore:
 
     def _select(self, name: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those statements that stand in a file, each text once."""
-        return each_once(s for s in statements if name in self.layout.files_of(s.place, s))
+        return drop_repeats(s for s in statements if name in self.layout.files_of(s.place, s))
 
     def draft(self, kind: str, author: Author, batch: str = "") -> MemoryChange:
         """A change that does nothing yet."""
@@ -182,17 +182,17 @@ class FileStore:
         """A statement of now as it can stand in a place; `values` are its other fields."""
         layout, project = self.layout, self.project.hash
         format, of_project = layout.format_of(place), project if project in place else ""
-        text = format.fit(text) if format else text.strip()
+        text = format.fit_text(text) if format else text.strip()
         values = {"kind": layout.kind_of(place), "project": of_project, **values}
-        return statement_by(author, place, text, timestamp(self.now()), **values)
+        return make_statement(author, place, text, timestamp(self.now()), **values)
 
     def code_state(self, statement: Statement) -> CodeState | None:
         """The state of the lines that a statement cites; None if it cites none of this project."""
-        return source.state(self.project.root, statement.source, statement.source_hash)
+        return source.find_code_state(self.project.root, statement.source, statement.source_hash)
 
     def rank(self, statement: Statement) -> Rank:
         """How much a statement counts, with its cited code as it is now."""
-        return rank(statement, self.code_state(statement))
+        return rank_statement(statement, self.code_state(statement))
 
     def plan(self, view: MemoryView, new: Sequence[Statement], relations: Relations) -> Settlement:
         """What follows from relations between new statements and current ones; what contradicted
@@ -204,7 +204,7 @@ class FileStore:
         alive = view.alive(relations.ids())
         statements = [*(old for old in alive if old.state != "waiting"), *new]
         times = {statement.id: statement.claimed_at for statement in statements}
-        result = plan(relations, times, {new.id: self.rank(new) for new in statements})
+        result = plan_settlement(relations, times, {new.id: self.rank(new) for new in statements})
         return replace(result, conflicts=tuple(p for p in result.conflicts if {*p} not in before))
 
     def settle(
@@ -221,7 +221,7 @@ class FileStore:
         conflicts = (*draft.conflicts, *result.conflicts)
         return replace(draft, add=tuple(add), end=end, conflicts=conflicts)
 
-    def take_over(
+    def apply_edit(
         self, edit: TextDifference, place: str, draft: MemoryChange, author: Author, may_end: Rank
     ) -> MemoryChange:
         """The change that another text of a file makes. A statement that it leaves out ends, unless
@@ -345,7 +345,7 @@ class FileStore:
         for place in places:
             for name, format in self._files(place, self.view()).items():
                 try:
-                    if text := self._follow(name, place, format, left.get(name, [""])[0]):
+                    if text := self._reconcile_file(name, place, format, left.get(name, [""])[0]):
                         notices.append(Notice(text=text, level="info"))
                 except MemoryRefused as error:
                     notices.append(Notice(text=str(error)))
@@ -363,7 +363,7 @@ class FileStore:
         )
         return [Notice(text=text)] if damage else []
 
-    def _follow(self, name: str, place: str, format: FileFormat, unfinished: str) -> str:
+    def _reconcile_file(self, name: str, place: str, format: FileFormat, unfinished: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for
         nothing. `unfinished`: the id of a change that the file was edited before."""
         view, old = self.view(), self.view()
@@ -378,7 +378,7 @@ class FileStore:
         if record.is_doubtful:
             author, edit = Author("recovered"), edit._replace(gone=(), versions={})
         draft = self.draft(RESTORE if record.is_doubtful else EDIT, author)
-        change = self.take_over(edit, place, draft, author, Rank.PERSON)
+        change = self.apply_edit(edit, place, draft, author, Rank.PERSON)
         if not change.add and not change.end:
             change = replace(change, kind=RESTORE if text is None else LAYOUT)
         after = view.extract([place], [change])

@@ -74,22 +74,22 @@ class MemoryView:
     is_damaged: bool = False
     """Whether the log has ever lost lines."""
 
-    def part(self, *topics: str) -> "MemoryView":
+    def with_topics(self, *topics: str) -> "MemoryView":
         """A view that is right about these topics, as `Log.topics` names them."""
         return self
 
     def entry(self, id: str) -> MemoryEntry | None:
         """The statement with this id, also one that was withdrawn."""
-        return self.part(f"id/{id}").entries.get(id)
+        return self.with_topics(f"id/{id}").entries.get(id)
 
     def file(self, name: str) -> FileRecord:
         """What the log says of a file, also of one that it does not name."""
-        part = self.part(f"file/{name}", DAMAGE)
+        part = self.with_topics(f"file/{name}", DAMAGE)
         return part.files.get(name) or FileRecord("", "", part.is_damaged)
 
     def in_place(self, place: str) -> Sequence[Statement]:
         """The current and archived statements of a place."""
-        return [*self.part(f"place/{place}").places.get(place, {}).values()]
+        return [*self.with_topics(f"place/{place}").places.get(place, {}).values()]
 
     def list_places(self, pattern: str, *, is_for_all: bool = True) -> list[str]:
         """The places that match a pattern and have statements, or had some; `is_for_all`: whether
@@ -100,7 +100,7 @@ class MemoryView:
         """The statements that count, of one place or of all, each text of a place once."""
         places = (place,) if place else self.places
         every = (statement for name in places for statement in self.in_place(name))
-        return each_once(statement for statement in every if statement.state == "current")
+        return drop_repeats(statement for statement in every if statement.state == "current")
 
     def statements(self) -> Iterator[Statement]:
         """Those that were not withdrawn: current, archived and waiting ones."""
@@ -112,12 +112,12 @@ class MemoryView:
 
     def find_waiting(self) -> list[Statement]:
         """The statements that wait for the person's approval, oldest first."""
-        return [*self.part("waiting").proposals.values()]
+        return [*self.with_topics("waiting").proposals.values()]
 
     def conflicts(self) -> list[tuple[Statement, Statement]]:
         """The pairs of current or archived statements that contradict each other; the first one
         counts."""
-        pairs, part = dict[frozenset[str], tuple[Statement, Statement]](), self.part("pairs")
+        pairs, part = dict[frozenset[str], tuple[Statement, Statement]](), self.with_topics("pairs")
         for pair in part.pairs:
             both = [old for old in self.alive(pair) if old.state != "waiting"]
             if len(both) == 2 and frozenset(pair) not in part.distinct:
@@ -155,11 +155,11 @@ class MemoryView:
         """The statements that replace this one."""
         return [entry for entry in self.entries.values() if id in entry.statement.replaces]
 
-    def grow(self, changes: Iterable[MemoryChange]) -> "MemoryView":
+    def with_more(self, changes: Iterable[MemoryChange]) -> "MemoryView":
         """The view after further changes, none of which is undone or an undo. It shares its parts
         with this one, which it replaces: a copy of them would take longer with every statement."""
         for change in changes:
-            self.take(change)
+            self.apply_change(change)
         return copy(self)
 
     def extract(self, places: Iterable[str], changes: Iterable[MemoryChange]) -> "MemoryView":
@@ -168,19 +168,19 @@ class MemoryView:
         ids += [id for change in changes for id in (*change.end, *change.set)]
         part = MemoryView()
         for entry in filter(None, map(self.entry, ids)):
-            part._put(entry)
-        return part.grow(changes)
+            part._set_entry(entry)
+        return part.with_more(changes)
 
-    def take(self, change: MemoryChange, *, is_undone: bool = False) -> None:
+    def apply_change(self, change: MemoryChange, *, is_undone: bool = False) -> None:
         """Adds the newest change; of one that is undone, what it did to files."""
         if not is_undone:
             self.changes.append(change)
             for new in change.add:
                 if new.id not in self.entries:
-                    self._put(MemoryEntry(new, change))
+                    self._set_entry(MemoryEntry(new, change))
             for id in change.end:
                 if (entry := self.entries.get(id)) and entry.is_alive:
-                    self._put(entry._replace(end=change))
+                    self._set_entry(entry._replace(end=change))
             for id in change.set:
                 if entry := self.entries.get(id):
                     statement, values = entry.statement, asdict(change.set[id])
@@ -188,7 +188,7 @@ class MemoryView:
                     values = {name: new for name, new in values.items() if new is not None}
                     amendments = (*entry.amendments, change)
                     statement = replace(statement, **values)
-                    self._put(entry._replace(statement=statement, amendments=amendments))
+                    self._set_entry(entry._replace(statement=statement, amendments=amendments))
             self.pairs += change.conflicts
             self.distinct.update(map(frozenset, change.distinct))
         if change.kind == DAMAGE:
@@ -201,7 +201,7 @@ class MemoryView:
                 is_doubtful = old.after != before or (old.is_doubtful and not is_settled)
             self.files[name] = FileRecord(change.id, after, is_doubtful)
 
-    def _put(self, entry: MemoryEntry) -> None:
+    def _set_entry(self, entry: MemoryEntry) -> None:
         statement = entry.statement
         self.entries[statement.id] = entry
         if statement.kind in ("fact", "rule", "log"):
@@ -216,7 +216,7 @@ class MemoryView:
             del self.places[statement.place]
 
 
-def each_once(statements: Iterable[Statement]) -> list[Statement]:
+def drop_repeats(statements: Iterable[Statement]) -> list[Statement]:
     """The first statement with each text of a place."""
     texts = dict[tuple[str, str], Statement]()
     for statement in statements:
@@ -231,7 +231,7 @@ def fold(changes: Sequence[MemoryChange]) -> MemoryView:
         if change.undoes and change.id not in undone:
             undone.add(change.undoes)
     for change in changes:
-        view.take(change, is_undone=change.id in undone)
+        view.apply_change(change, is_undone=change.id in undone)
     return view
 
 
@@ -240,7 +240,7 @@ def matches(name: str, pattern: str) -> bool:
     return fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")
 
 
-def the_only(entries: Sequence[MemoryEntry], words: str, called: str = "") -> MemoryEntry:
+def require_single(entries: Sequence[MemoryEntry], words: str, called: str = "") -> MemoryEntry:
     """The one statement that was found. Raises: MemoryRefused for none or several, listing ids."""
     if len(entries) == 1:
         return entries[0]

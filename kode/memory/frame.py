@@ -14,7 +14,7 @@ from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.fold import EDIT, MemoryEntry, MemoryView, fold
-from kode.memory.rendering import display, fingerprint
+from kode.memory.rendering import fingerprint, strip_bullet
 from kode.memory.statement import AUTHORS, MemoryChange, Statement
 from kode.memory.store import MemoryStore, quote
 from kode.messages import shorten
@@ -42,27 +42,27 @@ def wrap(about: str, body: str) -> str:
     for no body."""
     if not body:
         return ""
-    what = suspicion(body)
+    what = describe_suspicion(body)
     head = f"{about}\n{WARNING.format(what=what)}" if what else about
-    return f"<memory>\n{head}\n\n{escape(body)}\n</memory>"
+    return f"<memory>\n{head}\n\n{escape_frame(body)}\n</memory>"
 
 
-def escape(text: str) -> str:
+def escape_frame(text: str) -> str:
     """The text with markers of the frame escaped and credentials masked: a person may have written
     one into a file, and what is shown goes to a provider."""
     return _MARKER.sub("&lt;", credentials.redact(text))
 
 
-def suspicion(text: str) -> str:
+def describe_suspicion(text: str) -> str:
     """What in a text looks like an attack, in a few words; "" for nothing. It is scanned again when
     shown, because a person or another program may have edited a file."""
     # One part at a time, as they were written: two harmless entries side by side are harmless.
-    findings = filter(None, map(scan.scan, _PARTS.split(text)))
+    findings = filter(None, map(scan.find_danger, _PARTS.split(text)))
     marker = ["the frame's own marker"] if _MARKER.search(text) else []
     return ", ".join(dict.fromkeys([finding.category for finding in findings] + marker))
 
 
-def describe(statement: Statement, remark: str = "", *, names_user: bool = False) -> str:
+def describe_fact(statement: Statement, remark: str = "", *, names_user: bool = False) -> str:
     """A fact as a model sees it: `Use the beta endpoint (2026-03-01, until 2026-12-24)`. The author
     is named, the user only if `names_user`; `remark` is such as `the user says otherwise`."""
     author = AUTHORS["user"] if names_user else ""
@@ -73,7 +73,7 @@ def describe(statement: Statement, remark: str = "", *, names_user: bool = False
     since = statement.since and f"since {statement.since}"
     until = statement.until and f"until {statement.until}"
     details = ", ".join(filter(None, (author, statement.claimed_at[:10], since, until)))
-    return f"{display(statement.text)} ({details}{f'; {remark}' if remark else ''})"
+    return f"{strip_bullet(statement.text)} ({details}{f'; {remark}' if remark else ''})"
 
 
 def cut_lines(text: str, max_chars: int) -> str:
@@ -141,7 +141,7 @@ def _is_expired(fact: Statement, day: str) -> bool:
     return bool(fact.until) and fact.until < day
 
 
-def remarks(store: MemoryStore, today: date) -> Mapping[str, str]:
+def find_remarks(store: MemoryStore, today: date) -> Mapping[str, str]:
     """The remark on each fact of this project that needs one, also an archived one, by id: `expired
     on ...`, `may be stale: a.py:7 changed`, `not settled, the user says otherwise`."""
     remarks_by_id, view = dict[str, str](), store.view()
@@ -161,19 +161,19 @@ def show_record(store: MemoryStore, record: Statement, text: str, today: date) -
     """A text of a record of past work without the withdrawn facts that it quotes whole; below it,
     what else does not hold any more of what it quotes, and of what its session said."""
     view, whole = store.view(), " ".join(record.text.split())
-    doubts = remarks(store, today)
+    doubts = find_remarks(store, today)
     lines = dict[str, None]()
     for entry in view.facts.values():
         fact, end = entry.statement, entry.end
         if fact.state == "waiting" or not fact.text:
             continue
-        words = display(fact.text)
+        words = strip_bullet(fact.text)
         is_quoted = words.count(" ") >= MIN_QUOTED_WORDS - 1 and words in whole
         is_of_session = bool(record.session) and fact.session == record.session
         if entry.is_alive and fact.id in doubts and (is_quoted or is_of_session):
             lines[f"- {_quoted(fact)}: {doubts[fact.id]}"] = None
         elif end and end.kind not in _TIDYING and (is_quoted or is_of_session):
-            if any(display(other.text) == words for other in view.current()):
+            if any(strip_bullet(other.text) == words for other in view.current()):
                 continue
             is_taken_back = end.kind in _FORGETTING and not view.successors(fact.id)
             if is_taken_back and is_quoted:
@@ -195,7 +195,7 @@ def _describe_fate(entry: MemoryEntry, view: MemoryView, doubts: Mapping[str, st
     return f"was superseded by {_quoted(heir)}{doubt}"
 
 
-def news(store: MemoryStore, last_change: str, last_day: str, today: str, session: str) -> str:
+def list_news(store: MemoryStore, last_change: str, last_day: str, today: str, session: str) -> str:
     """What others changed of the current facts of this project since a session's model was told:
     after the change `last_change`, or because they expired since `last_day`. "" for nothing."""
     changes, view = store.log.changes(), store.view()

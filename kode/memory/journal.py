@@ -13,7 +13,7 @@ from typing import Annotated
 from kode import credentials
 from kode.errors import MemoryRefused
 from kode.memory import frame
-from kode.memory.ask import keep_ends
+from kode.memory.ask import cut_middle
 from kode.memory.contract import Drop, DropReason, Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
 from kode.memory.policy import (
@@ -21,13 +21,13 @@ from kode.memory.policy import (
     OpenMemory,
     Policy,
     as_list_item,
-    check_word,
+    check_choice,
     describe_share,
     memory_tool,
 )
 from kode.memory.question import LearnedFact, consolidate
 from kode.memory.rendering import LINES, SECTIONS, Layout
-from kode.memory.statement import Author, Relations, Statement, statement_of_session, timestamp
+from kode.memory.statement import Author, Relations, Statement, session_statement, timestamp
 from kode.messages import Message, calls_of, text_of
 from kode.process import find_program
 from kode.session.record import Project, SessionRecord
@@ -64,7 +64,7 @@ async def history_search(
     if len(shown) < len(matches):
         about += f"; {len(shown)} are shown"
     memory.shown_notes += [note.id for note in shown]
-    body = "\n\n".join(keep_ends(memory.note_text(note), SHOWN_CHARS) for note in shown)
+    body = "\n\n".join(cut_middle(memory.note_text(note), SHOWN_CHARS) for note in shown)
     outside = any(note.source for note in shown)
     return ToolOutput(
         text=frame.wrap(f"{about}. {frame.NOTES}", body),
@@ -128,19 +128,19 @@ class JournalPolicy(Policy):
         return self.injection(reason, frame.wrap(frame.FACTS, body))
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        text, place = as_entry(narrative, record.ended_at), place_in(record.project, HISTORY)
+        text, place = format_entry(narrative, record.ended_at), place_in(record.project, HISTORY)
         details = {"messages": record.end, "raw": narrative.startswith(RAW)}
-        return statement_of_session(record, place, text, kind="episode", details=details)
+        return session_statement(record, place, text, kind="episode", details=details)
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         place = place_in(record.project, MEMORY)
-        return statement_of_session(record, place, LINES.fit(f"- {fact.text}"))
+        return session_statement(record, place, LINES.fit_text(f"- {fact.text}"))
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line of MEMORY.md becomes a list item, an entry of the history gets its time."""
         text = as_list_item(addition.text.strip())
         if addition.target == "history" and text:
-            text = as_entry(addition.text, memory.context.now())
+            text = format_entry(addition.text, memory.context.now())
         return memory.new_statement(replace(addition, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
@@ -148,20 +148,20 @@ class JournalPolicy(Policy):
 
     def part_to_sum_up(self, view: MemoryView, record: SessionRecord) -> SessionRecord:
         """The messages since the newest entry on this session: none is summed up twice."""
-        done = (note.details for note in _entries(view, record) if not note.details.get("raw"))
+        done = (note.details for note in _list_entries(view, record) if not note.details.get("raw"))
         end = max((details["messages"] for details in done), default=0)
         return replace(record, messages=record.messages[end:], skipped=end)
 
     def replaced_notes(self, view: MemoryView, record: SessionRecord) -> list[Statement]:
-        return [note for note in _entries(view, record) if note.details.get("raw")]
+        return [note for note in _list_entries(view, record) if note.details.get("raw")]
 
     def record_without_model(self, view: MemoryView, record: SessionRecord) -> str:
         """The latest messages, short."""
-        lines = _short_lines(record.messages)[-RAW_MESSAGES:]
+        lines = _shorten_messages(record.messages)[-RAW_MESSAGES:]
         return "\n".join((f"{RAW} of session {record.id}, which has it whole", *lines))
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
-        self.buffer = [*self.buffer, *_short_lines(turn.messages)][-self._half :]
+        self.buffer = [*self.buffer, *_shorten_messages(turn.messages)][-self._half :]
 
     async def before_drop(
         self, memory: OpenMemory, messages: Sequence[Message], reason: DropReason
@@ -177,7 +177,7 @@ class JournalPolicy(Policy):
             return Drop(keep=keep, done=is_done)
         if not is_done:
             await self._add_raw_entry(memory, record)
-        entries = _entries(memory.store.view(), record)
+        entries = _list_entries(memory.store.view(), record)
         has_recap = keep is not None and is_done and bool(entries)
         recap = entries[-1].text.partition("\n")[2].strip() if has_recap else None
         return Drop(keep=keep, recap=recap, done=is_done)
@@ -197,7 +197,7 @@ class JournalPolicy(Policy):
         """Until the session can be summed up, the history has its latest messages."""
         view = memory.store.view()
         part = self.part_to_sum_up(view, record)
-        ends = [note.details["messages"] for note in _entries(view, record)]
+        ends = [note.details["messages"] for note in _list_entries(view, record)]
         if part.messages and part.end not in ends:
             note = self.note(part, self.record_without_model(view, part), ())
             replaced = self.replaced_notes(view, record)
@@ -230,14 +230,14 @@ def is_memory(place: str) -> bool:
     return place.endswith(MEMORY)
 
 
-def as_entry(text: str, at: datetime) -> str:
+def format_entry(text: str, at: datetime) -> str:
     """A text as an entry of the history: one section under its time."""
-    return SECTIONS.fit(f"## {timestamp(at.astimezone(UTC))}\n\n{text.strip()}")
+    return SECTIONS.fit_text(f"## {timestamp(at.astimezone(UTC))}\n\n{text.strip()}")
 
 
 def _place_of(target: str, scope: str, project: Project) -> str:
-    check_word("target", target, FILES)
-    check_word("scope", scope, ("", "project"))
+    check_choice("target", target, FILES)
+    check_choice("scope", scope, ("", "project"))
     return place_in(project, FILES[target])
 
 
@@ -246,7 +246,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
     return [place, place.replace(HISTORY, f"HISTORY-{match[1]}.md")] if match else [place]
 
 
-def _entries(view: MemoryView, record: SessionRecord) -> list[Statement]:
+def _list_entries(view: MemoryView, record: SessionRecord) -> list[Statement]:
     """The entries of the history on a session, also those that wait for the person."""
     place = place_in(record.project, HISTORY)
     notes = (*view.current(place), *view.find_waiting())
@@ -259,7 +259,7 @@ def _is_spoken(message: Message) -> bool:
     return message.role != "tool" and bool(text_of(message).strip()) and not calls_of(message)
 
 
-def _short_lines(messages: Sequence[Message]) -> list[str]:
+def _shorten_messages(messages: Sequence[Message]) -> list[str]:
     """What the person and the model said, one short line each."""
     return [
         f"{message.role}: {' '.join(credentials.redact(text_of(message)).split())[:LINE_CHARS]}"

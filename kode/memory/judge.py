@@ -1,6 +1,6 @@
 """What a new fact does to those that are known, at the moment it is written. What is near goes to a
 model, which answers with one word; without an answer the fact is added: a duplicate can be removed
-later, while nobody notices a lost fact. `statement.plan` decides what follows.
+later, while nobody notices a lost fact. `statement.plan_settlement` decides what follows.
 """
 
 import json
@@ -73,7 +73,7 @@ async def compare(
 ) -> Relations:
     """How a new statement relates to facts of its place, with one question to a model at most; an
     answer that is no single known word says nothing. Call it without a lock."""
-    nearest = await near(new.text, [fact.text for fact in facts], settings, embedder)
+    nearest = await find_near(new.text, [fact.text for fact in facts], settings, embedder)
     if not nearest or any(fact.text == new.text for fact in facts):
         return NO_RELATIONS
     quote = partial(json.dumps, ensure_ascii=False)
@@ -89,7 +89,7 @@ async def compare(
     return Relations(same=((new.id, old),)) if is_same else Relations(outdated=((old, new.id),))
 
 
-async def near(
+async def find_near(
     text: str, facts: Sequence[str], settings: "MemoryConfig", embedder: Embedder | None = None
 ) -> list[int]:
     """The indices of the known texts that may be about the same thing, nearest first. Below

@@ -23,7 +23,7 @@ from kode.credentials import redact, redact_values
 from kode.errors import StorageError
 from kode.memory.embed import delete_disposable, open_disposable
 from kode.memory.fold import DAMAGE, MemoryView, fold, matches
-from kode.memory.statement import MemoryChange, Statement, change_from, to_row
+from kode.memory.statement import MemoryChange, Statement, parse_change, to_row
 from kode.values import fields, replace
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Log:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path, self._index = path, _Index(path, read_only)
-        self._forget()
+        self._drop_read()
 
     def view(self) -> MemoryView:
         """What counts now, until the next change."""
@@ -67,7 +67,7 @@ class Log:
         """The change with this id."""
         self._read_on()
         if self._is_partial and id not in self._by_id:
-            lines = self.about(f"change/{id}") or ()
+            lines = self.changes_about(f"change/{id}") or ()
             self._by_id |= {line.id: line for line in lines if line.id == id}
         return self._by_id.get(id)
 
@@ -75,23 +75,23 @@ class Log:
         """The id of the newest change; "" for an empty log."""
         self._read_on()
         if self._is_partial and not self._changes:
-            line = _read(self._last_line.rstrip(b"\n"))
+            line = _decode_change(self._last_line.rstrip(b"\n"))
             return line.id if line else self.changes()[-1].id
         return self._changes[-1].id if self._changes else ""
 
     # ── for a view of a part ─────────────────────────────────────────────────────────────────
 
-    def about(self, *topics: str) -> list[MemoryChange] | None:
+    def changes_about(self, *topics: str) -> list[MemoryChange] | None:
         """The changes on some topics, oldest first; None if the index is of no use any more: then
         all were read."""
-        return self._ask(lambda: self._index.find(topics))
+        return self._query_index(lambda: self._index.find(topics))
 
     def list_places(self, prefix: str) -> list[str] | None:
-        """The places that begin so and that any change concerns; None as of `about`."""
-        topics = self._ask(lambda: self._index.list_topics(f"place/{prefix}"))
+        """The places that begin so and that any change concerns; None as of `changes_about`."""
+        topics = self._query_index(lambda: self._index.list_topics(f"place/{prefix}"))
         return topics and [topic.partition("/")[2] for topic in topics]
 
-    def _ask(self, query: Callable[[], list[T]]) -> list[T] | None:
+    def _query_index(self, query: Callable[[], list[T]]) -> list[T] | None:
         with suppress(ValueError, OSError):
             return query()
         self._index.delete()
@@ -124,12 +124,12 @@ class Log:
         """Appends changes durably, with one sync, and returns them as written: with credentials
         masked."""
         masked = [
-            replace(change, add=tuple(map(_mask, change.add)), reason=redact(change.reason))
+            replace(change, add=tuple(map(_mask_texts, change.add)), reason=redact(change.reason))
             for change in changes
         ]
         durable.make_folder(self.path.parent)
         is_verified = self._index.is_current()
-        durable.append_lines(self.path, [_line(change) for change in masked])
+        durable.append_lines(self.path, [_encode_change(change) for change in masked])
         self._read_on(is_verified=is_verified)
         return masked
 
@@ -151,7 +151,7 @@ class Log:
             durable.set_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
             with durable.storage_errors(self.path, "read"):
                 lines = self.path.read_bytes()[: self._position].split(b"\n")
-            self._rewrite([line for line in lines if _read(line)])
+            self._rewrite([line for line in lines if _decode_change(line)])
 
     def erase(self, ids: Collection[str]) -> None:
         """Blanks the texts and quotations of these statements wherever the log has them. The caller
@@ -161,15 +161,15 @@ class Log:
             return replace(new, text=ERASED, quote="", details={}) if new.id in ids else new
 
         changes = (replace(old, add=tuple(map(blank, old.add))) for old in self.changes())
-        self._rewrite([*map(_line, changes)])
+        self._rewrite([*map(_encode_change, changes)])
 
     def _rewrite(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
         durable.replace_file(self.path, data)
         durable.write_length(self.path, len(data))
-        self._forget()
+        self._drop_read()
 
-    def _forget(self, stamp: object = None) -> None:
+    def _drop_read(self, stamp: object = None) -> None:
         self._changes: list[MemoryChange] = []
         self._by_id: dict[str, MemoryChange] = {}
         self._bad_lines: list[bytes] = []
@@ -182,12 +182,12 @@ class Log:
     def _read_on(self, *, whole: bool = False, is_verified: bool = False) -> None:
         """Reads what is new; of another file, or one without the last line in its place, what its
         index does not know, or the `whole`. `is_verified`: what was read before is unchanged."""
-        stamp = os.path.exists(self.path) and _stamp(self.path)
+        stamp = os.path.exists(self.path) and _file_stamp(self.path)
         if stamp == self._stamp and not whole and not is_verified:
             return
         with durable.storage_errors(self.path, "read"):
             if not self.path.exists():
-                return self._forget(stamp)
+                return self._drop_read(stamp)
             with open(self.path, "rb") as file:
                 inode = os.fstat(file.fileno()).st_ino
                 file.seek(self._position - len(self._last_line))
@@ -196,7 +196,7 @@ class Log:
                 if not is_same:
                     self._index.resume(file)
                 if whole or not is_same:
-                    self._forget()
+                    self._drop_read()
                     self._inode = inode
                     if self._index.end and not whole:
                         self._position, self._last_line = self._index.end, self._index.last_line
@@ -217,7 +217,7 @@ class Log:
         """Adds lines to what was read. Raises: ValueError if that needs all lines."""
         new = list[MemoryChange]()
         for line in lines:
-            change = _read(line)
+            change = _decode_change(line)
             if change is None:
                 self._bad_lines += [line] if line.strip() else []
             elif change.id not in self._by_id and not (
@@ -243,7 +243,7 @@ class Log:
         if not self._is_partial and any(change.undoes for change in new):
             self._view = fold(self._changes)
         elif new:
-            self._view = self._view.grow(new)
+            self._view = self._view.with_more(new)
 
 
 class _PartView(MemoryView):
@@ -261,11 +261,11 @@ class _PartView(MemoryView):
         vars(self).update(vars(self._log.view()))
         return vars(self)[name]
 
-    def part(self, *topics: str) -> MemoryView:
+    def with_topics(self, *topics: str) -> MemoryView:
         if self._is_whole:
             return self
         if topics not in self._parts:
-            lines = self._log.about(*topics)
+            lines = self._log.changes_about(*topics)
             if lines is None:  # the index was of no use
                 return self._log.view()
             self._parts[topics] = fold(lines)
@@ -277,7 +277,7 @@ class _PartView(MemoryView):
             return super().list_places(pattern)
         return [name for name in names if matches(name, pattern)]
 
-    def grow(self, changes: Iterable[MemoryChange]) -> MemoryView:
+    def with_more(self, changes: Iterable[MemoryChange]) -> MemoryView:
         """The view after further changes, also undos."""
         for change in changes:
             topics = self._log.topics(change)
@@ -315,7 +315,7 @@ class _Index:
 
     def is_current(self) -> bool:
         """Whether the log is as it was when this object saw it last."""
-        return self.end > 0 and os.path.exists(self._log) and _stamp(self._log) == self._seen
+        return self.end > 0 and os.path.exists(self._log) and _file_stamp(self._log) == self._seen
 
     def resume(self, log: IO[bytes]) -> None:
         """Opens the file, unless it is missing or was made for another log."""
@@ -328,7 +328,7 @@ class _Index:
             self._connection = open_disposable(self._path)
             rows: Any = self._connection.execute("SELECT * FROM mark")
             *seen, end, last, checksum = next(rows)
-            if tuple(seen) != _stamp(log.fileno()):
+            if tuple(seen) != _file_stamp(log.fileno()):
                 log.seek(0)
                 if zlib.crc32(log.read(end)) != checksum:
                     raise ValueError("the log has changed")
@@ -347,7 +347,7 @@ class _Index:
             with open(self._log, "rb") as file:
                 for start in starts:
                     file.seek(start)
-                    if (change := _read(file.readline().rstrip(b"\n"))) is None:
+                    if (change := _decode_change(file.readline().rstrip(b"\n"))) is None:
                         raise ValueError(f"there is no change at {start}")
                     lines[start] = change
         return [lines[start] for start in sorted(lines)]
@@ -378,7 +378,7 @@ class _Index:
     def save(self, log: IO[bytes], end: int, last_line: bytes) -> None:
         """Writes that the log was seen as it is, and what was noted if it is much. It is left to
         others once that failed."""
-        stamp, is_full = _stamp(log.fileno()), self._count >= BATCH
+        stamp, is_full = _file_stamp(log.fileno()), self._count >= BATCH
         if self.is_off or not (is_full or (self.end and stamp != self._seen)):
             return
         import apsw
@@ -407,26 +407,26 @@ class _Index:
             self._count = 0
 
 
-def _stamp(file: int | Path) -> tuple[int, int]:
+def _file_stamp(file: int | Path) -> tuple[int, int]:
     status = os.stat(file)
     return status.st_size, status.st_mtime_ns
 
 
-def _line(change: MemoryChange) -> bytes:
+def _encode_change(change: MemoryChange) -> bytes:
     row = json.dumps(to_row(change), ensure_ascii=False, separators=(",", ":"))
     data = row.encode(errors="replace")
     return b"%08x %s" % (zlib.crc32(data), data)
 
 
-def _read(line: bytes) -> MemoryChange | None:
+def _decode_change(line: bytes) -> MemoryChange | None:
     checksum, _, data = line.rstrip(b"\r").partition(b" ")
     try:
-        return change_from(data) if int(checksum, 16) == zlib.crc32(data) else None
+        return parse_change(data) if int(checksum, 16) == zlib.crc32(data) else None
     except ValueError:
         return None
 
 
-def _mask(new: Statement) -> Statement:
+def _mask_texts(new: Statement) -> Statement:
     details = redact_values(dict(new.details))
     text, quote, source = map(redact, (new.text, new.quote, new.source))
     return replace(new, text=text, quote=quote, source=source, details=details)

@@ -57,12 +57,12 @@ class Pending:
         if session in self._locks or not _ID.fullmatch(session):
             return
         durable.make_folder(self._folder)
-        if self.take(session, create=True):
+        if self.claim(session, create=True):
             durable.remove(self._file(session))  # about an earlier part of the session
             with durable.storage_errors(self._folder, "make durable"):
                 durable.sync_folder(self._folder)
 
-    def take(self, session: str, *, create: bool = False) -> bool:
+    def claim(self, session: str, *, create: bool = False) -> bool:
         """Takes the right to sum up a pending session; False if it is not pending any more, or
         another process has it open."""
         path, flags = self._folder / session, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT * create)
@@ -83,7 +83,7 @@ class Pending:
                 os.close(descriptor)  # another process has just ended it
         return True
 
-    def leave(self, session: str) -> None:
+    def release(self, session: str) -> None:
         """Gives that right back; the session stays pending."""
         if (descriptor := self._locks.pop(session, None)) is not None:
             durable.unlock(descriptor)
@@ -113,7 +113,7 @@ class Pending:
         """Ends what this process took: nothing is left to do about it."""
         durable.remove(self._folder / session)  # without its mark, it is no longer pending
         durable.remove(self._file(session))
-        self.leave(session)
+        self.release(session)
 
     def _file(self, session: str) -> Path:
         return self._folder / f"{session}.json"

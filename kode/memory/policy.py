@@ -24,14 +24,20 @@ from kode import credentials, paths
 from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 from kode.events import MemoryChanged, Notice
 from kode.memory import digest, frame, judge, scan, source
-from kode.memory.ask import MemoryModel, keep_ends
+from kode.memory.ask import MemoryModel, cut_middle
 from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason, MemoryContext, Turn
 from kode.memory.embed import Embedder
 from kode.memory.fold import MemoryView
 from kode.memory.pending import Pending
-from kode.memory.question import INSTRUCTIONS, MAX_OUTPUT_TOKENS, LearnedFact, build, choose_known
-from kode.memory.rendering import LINES, Layout, display
-from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
+from kode.memory.question import (
+    INSTRUCTIONS,
+    MAX_OUTPUT_TOKENS,
+    LearnedFact,
+    build_prompt,
+    choose_known,
+)
+from kode.memory.rendering import LINES, Layout, strip_bullet
+from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall_texts, search
 from kode.memory.statement import NO_RELATIONS, Author, Outcome, Relations, Statement, Who
 from kode.memory.store import MemoryStore, quote
 from kode.messages import Message, shorten, text_of
@@ -189,8 +195,8 @@ class OpenMemory:
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""
-        return frame.describe(
-            statement, frame.remarks(self.store, self.today()).get(statement.id, "")
+        return frame.describe_fact(
+            statement, frame.find_remarks(self.store, self.today()).get(statement.id, "")
         )
 
     def describe_file(self, place: str) -> str:
@@ -203,12 +209,12 @@ class OpenMemory:
         for piece in format.split(self.store.read_text(place) or ""):
             text = credentials.redact(piece.text)
             if fact := facts.get(text):
-                lines.append(text.removesuffix(display(text)) + self.describe(fact))
+                lines.append(text.removesuffix(strip_bullet(text)) + self.describe(fact))
             elif not piece.text and piece.raw.strip():
                 lines.append(f"\n{piece.raw.strip()}")
         return "\n" + "\n".join(lines)
 
-    def fill(self, place: str) -> str:
+    def describe_fill(self, place: str) -> str:
         """How full a place is, with its name: `env: 37% (940/2500 characters)`; "" without a
         limit, and for a file that cannot be read."""
         try:
@@ -222,7 +228,8 @@ class OpenMemory:
         project = self.store.project.hash
         lines = (
             f"{note.session or note.id}  {note.claimed_at[:10]}  "
-            f"{'*' if note.project == project else ' '} {shorten(display(note.text), NOTE_CHARS)}"
+            f"{'*' if note.project == project else ' '} "
+            f"{shorten(strip_bullet(note.text), NOTE_CHARS)}"
             for note in self.notes()[: -max(1, count) - 1 : -1]
         )
         return "\n".join(lines) or "There is no note on a session yet."
@@ -236,8 +243,8 @@ class OpenMemory:
         """A note with its date, another project's name, and what of it does not hold any more."""
         place = str(note.details.get("path", "another project"))
         is_elsewhere = note.project not in ("", self.store.project.hash)
-        where = f" in {display(place)}" if is_elsewhere else ""
-        text = f"[{note.claimed_at[:10]}{where}] {display(note.text)}"
+        where = f" in {strip_bullet(place)}" if is_elsewhere else ""
+        text = f"[{note.claimed_at[:10]}{where}] {strip_bullet(note.text)}"
         return frame.show_record(self.store, note, text, self.today())
 
     # ── what is written ──────────────────────────────────────────────────────────────────────
@@ -311,7 +318,7 @@ class OpenMemory:
     def mark_shown(self, text: str, facts: Iterable[Statement]) -> None:
         """Notes which of these facts the session's model was shown whole in a text."""
         for fact in facts:
-            if frame.escape(display(fact.text)) in text:
+            if frame.escape_frame(strip_bullet(fact.text)) in text:
                 frame.mark_read(self.seen, fact.id, fact.text)
 
     def check_replaced(self, old: Statement, text: str, removal: str) -> None:
@@ -324,8 +331,8 @@ class OpenMemory:
         """Stores a statement of the model or the person, and announces it: in the place of an `old`
         one, or compared by one question with what is near. What ranks higher stays beside it until
         the person decides; after outside text, what they did not type waits for approval."""
-        remark = scan.check(new.text, author=new.who)
-        scan.check(f"{new.since} {new.source}")
+        remark = scan.check_text(new.text, author=new.who)
+        scan.check_text(f"{new.since} {new.source}")
         new, relations, kind = self.hold_back(new), NO_RELATIONS, "add"
         if old and new.state == "waiting":
             new = replace(new, replaces=(old.id,))
@@ -348,7 +355,11 @@ class OpenMemory:
 
     def hold_back(self, new: Statement) -> Statement:
         """A statement as it may be stored: it waits if the model may have it from outside."""
-        if new.who == "user" or not self.context.tainted() or self.verify_quote(display(new.text)):
+        if (
+            new.who == "user"
+            or not self.context.tainted()
+            or self.verify_quote(strip_bullet(new.text))
+        ):
             return new
         outside = self.context.outside() or "outside text"
         return replace(new, state="waiting", quote="", source=outside, source_hash="")
@@ -365,10 +376,10 @@ class OpenMemory:
         """The best `k` facts and notes, best first, each with what may not hold any more; none if
         nothing matches."""
         ranked, store, today = await self.find(query, k), self.store, self.today()
-        doubts, hits = frame.remarks(store, today), list[Hit]()
+        doubts, hits = frame.find_remarks(store, today), list[Hit]()
         for result in ranked:
             statement = store.view().entries[result.text.id].statement
-            text = keep_ends(credentials.redact(result.text.text), MAX_HIT_CHARS)
+            text = cut_middle(credentials.redact(result.text.text), MAX_HIT_CHARS)
             if statement.kind in ("episode", "summary"):
                 text = frame.show_record(store, statement, text, today)
             elif statement.id in doubts:
@@ -405,7 +416,9 @@ class OpenMemory:
         return [
             new[result.text.id]
             for index in (self.fact_index, self.note_index)
-            for result in recall(index, query, self.context.now(), lambda text: text.id not in new)
+            for result in recall_texts(
+                index, query, self.context.now(), lambda text: text.id not in new
+            )
         ]
 
     def update_indexes(self, limit_s: float) -> int:
@@ -432,7 +445,7 @@ class OpenMemory:
     def _indexed_text(self, statement: Statement, day: str = "") -> IndexedText:
         """With a day, texts of the same place and day are neighbours."""
         row = f"{statement.place} {day}" if day else ""
-        return IndexedText(statement.id, display(statement.text), statement.claimed_at, row)
+        return IndexedText(statement.id, strip_bullet(statement.text), statement.claimed_at, row)
 
 
 class Policy(ABC):
@@ -489,12 +502,12 @@ class Policy(ABC):
 
     def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
         """What the model is asked about a session."""
-        store, text = memory.store, digest.transcript(record.messages)
+        store, text = memory.store, digest.render_transcript(record.messages)
         items = (*store.statements(), *memory.archived_facts())
         facts = [old for old in items if old.kind in ("fact", "rule", "log") and not old.private]
         shown = choose_known(facts, filter(None, map(text_of, record.messages)), record.id)
         earlier = "\n".join(note.text for note in self.replaced_notes(store.view(), record))
-        return build(text, shown, earlier=earlier), tuple(fact.id for fact in shown)
+        return build_prompt(text, shown, earlier=earlier), tuple(fact.id for fact in shown)
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         """Asks the model about a pending session that this process has taken, and stores what it
@@ -588,16 +601,16 @@ def as_sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def answer(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
+def describe_outcome(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
     """What an operation did, for the model, with how full the place is now, or the entry's id."""
     lines = [as_sentence(outcome.text), "" if outcome.change else "Nothing was changed."]
     if new := outcome.statement:
-        memory.mark_shown(frame.escape(new.text), [new])
-        lines.append(f"{memory.fill(new.place) or f'Its id is {new.id}'}.")
+        memory.mark_shown(frame.escape_frame(new.text), [new])
+        lines.append(f"{memory.describe_fill(new.place) or f'Its id is {new.id}'}.")
     return ToolOutput(text=" ".join(filter(None, (*lines, remark))), summary=outcome.text)
 
 
-def check_word(name: str, value: str, allowed: Collection[str]) -> None:
+def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
     """Raises: MemoryRefused if a parameter is none of the words that it may be."""
     if value not in allowed:
         listed = " or ".join(filter(None, allowed))

@@ -88,10 +88,10 @@ class ModelAnswer:
 # ── the question ─────────────────────────────────────────────────────────────────────────────────
 
 
-def build(transcript: str, known: Sequence[Statement], *, earlier: str = "") -> str:
+def build_prompt(transcript: str, known: Sequence[Statement], *, earlier: str = "") -> str:
     """The prompt; without a transcript it is about the known lines alone. `earlier`: the note of a
     session that was continued."""
-    lines = [frame.describe(fact, names_user=True) for fact in known]
+    lines = [frame.describe_fact(fact, names_user=True) for fact in known]
     numbered = "\n".join(f"{n}. {' '.join(line.split())}" for n, line in enumerate(lines, 1))
     parts = (
         f"The known lines:\n{credentials.redact(numbered) or '(none)'}",
@@ -124,7 +124,7 @@ def choose_known(
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────
 
 
-def read(answer: str, known: int) -> ModelAnswer:
+def parse_answer(answer: str, known: int) -> ModelAnswer:
     """What an answer says to a question with so many known lines, without what is damaged, cut off
     or copied from the instructions."""
     fields = ("narrative", "facts", "same", "outdated", "conflict", "withdrawn")
@@ -132,7 +132,7 @@ def read(answer: str, known: int) -> ModelAnswer:
     if not is_complete and "facts" not in value:
         return ModelAnswer()
     # The last value of an answer that was cut off may be half of one.
-    rows = _list(value.get("facts"))[: None if is_complete else -1]
+    rows = _read_list(value.get("facts"))[: None if is_complete else -1]
     facts = tuple(map(_read_fact, rows[:MAX_FACTS]))  # without content, it keeps its number
     note = ModelAnswer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
     if not is_complete:
@@ -143,16 +143,16 @@ def read(answer: str, known: int) -> ModelAnswer:
     def rows_of(name: str, *keys: str) -> list[list[Any]]:
         """The rows that are arrays; with keys, the values of those that are objects."""
         kind: type = dict if keys else list
-        rows: list[Any] = [row for row in _list(value.get(name)) if isinstance(row, kind)]
+        rows: list[Any] = [row for row in _read_list(value.get(name)) if isinstance(row, kind)]
         return [[row.get(key) for key in keys] if keys else row for row in rows]
 
     def pairs(rows: list[list[Any]]) -> tuple[tuple[int, int], ...]:
-        numbers = ([_number(number, last) for number in row] for row in rows if len(row) == 2)
+        numbers = ([_read_number(number, last) for number in row] for row in rows if len(row) == 2)
         return tuple((first, second) for first, second in numbers if 0 != first != second != 0)
 
-    groups = ({_number(number, last) for number in row} - {0} for row in rows_of("same"))
+    groups = ({_read_number(number, last) for number in row} - {0} for row in rows_of("same"))
     withdrawn = (
-        (_number(line, known), _text(quote, MAX_QUOTE_CHARS))
+        (_read_number(line, known), _text(quote, MAX_QUOTE_CHARS))
         for line, quote in rows_of("withdrawn", "line", "quote")
     )
     return replace(
@@ -185,11 +185,11 @@ def _text(value: Any, max_chars: int) -> str:
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
 
 
-def _list(value: Any) -> list[Any]:
+def _read_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _number(value: Any, most: int) -> int:
+def _read_number(value: Any, most: int) -> int:
     """A number from 1 to `most`, which a model may write as a text; 0 for anything else."""
     text = str(value).strip()
     number = int(text) if text.isdecimal() and len(text) < 6 else 0
@@ -207,7 +207,7 @@ NOTE, FACTS = "note", "learn"
 """The kinds of the two changes that a session makes."""
 
 
-async def apply(
+async def store_answer(
     store: MemoryStore,
     policy: "Policy",
     record: SessionRecord,
@@ -249,8 +249,8 @@ class _Lesson:
         lasting = [fact.text for n, fact in enumerate(answer.facts) if n not in outdated]
         note = self.policy.note(
             record,
-            next(text for text in narratives if not scan.scan(text)),
-            [text for text in lasting if text and not scan.scan(text)],
+            next(text for text in narratives if not scan.find_danger(text)),
+            [text for text in lasting if text and not scan.find_danger(text)],
         )
         earlier = self.policy.replaced_notes(view, record)
         if [old.text for old in earlier] == [note.text]:
@@ -322,7 +322,7 @@ class _Lesson:
     def _make_statement(self, fact: LearnedFact, number: int) -> Statement | None:
         """A new fact as it would stand; None if it is kept in the note only."""
         record, quote = self.record, verify_quote(fact.quote, self.record.typed)
-        if (not quote and not self.policy.keeps_unquoted_facts) or scan.scan(fact.text):
+        if (not quote and not self.policy.keeps_unquoted_facts) or scan.find_danger(fact.text):
             return None
         # What was said later in the session is the later claim.
         at = timestamp(record.ended_at + timedelta(milliseconds=number))
@@ -371,7 +371,7 @@ def _find_relations(view: MemoryView, answer: ModelAnswer, ids: Mapping[int, str
 # ── one session ──────────────────────────────────────────────────────────────────────────────────
 
 
-async def learn(
+async def sum_up_session(
     memory: "OpenMemory", policy: "Policy", record: SessionRecord, pending: Pending
 ) -> bool:
     """Sums up a pending session that this process has taken; False if it stays pending, because the
@@ -387,10 +387,10 @@ async def learn(
         if not await policy.ask(memory, record, pending):
             return False
         progress = pending.progress(record.id)
-    answer = read(progress.answer, len(progress.shown))
+    answer = parse_answer(progress.answer, len(progress.shown))
     record_text = policy.record_without_model(memory.store.view(), record)
     answer = replace(answer, narrative=answer.narrative or record_text)
-    for change in await apply(memory.store, policy, record, answer, progress.shown):
+    for change in await store_answer(memory.store, policy, record, answer, progress.shown):
         text = memory.store.describe(change).text
         memory.context.emit(MemoryChanged(text=text, change_id=change.id, of_session=True))
     quotes = {shown: quote for n, quote in answer.withdrawn for shown in progress.shown[n - 1 : n]}
@@ -415,11 +415,14 @@ async def consolidate(
     if len(known) < 2:
         raise MemoryRefused("There is nothing to consolidate: there are fewer than two facts.")
     reply = await memory.model.ask(
-        INSTRUCTIONS, build("", known), max_output_tokens=MAX_OUTPUT_TOKENS, timeout_s=timeout_s
+        INSTRUCTIONS,
+        build_prompt("", known),
+        max_output_tokens=MAX_OUTPUT_TOKENS,
+        timeout_s=timeout_s,
     )
     if reply.failure:
         raise MemoryRefused(f"The model did not judge them ({reply.failure}). Nothing was changed.")
-    answer, store = read(reply.text, len(known)), memory.store
+    answer, store = parse_answer(reply.text, len(known)), memory.store
 
     def make(view: MemoryView) -> MemoryChange | None:
         relations = _find_relations(view, answer, {n: fact.id for n, fact in enumerate(known, 1)})

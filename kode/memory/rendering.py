@@ -49,9 +49,9 @@ class FileFormat:
     tidy: Callable[[str], str] = str
     """The text of a file after statements were taken out of it."""
 
-    def fit(self, text: str) -> str:
+    def fit_text(self, text: str) -> str:
         """A text as it can stand there, so that it is read back as this one statement."""
-        text = plain_lines(text).strip()
+        text = normalize_text(text).strip()
         return text if self.texts(text) == [text] else self.reshape(text)
 
     def texts(self, text: str) -> list[str]:
@@ -59,23 +59,23 @@ class FileFormat:
         return list(dict.fromkeys(piece.text for piece in self.split(text) if piece.text))
 
 
-def plain_lines(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The text with every line end as a line feed, and without a byte order mark."""
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def display(text: str) -> str:
+def strip_bullet(text: str) -> str:
     """A statement for a reader: without the bullet of its line."""
     return text[match.end() :] if (match := _BULLET.match(text)) else text
 
 
-def key_of(text: str) -> str:
+def statement_key(text: str) -> str:
     """The key of a statement of the form `Key: value`; "" for any other."""
     match = _KEY.match(text)
     return match[1].strip().casefold() if match else ""
 
 
-def _split(
+def _split_text(
     text: str,
     is_layout: Callable[[str, str], object],
     begins: Callable[[str], object] = lambda line: False,
@@ -89,22 +89,22 @@ def _split(
         plain = line.removeprefix("\ufeff")
         is_apart = not fence and is_layout(plain, block)
         if block and (is_apart or (not fence and begins(plain))):
-            pieces.append(_piece(block))
+            pieces.append(_make_piece(block))
             block = ""
         if is_apart:
             pieces.append(FilePiece(line, ""))
             continue
-        fence = _fence_after(fence, line) if has_code else ""
+        fence = _track_fence(fence, line) if has_code else ""
         block += line
-    return [*pieces, _piece(block, fence)] if block else pieces
+    return [*pieces, _make_piece(block, fence)] if block else pieces
 
 
-def _piece(raw: str, fence: str = "") -> FilePiece:
-    text = plain_lines(raw).strip()
+def _make_piece(raw: str, fence: str = "") -> FilePiece:
+    text = normalize_text(raw).strip()
     return FilePiece(raw, f"{text}\n{fence}" if fence else text)
 
 
-def _fence_after(fence: str, line: str) -> str:
+def _track_fence(fence: str, line: str) -> str:
     """What closes the fenced code that is open after a line; `fence`: before it."""
     if fence:
         return "" if fence in line and not line.strip().strip(fence[0]) else fence
@@ -113,7 +113,7 @@ def _fence_after(fence: str, line: str) -> str:
 
 
 def _split_facts(text: str) -> list[FilePiece]:
-    return _split(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
+    return _split_text(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
 
 
 FACTS: FileFormat = FileFormat(
@@ -137,7 +137,7 @@ def _split_lines(text: str) -> list[FilePiece]:
         # What begins a statement loses its indentation, so there it must not count.
         return not line.strip() or _LAYOUT.match(line if block else line.strip())
 
-    return _split(text, is_layout, _begins_statement)
+    return _split_text(text, is_layout, _begins_statement)
 
 
 def _append_line(text: str, new: str) -> str:
@@ -148,7 +148,7 @@ def _append_line(text: str, new: str) -> str:
 
 def _append_block(text: str, new: str, *, continues: bool = False) -> str:
     """At the end, with fenced code closed; after a blank line, unless a list `continues`."""
-    if fence := reduce(_fence_after, _LINE.findall(text), ""):
+    if fence := reduce(_track_fence, _LINE.findall(text), ""):
         text = f"{text.rstrip()}\n{fence}"
     text += "\n" if text and not text.endswith("\n") else ""
     is_gap_needed = text and not continues and _LINE.findall(text)[-1].strip()
@@ -156,7 +156,7 @@ def _append_block(text: str, new: str, *, continues: bool = False) -> str:
 
 
 def _reshape_line(text: str) -> str:
-    lines = [line.strip() for line in display(text).split("\n")]
+    lines = [line.strip() for line in strip_bullet(text).split("\n")]
     lines = [line for line in lines if line and not _FENCE.match(line)]
     return "- " + "\n    ".join(lines) if lines else ""
 
@@ -166,7 +166,7 @@ LINES = FileFormat(split=_split_lines, append=_append_line, reshape=_reshape_lin
 
 
 def _head_and_sections(text: str) -> tuple[str, list[FilePiece]]:
-    sections = _split(text, lambda line, block: False, _SECTION.match)
+    sections = _split_text(text, lambda line, block: False, _SECTION.match)
     has_head = sections and not _SECTION.match(sections[0].raw.removeprefix("\ufeff"))
     return sections.pop(0).raw if has_head else "", sections
 
@@ -186,7 +186,7 @@ def _append_section(text: str, new: str) -> str:
 
 def _reshape_section(text: str) -> str:
     if not _SECTION.match(text):
-        return LINES.fit(text)
+        return LINES.fit_text(text)
     head, *lines = text.split("\n")
     body = (f"#{line}" if _SECTION.match(line) else line for line in lines)
     return _split_sections("\n".join((head, *body)))[0].text
@@ -199,7 +199,7 @@ SECTIONS = FileFormat(split=_split_sections, append=_append_section, reshape=_re
 def _split_whole(text: str) -> list[FilePiece]:
     match = _FRONT.match(text)
     front = match[0] if match else ""
-    pieces = [FilePiece(front, ""), _piece(text.removeprefix(front))]
+    pieces = [FilePiece(front, ""), _make_piece(text.removeprefix(front))]
     return [piece for piece in pieces if piece.raw]
 
 
@@ -287,10 +287,10 @@ def diff(format: FileFormat, old: Sequence[Statement], text: str) -> TextDiffere
 
 
 def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | None:
-    key, matcher = key_of(text), SequenceMatcher(b=text, autojunk=False)
+    key, matcher = statement_key(text), SequenceMatcher(b=text, autojunk=False)
 
     def likeness(statement: Statement) -> float:
-        if key and key_of(statement.text) == key:
+        if key and statement_key(statement.text) == key:
             return 2.0
         matcher.set_seq1(statement.text)
         return matcher.ratio() if matcher.quick_ratio() >= ALIKE else 0.0

@@ -11,10 +11,10 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, MemoryEntry
-from kode.memory.frame import remarks, suspicion
+from kode.memory.frame import describe_suspicion, find_remarks
 from kode.memory.policy import About, addition_about
-from kode.memory.rendering import display
-from kode.memory.scan import check
+from kode.memory.rendering import strip_bullet
+from kode.memory.scan import check_text
 from kode.memory.statement import AUTHORS, Author, MemoryChange, Outcome, Statement, Who
 from kode.memory.store import Choice, quote
 from kode.memory.system import Memory, statements_of
@@ -65,18 +65,18 @@ class WaitingItem:
     def texts(self) -> tuple[str, ...]:
         """The full texts, each with its origin, credentials masked."""
         return tuple(
-            f"{redact(display(old.text))}  ({AUTHORS[old.who]}, {old.claimed_at[:10]}"
+            f"{redact(strip_bullet(old.text))}  ({AUTHORS[old.who]}, {old.claimed_at[:10]}"
             f"{old.source and f', from {old.source}'})"
             for old in self.statements
         )
 
 
-async def items(system: MemorySystem) -> list[WaitingItem]:
+async def list_waiting(system: MemorySystem) -> list[WaitingItem]:
     """All that waits in this project, in the order to ask about it. Raises: MemoryRefused for a
     system that holds nothing; StorageError."""
     memory = statements_of(system, "review")
     store, view = memory.store, memory.store.view()
-    doubts = dict(remarks(store, memory.today()))
+    doubts = dict(find_remarks(store, memory.today()))
     waiting = [
         WaitingItem(reason="outside", id=new.id, statements=(new,), batch=change.batch)
         for new, change, *_ in filter(None, (view.entry(old.id) for old in view.find_waiting()))
@@ -94,15 +94,15 @@ async def items(system: MemorySystem) -> list[WaitingItem]:
     ]
 
 
-async def propose(system: MemorySystem, text: str, about: About, client: str) -> Outcome:
+async def propose_fact(system: MemorySystem, text: str, about: About, client: str) -> Outcome:
     """Lets what another agent wants remembered wait for the person; without a change if it waits
     already. Raises: MemoryRefused, StorageError, BusyError."""
     memory = statements_of(system, "propose")
     name = shorten(client, MAX_NAME_CHARS) or "an agent without a name"
     addition = addition_about(memory.name, text, about)
     statement = memory.new_statement(addition, Author("client", source=name))
-    check(statement.text, max_chars=MAX_PROPOSED_CHARS, author="client")
-    check(name)
+    check_text(statement.text, max_chars=MAX_PROPOSED_CHARS, author="client")
+    check_text(name)
     waiting = [new for new in memory.store.view().find_waiting() if new.who == "client"]
     if len(waiting) >= MAX_PROPOSALS:
         raise MemoryRefused(
@@ -112,10 +112,10 @@ async def propose(system: MemorySystem, text: str, about: About, client: str) ->
     return await memory.store.add(replace(statement, state="waiting"), kind="propose")
 
 
-async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") -> Outcome:
+async def decide_item(system: MemorySystem, id: str, choice: str, who: Who = "user") -> Outcome:
     """Carries out a choice about the item with this id. Raises: MemoryRefused if it no longer waits
     or does not allow the choice; StorageError, BusyError."""
-    item = next((item for item in await items(system) if item.id == id), None)
+    item = next((item for item in await list_waiting(system) if item.id == id), None)
     choices = [name for name in item.choices if name == choice] if item else []
     if not choices:
         fault = f"No entry that waits has the id {id!r} and the choice {choice!r}."
@@ -125,8 +125,9 @@ async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") 
 
 
 async def approve_all_of(system: MemorySystem, source: str) -> str:
-    """Approves all that waits of an import or a file. Raises as `decide`, also if nothing does."""
-    path, waiting = short_path(source), await items(system)
+    """Approves all that waits of an import or a file. Raises as `decide_item`, also if
+    nothing does."""
+    path, waiting = short_path(source), await list_waiting(system)
     of_source = [
         item.id
         for item in waiting
@@ -134,13 +135,13 @@ async def approve_all_of(system: MemorySystem, source: str) -> str:
         and (source == item.batch or f"{item.statements[0].source}:".startswith(f"{path}:"))
     ]
     for id in of_source or [source]:
-        await decide(system, id, "approve")
+        await decide_item(system, id, "approve")
     return f"approved {len(of_source)}"
 
 
-async def list_items(system: MemorySystem, reason: str = "") -> str:
-    """All that waits, or all for a reason, as text. Raises as `items`."""
-    waiting = [item for item in await items(system) if reason in ("", item.reason)]
+async def describe_waiting(system: MemorySystem, reason: str = "") -> str:
+    """All that waits, or all for a reason, as text. Raises as `list_waiting`."""
+    waiting = [item for item in await list_waiting(system) if reason in ("", item.reason)]
     lines, counts = list[str](), Counter(item.heading for item in waiting)
     for item in waiting:
         if count := counts.pop(item.heading, 0):
@@ -152,21 +153,21 @@ async def list_items(system: MemorySystem, reason: str = "") -> str:
 
 # ── reports ──────────────────────────────────────────────────────────────────────────────────────
 
-LATEST, MAX_READ, NOTE_CHARS = 5, 20, 300  # of the notes on sessions in `show`
+LATEST, MAX_READ, NOTE_CHARS = 5, 20, 300  # of the notes on sessions in `show_entries`
 MAX_TEXTS, TEXT_CHARS = 5, 100  # of one change in `log`
-MAX_LINKS = 60  # older versions in `why`; the rest is in the log
+MAX_LINKS = 60  # older versions in `explain_entry`; the rest is in the log
 MAX_LISTED = 10  # more is a reason to ask again
 _CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no longer there"}
 _quoted = partial(quote, max_chars=160)  # two lines of a terminal
 
 
-def show(memory: Memory) -> str:
+def show_entries(memory: Memory) -> str:
     """Every entry of this project with its id, origin, and what speaks against it."""
-    view, doubts = memory.store.view(), remarks(memory.store, memory.today())
+    view, doubts = memory.store.view(), find_remarks(memory.store, memory.today())
     sections = list[list[str]]()
     for place in memory.store.fact_places():
         if facts := view.in_place(place):
-            fill = memory.fill(place) or memory.layout.label(place)
+            fill = memory.describe_fill(place) or memory.layout.label(place)
             path = f" · {memory.store.root / place}" if memory.layout.format_of(place) else ""
             lines = [
                 line for fact in facts for line in _describe_entry(fact, doubts.get(fact.id, ""))
@@ -181,7 +182,7 @@ def show(memory: Memory) -> str:
 
 
 def _describe_entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str]:
-    text = redact(display(statement.text))
+    text = redact(strip_bullet(statement.text))
     text = shorten(text, max_chars) if max_chars else text.replace("\n", "\n    ")
     yield f"  - {text}"
     origin = (
@@ -193,7 +194,7 @@ def _describe_entry(statement: Statement, doubt: str, max_chars: int = 0) -> Ite
         statement.until and f"until {statement.until}",
     )
     yield f"    ({', '.join(filter(None, origin))})"
-    what = suspicion(statement.text)
+    what = describe_suspicion(statement.text)
     remarks = (
         doubt,
         "no model sees it" if statement.private else "",
@@ -203,15 +204,15 @@ def _describe_entry(statement: Statement, doubt: str, max_chars: int = 0) -> Ite
     yield from (f"    ({remark})" for remark in remarks if remark)
 
 
-async def status(memory: Memory) -> str:
+async def describe_status(memory: Memory) -> str:
     """Which system it is, how full it is, and what is pending."""
     lines = [f"system: {memory.name}", f"folder: {memory.store.root}"]
     for place in memory.store.fact_places():
         if facts := memory.store.view().in_place(place):
             label = memory.layout.label(place)
-            fill = memory.fill(place).replace(f"{label}: ", ", ", 1)
+            fill = memory.describe_fill(place).replace(f"{label}: ", ", ", 1)
             lines.append(f"{label}: {plural(len(facts), 'entry', 'entries')}{fill}")
-    counts = Counter(item.heading for item in await items(memory))
+    counts = Counter(item.heading for item in await list_waiting(memory))
     pending, notes = len(memory.pending.sessions()), len(memory.notes())
     more = (
         notes and f"session notes: {notes}",
@@ -239,10 +240,11 @@ def list_changes(memory: Memory, count: int) -> str:
         new = [*change.add, *(statements[id] for id in change.set if id in statements)]
         places = ", ".join(dict.fromkeys(memory.layout.label(e.place) for e in (*gone, *new)))
         sides = [
-            [shorten(redact(display(e.text)), TEXT_CHARS) for e in side] for side in (gone, new)
+            [shorten(redact(strip_bullet(e.text)), TEXT_CHARS) for e in side]
+            for side in (gone, new)
         ]
         texts = " → ".join("; ".join(cut_list(side, MAX_TEXTS)) for side in sides if side)
-        author, when = change.origin or AUTHORS[change.who], _minute(change.at)
+        author, when = change.origin or AUTHORS[change.who], _format_minute(change.at)
         kind = f"{change.kind} {places}" if places else change.kind
         mark = "" if change.id in effective else undone.get(change.id, "")
         what = ": ".join(filter(None, (kind, texts or change.undoes, change.reason)))
@@ -250,7 +252,7 @@ def list_changes(memory: Memory, count: int) -> str:
     return "\n".join(lines) or "Nothing has changed yet."
 
 
-def why(memory: Memory, words: Sequence[str]) -> str:
+def explain_entry(memory: Memory, words: Sequence[str]) -> str:
     """The history of the entry that an id or a part of its text means, current or not: all that it
     replaced, newest first, and its end; or those it may mean. Raises: MemoryRefused for none."""
     view, text = memory.store.view(), " ".join(words).strip()
@@ -261,7 +263,7 @@ def why(memory: Memory, words: Sequence[str]) -> str:
         or [entry for entry in ended if text in entry.statement.text][-1:]
     )
     if entries[1:]:
-        listed = [f"  {_describe(memory, entry.statement)}" for entry in entries[:MAX_LISTED]]
+        listed = [f"  {_describe_text(memory, entry.statement)}" for entry in entries[:MAX_LISTED]]
         return "\n".join((f"{len(entries)} entries contain {text!r}. Give an id:", *listed))
     if not entries:
         raise MemoryRefused(
@@ -272,7 +274,7 @@ def why(memory: Memory, words: Sequence[str]) -> str:
     lines = [line for link in view.chain(id)[: -MAX_LINKS - 1 : -1] for line in _link(memory, link)]
     if end:
         heirs = ", ".join(_quoted(heir.statement) for heir in view.successors(id))
-        lines.append(f"ended by {_format_time(end)}{f': replaced by {heirs}' if heirs else ''}")
+        lines.append(f"ended by {_describe_change(end)}{f': replaced by {heirs}' if heirs else ''}")
     for first, second in view.conflicts():
         if id == first.id:
             lines.append(f"in conflict with {_quoted(second)}: it does not count yet")
@@ -283,10 +285,10 @@ def why(memory: Memory, words: Sequence[str]) -> str:
 
 def _link(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
     statement = entry.statement
-    yield _describe(memory, statement)
-    claimed_at = _minute(statement.claimed_at)
-    is_other = claimed_at != _minute(entry.change.at)
-    yield f"  {_format_time(entry.change)}{f', said {claimed_at} UTC' if is_other else ''}"
+    yield _describe_text(memory, statement)
+    claimed_at = _format_minute(statement.claimed_at)
+    is_other = claimed_at != _format_minute(entry.change.at)
+    yield f"  {_describe_change(entry.change)}{f', said {claimed_at} UTC' if is_other else ''}"
     if statement.quote:
         yield f'  your words: "{shorten(redact(statement.quote), 200)}"'
     if statement.source:
@@ -295,24 +297,24 @@ def _link(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
     for word, day in (("since", statement.since), ("until", statement.until)):
         if day:
             yield f"  holds {word} {day}"
-    yield from (f"  {_format_time(change)}" for change in entry.amendments)
+    yield from (f"  {_describe_change(change)}" for change in entry.amendments)
     if entry.change.reason:
         yield f"  {entry.change.reason}"
 
 
-def _describe(memory: Memory, statement: Statement) -> str:
+def _describe_text(memory: Memory, statement: Statement) -> str:
     return f"{statement.id} [{memory.layout.label(statement.place)}] {_quoted(statement)}"
 
 
-def _format_time(change: MemoryChange) -> str:
+def _describe_change(change: MemoryChange) -> str:
     """Who made a change and when: `add by the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""
     author = change.origin or AUTHORS[change.who]
-    return f"{change.kind} by {author}, {_minute(change.at)} UTC{session}"
+    return f"{change.kind} by {author}, {_format_minute(change.at)} UTC{session}"
 
 
-def _minute(at: str) -> str:
+def _format_minute(at: str) -> str:
     return at[:16].replace("T", " ")
 
 
@@ -349,24 +351,24 @@ class Overview:
     """Whether the log has lost lines."""
 
 
-async def overview(system: MemorySystem) -> Overview:
+async def read_overview(system: MemorySystem) -> Overview:
     """Reads an open memory. Raises: MemoryRefused for a system that holds nothing that kode knows
     of; StorageError."""
     memory = statements_of(system, "view")
-    store, doubts = memory.store, remarks(memory.store, memory.today())
+    store, doubts = memory.store, find_remarks(memory.store, memory.today())
     ends = [(entry.end.at, entry) for entry in store.view().entries.values() if entry.end]
     return Overview(
         system=system.name,
         entries=tuple(
             ListedEntry(
                 statement=statement,
-                text=redact(display(statement.text)),
+                text=redact(strip_bullet(statement.text)),
                 label=memory.layout.label(statement.place),
                 remark=doubts.get(statement.id, ""),
             )
             for statement in (*store.statements(), *memory.notes())
         ),
-        waiting=tuple(await items(system)),
+        waiting=tuple(await list_waiting(system)),
         ended=tuple(entry for _, entry in sorted(ends, key=lambda end: end[0])[::-1]),
         changes=tuple(reversed(store.log.changes())),
         is_damaged=any(change.kind == DAMAGE for change in store.log.changes()),

@@ -28,12 +28,12 @@ class ScanFinding(NamedTuple):
     """Whether it is only about the wording, so that a person may store it anyway."""
 
 
-def scan(text: str) -> ScanFinding | None:
+def find_danger(text: str) -> ScanFinding | None:
     """The first reason to refuse a text, or None. Never raises."""
     return _find_hidden_character(text) or _find_credential(text) or _find_phrase(text)
 
 
-def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
+def check_text(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
     """A line on the wording of a person's own text (`author` of "user"), which is not refused for
     it; "" for none. Raises: MemoryRefused with the reason if a text may not be remembered."""
     if len(text) > max_chars:
@@ -41,7 +41,7 @@ def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") 
             f"Not remembered: it has {len(text):,} characters and may have {max_chars:,}. "
             "Shorten it, or keep it in a file and remember where that is."
         )
-    finding = scan(text)
+    finding = find_danger(text)
     if finding is None:
         return ""
     reason = f"({finding.category}): {finding.what}."
@@ -88,7 +88,7 @@ _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\u
 
 def _find_phrase(text: str) -> ScanFinding | None:
     plain = _QUOTED.sub("\0", text)  # quoted text is mentioned, not said
-    folded = _fold(plain)
+    folded = _fold_text(plain)
     # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
     findings = (
         ScanFinding(category, _WHAT[category], is_wording=True)
@@ -98,7 +98,7 @@ def _find_phrase(text: str) -> ScanFinding | None:
     return next(findings, None)
 
 
-def _fold(text: str) -> str:
+def _fold_text(text: str) -> str:
     """A text without compatibility forms, case, accents and curly apostrophes."""
     letters = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()
     return "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -125,7 +125,7 @@ def _read_phrases() -> Mapping[str, re.Pattern[str]]:
 
 def _compile_phrase(phrase: str) -> str:
     """The pattern of one line: words in order, `a/b` means either, `[a/b]` either or none."""
-    phrase = _fold(phrase)
+    phrase = _fold_text(phrase)
     start, gap, space = ("", "", r"\s*") if _UNSPACED.search(phrase) else (r"\b", rf"\b{_GAP}", "")
     words = list[str]()
     for word in phrase.split():

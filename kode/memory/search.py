@@ -101,7 +101,7 @@ def split_words(text: str, *, with_compounds: bool = False) -> list[str]:
     return words
 
 
-def stem(words: Sequence[str]) -> list[str]:
+def stem_words(words: Sequence[str]) -> list[str]:
     """The stem of each word, as in the index."""
     import apsw
 
@@ -113,7 +113,7 @@ def stem(words: Sequence[str]) -> list[str]:
 
 def telling_stems(text: str) -> frozenset[str]:
     """The stems of the words that show what a text is about."""
-    return frozenset(stem([word for word in split_words(text) if word not in STOP_WORDS]))
+    return frozenset(stem_words([word for word in split_words(text) if word not in STOP_WORDS]))
 
 
 def list_splits(word: str) -> list[str]:
@@ -459,7 +459,7 @@ async def search(
     return (ranked if order is None else [chosen[number] for number in order])[:k]
 
 
-def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
+def recall_texts(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
     """The texts to show with a message that asked for none, but not those that are hidden. Of those
     that contain the same words of the query, the newest comes first."""
     listed = index.search(query, 4 * MAX_RECALL, now, allows=lambda text: not is_hidden(text))

@@ -58,9 +58,9 @@ def _is_in_word(text: str, at: int) -> bool:
 def cite(root: Path, source: str, messages: Iterable[Message] = ()) -> tuple[str, str]:
     """The cited lines of a file below `root` as they are stored, and their hash: as these messages
     of a session read them, else as they are now. Raises: MemoryRefused if there are none."""
-    scan.check(source)
-    path, first, last = _parse(source.strip())
-    lines, count = _lines(root, path), last - first + 1
+    scan.check_text(source)
+    path, first, last = _parse_citation(source.strip())
+    lines, count = _read_code_lines(root, path), last - first + 1
     if lines is None or not first <= last <= len(lines) or count > MAX_LINES:
         raise MemoryRefused(
             f"`source` is {source!r}: give `path:line` or `path:line-line`, at most {MAX_LINES} "
@@ -68,8 +68,8 @@ def cite(root: Path, source: str, messages: Iterable[Message] = ()) -> tuple[str
         )
     name = Path(real_path(root / path)).relative_to(real_path(root)).as_posix()
     read = _read_lines(root, name, messages)
-    digest = _hash([read.get(n, lines[n - 1]) for n in range(first, last + 1)])
-    repeated = REPEATED if _occurrences(lines, digest, count) > 1 else ""
+    digest = _hash_code([read.get(n, lines[n - 1]) for n in range(first, last + 1)])
+    repeated = REPEATED if _count_same(lines, digest, count) > 1 else ""
     where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
     return where, f"{digest}{repeated}@{path_hash(root)}"
 
@@ -90,26 +90,26 @@ def _read_lines(root: Path, name: str, messages: Iterable[Message]) -> dict[int,
     return lines
 
 
-def state(root: Path, source: str, source_hash: str) -> CodeState | None:
+def find_code_state(root: Path, source: str, source_hash: str) -> CodeState | None:
     """The present state of cited lines; None for a source that is not code of this project."""
     digest, _, project = source_hash.partition("@")
-    path, first, last = _parse(source)
+    path, first, last = _parse_citation(source)
     if not digest or not path or project != path_hash(root):
         return None
-    lines = _lines(root, path)
+    lines = _read_code_lines(root, path)
     if lines is None:
         return "gone"
-    is_unmoved = _hash(lines[first - 1 : last]) == digest.removesuffix(REPEATED)
-    return "unchanged" if is_unmoved or _occurrences(lines, digest, last - first + 1) else "changed"
+    is_unmoved = _hash_code(lines[first - 1 : last]) == digest.removesuffix(REPEATED)
+    return "unchanged" if is_unmoved or _count_same(lines, digest, last - first + 1) else "changed"
 
 
-def _parse(source: str) -> tuple[str, int, int]:
+def _parse_citation(source: str) -> tuple[str, int, int]:
     """The path and the first and last line of a citation; without a path if it is none."""
     match = _CITED.fullmatch(source)
     return (match[1], int(match[2]), int(match[3] or match[2])) if match else ("", 0, 0)
 
 
-def _lines(root: Path, path: str) -> list[str] | None:
+def _read_code_lines(root: Path, path: str) -> list[str] | None:
     """None for a file outside the project, and for a binary or very large one."""
     file = Path(real_path(root / path))
     try:
@@ -121,11 +121,11 @@ def _lines(root: Path, path: str) -> list[str] | None:
         return None
 
 
-def _hash(lines: list[str]) -> str:
+def _hash_code(lines: list[str]) -> str:
     text = "\n".join(line.rstrip() for line in lines)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def _occurrences(lines: list[str], digest: str, count: int) -> int:
+def _count_same(lines: list[str], digest: str, count: int) -> int:
     """How often `count` lines with this hash stand there."""
-    return sum(_hash(lines[at : at + count]) == digest for at in range(len(lines) - count + 1))
+    return sum(_hash_code(lines[at : at + count]) == digest for at in range(len(lines) - count + 1))

@@ -142,7 +142,7 @@ class Rank(IntEnum):
     PERSON = 4
 
 
-def rank(statement: Statement, code: CodeState | None) -> Rank:
+def rank_statement(statement: Statement, code: CodeState | None) -> Rank:
     """The rank by the statement's author alone, never by its words. `code` is the present state of
     the lines that it cites; None if it cites none of this project."""
     if statement.who == "client":
@@ -175,16 +175,16 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def statement_by(author: Author, place: str, text: str, at: str, **values: Any) -> Statement:
+def make_statement(author: Author, place: str, text: str, at: str, **values: Any) -> Statement:
     """A new statement by an author; `values` are its other fields."""
     return replace(Statement(place=place, text=text, claimed_at=at, **author._asdict()), **values)
 
 
-def statement_of_session(record: SessionRecord, place: str, text: str, **values: Any) -> Statement:
+def session_statement(record: SessionRecord, place: str, text: str, **values: Any) -> Statement:
     """A new statement by the question at the end of a session, of its project if the place is."""
     project, author = record.project.hash, Author("session", record.id, record.turns)
     values = {"project": project if project in place else "", **values}
-    return statement_by(author, place, text, timestamp(record.ended_at), **values)
+    return make_statement(author, place, text, timestamp(record.ended_at), **values)
 
 
 Pair = tuple[str, str]
@@ -192,7 +192,8 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Relations:
-    """How statements relate, by id, as a model or a person says. `plan` decides what follows."""
+    """How statements relate, by id, as a model or a person says; `plan_settlement` decides what
+    follows."""
 
     same: tuple[tuple[str, ...], ...] = ()
     """Groups that say the same."""
@@ -218,7 +219,7 @@ class Settlement:
     """Remaining statements that contradict each other; the first counts."""
 
 
-def plan(
+def plan_settlement(
     relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str, Rank]
 ) -> Settlement:
     """Which statements end, and which contradict each other, of those in `claimed_at`. The order of
@@ -273,14 +274,14 @@ def plan(
 
 def to_row(change: MemoryChange) -> dict[str, Any]:
     """The JSON object of a change, without the fields that have their default."""
-    return dict(_changes().dump_python(change, exclude_defaults=True, warnings=False))
+    return dict(_change_adapter().dump_python(change, exclude_defaults=True, warnings=False))
 
 
-def change_from(line: str | bytes) -> MemoryChange:
+def parse_change(line: str | bytes) -> MemoryChange:
     """The change of a JSON text; unknown fields are ignored. Raises: ValueError for none."""
-    return _changes().validate_json(line)
+    return _change_adapter().validate_json(line)
 
 
 @cache
-def _changes() -> TypeAdapter[MemoryChange]:
+def _change_adapter() -> TypeAdapter[MemoryChange]:
     return TypeAdapter(MemoryChange)

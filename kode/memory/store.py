@@ -12,9 +12,9 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import source
 from kode.memory.files import NO_DRAFTS, Changes, FileStore, hold_folder
-from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, MemoryView, the_only
+from kode.memory.fold import DAMAGE, LAYOUT, RESTORE, MemoryView, require_single
 from kode.memory.log import ERASED
-from kode.memory.rendering import diff, display
+from kode.memory.rendering import diff, strip_bullet
 from kode.memory.statement import (
     NO_RELATIONS,
     Amendment,
@@ -37,7 +37,7 @@ _PASSED_OVER = (DAMAGE, RESTORE, LAYOUT, "undo")
 
 def quote(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
     """A statement in a sentence: on one line, credentials masked, shortened."""
-    return f'"{shorten(redact(display(statement.text)), max_chars)}"'
+    return f'"{shorten(redact(strip_bullet(statement.text)), max_chars)}"'
 
 
 class MemoryStore(FileStore):
@@ -56,7 +56,7 @@ class MemoryStore(FileStore):
             places = [place for place in places if target in (place, self.layout.label(place))]
             if scope or not places:
                 places = [self.layout.place_of(target, scope, self.project)]
-        return the_only(self.view().find(words, places), words, target).statement
+        return require_single(self.view().find(words, places), words, target).statement
 
     async def add(
         self, *new: Statement, relations: Relations = NO_RELATIONS, kind: str = "add"
@@ -102,8 +102,8 @@ class MemoryStore(FileStore):
     def new_version(self, old: Statement, text: str, author: Author) -> Statement:
         """A statement that could take the place of another one, in the form of its place: a list
         item for a list item."""
-        bullet = old.text.removesuffix(display(old.text))
-        if bullet and display(text) == text and "\n" not in text.strip():
+        bullet = old.text.removesuffix(strip_bullet(old.text))
+        if bullet and strip_bullet(text) == text and "\n" not in text.strip():
             text = f"{bullet}{text.strip()}"
         names = ("kind", "project", "private", "details", "state", "since", "until")
         values = {name: getattr(old, name) for name in names}
@@ -114,7 +114,7 @@ class MemoryStore(FileStore):
         the log, and in the notes of sessions that quote it, so that it cannot be undone."""
         view = self.view()
         erased = [entry.statement for entry in view.chain(self._alive(view, id).id) if erase]
-        words = "|".join(re.escape(display(old.text)) for old in erased)
+        words = "|".join(re.escape(strip_bullet(old.text)) for old in erased)
         blanked = {
             note.id: replace(note, id=f"{note.id}e", text=text)
             for note in view.statements()
@@ -153,7 +153,7 @@ class MemoryStore(FileStore):
 
         def make(view: MemoryView) -> MemoryChange | None:
             edit = diff(format, view.current(place), text)
-            change = self.take_over(edit, place, self.draft("write", author), author, may_end)
+            change = self.apply_edit(edit, place, self.draft("write", author), author, may_end)
             return change if edit.new or edit.gone or change.conflicts else None
 
         outcome = await self._commit(make, {self.layout.files_of(place, None)[0]: text})
@@ -261,7 +261,7 @@ class MemoryStore(FileStore):
 
     def _alive(self, view: MemoryView, id: str) -> Statement:
         entry = view.entry(id)
-        return the_only([entry] if entry and entry.is_alive else [], id).statement
+        return require_single([entry] if entry and entry.is_alive else [], id).statement
 
     def _is_of_project(self, change: MemoryChange) -> bool:
         """Whether this system made a change of statements of this project, other than an undo."""

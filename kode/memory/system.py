@@ -30,7 +30,7 @@ from kode.memory.contract import (
 )
 from kode.memory.pending import Pending
 from kode.memory.policy import INDEX_LIMIT_S, OpenMemory, Policy
-from kode.memory.question import learn
+from kode.memory.question import sum_up_session
 from kode.messages import Message
 from kode.registry import SYSTEMS
 from kode.tool import Tool
@@ -79,9 +79,9 @@ class Memory(OpenMemory, MemorySystem):
         self.store.view()  # a history that cannot be read is a fault before any other
         self.pending = Pending(context.root / "pending" / self.name)
         self.seen.update(state.get("seen", {}))
-        self.shown_notes += _lines(state, "shown")
+        self.shown_notes += _read_state_lines(state, "shown")
         self._horizon = str(state.get("change", "")), str(state.get("day", ""))
-        self.policy.buffer += _lines(state, "buffer")
+        self.policy.buffer += _read_state_lines(state, "buffer")
         await self._follow_files()
         await self.policy.follow(self, OPEN_WAIT_S)
         if not self._horizon[0]:
@@ -102,7 +102,7 @@ class Memory(OpenMemory, MemorySystem):
         news, now = "", self._now()
         if now != self._horizon:
             session = self.context.session_id or ""
-            news = frame.escape(frame.news(self.store, *self._horizon, now[1], session))
+            news = frame.escape_frame(frame.list_news(self.store, *self._horizon, now[1], session))
             self._horizon = now
         return "\n\n".join(filter(None, (news, await self.policy.recall(self, turn))))
 
@@ -132,7 +132,7 @@ class Memory(OpenMemory, MemorySystem):
         for statement in self.visible_facts():
             sections[self.layout.title(statement.place)].append(self.describe(statement))
         return tuple(
-            SnapshotSection(title=title, content=frame.escape("\n".join(texts)))
+            SnapshotSection(title=title, content=frame.escape_frame("\n".join(texts)))
             for title, texts in sections.items()
         )
 
@@ -153,7 +153,7 @@ class Memory(OpenMemory, MemorySystem):
         with suppress(TimeoutError):
             await asyncio.wait_for(work, grace_s * SHARE_OF_GRACE)
         if self.context.session_id:
-            self.pending.leave(self.context.session_id)
+            self.pending.release(self.context.session_id)
 
     def _begin(self, turn: Turn) -> None:
         """Notes that this session has to be summed up, whatever becomes of its turn."""
@@ -180,13 +180,13 @@ class Memory(OpenMemory, MemorySystem):
         id = session or self.context.session_id or ""
         if id not in self.pending.sessions():
             return True
-        if not self.pending.take(id):
+        if not self.pending.claim(id):
             return False
         record = self.context.session(id)
         if record is None:
             self.pending.finish(id)
             return True
-        is_done = await learn(self, self.policy, record, self.pending)
+        is_done = await sum_up_session(self, self.policy, record, self.pending)
         await self.policy.after_learning(self)
         return is_done
 
@@ -200,17 +200,17 @@ class Memory(OpenMemory, MemorySystem):
                 try:
                     await self.sum_up(id)
                 finally:
-                    self.pending.leave(id)
+                    self.pending.release(id)
         await self.fill_index()
         self.update_indexes(INDEX_LIMIT_S)
         if self.embedder:
             texts = [text.text for text in (*self.fact_index.texts, *self.note_index.texts)]
-            while not self.is_closing and await self.embedder.fill(texts):
+            while not self.is_closing and await self.embedder.compute_missing(texts):
                 pass
         await self.policy.maintain(self)
 
 
-def _lines(state: Mapping[str, Any], name: str) -> list[str]:
+def _read_state_lines(state: Mapping[str, Any], name: str) -> list[str]:
     lines = state.get(name)
     return lines if isinstance(lines, list) else []
 
@@ -331,7 +331,7 @@ def statements_of(system: MemorySystem, command: str) -> Memory:
     raise MemoryRefused(f"The {memory.name} memory has no `{command}`. `kode memory --help`.")
 
 
-def guard(settings: "MemoryConfig", system: MemorySystem | None = None) -> Guarded:
+def make_guarded(settings: "MemoryConfig", system: MemorySystem | None = None) -> Guarded:
     """The configured system, or the given one, inside its guard, not yet opened. Raises:
     ConfigError."""
     system = make_system(settings) if system is None else system

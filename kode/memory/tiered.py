@@ -18,14 +18,14 @@ from kode.memory.policy import (
     OpenMemory,
     Policy,
     Source,
-    answer,
-    check_word,
+    check_choice,
+    describe_outcome,
     describe_share,
     memory_tool,
 )
 from kode.memory.question import LearnedFact, consolidate
 from kode.memory.rendering import FACTS, WHOLE, Layout
-from kode.memory.statement import Amendment, Statement, statement_of_session, timestamp
+from kode.memory.statement import Amendment, Statement, session_statement, timestamp
 from kode.messages import shorten
 from kode.session.record import Project, SessionRecord
 from kode.tool import Effect, ToolOutput
@@ -78,8 +78,8 @@ def make_layout(limits: Mapping[str, int]) -> Layout:
 def place_of(target: str, scope: str, project: Project) -> str:
     """The file of facts for a target, in the project or for everywhere; by default what is about
     the environment belongs to the repository. Raises: MemoryRefused."""
-    check_word("target", target, TARGETS)
-    check_word("scope", scope, ("", *get_args(Scope)))
+    check_choice("target", target, TARGETS)
+    check_choice("scope", scope, ("", *get_args(Scope)))
     is_of_project = scope == "project" or (not scope and target == "env" and project.in_repository)
     return f"project-facts/{project.hash}/{target}.md" if is_of_project else f"facts/{target}.md"
 
@@ -171,9 +171,9 @@ async def use_memory(
     text, store = query or content or old_text, memory.store
     match action:
         case "read":
-            return _read(memory)
+            return _read_facts(memory)
         case "search":
-            return await _search(memory, text)
+            return await _search_facts(memory, text)
         case "episodes":
             return _show_episodes(memory, text)
         case "consolidate":
@@ -184,7 +184,7 @@ async def use_memory(
                     "single entries instead."
                 )
             outcome = await consolidate(memory, place, memory.visible_facts([place]))
-            return answer(memory, memory.announce(outcome), memory.fill(place))
+            return describe_outcome(memory, memory.announce(outcome), memory.describe_fill(place))
         case "remove" | "archive":
             id = store.find(old_text or content, target or "").id
             if action == "remove":
@@ -192,7 +192,7 @@ async def use_memory(
             else:
                 amendment = Amendment(state="archived")
                 outcome = await store.amend(id, amendment, memory.author(), "archive")
-            return answer(memory, memory.announce(outcome))
+            return describe_outcome(memory, memory.announce(outcome))
     author, remark = memory.model_author(quote, source)
     if action == "replace":
         old = store.find(old_text, target or "")
@@ -203,27 +203,29 @@ async def use_memory(
             target=target or "", text=content, scope=scope or "", since=since, until=until
         )
         outcome = await memory.save(memory.new_statement(addition, author))
-    return answer(memory, outcome, remark)
+    return describe_outcome(memory, outcome, remark)
 
 
-def _read(memory: OpenMemory) -> ToolOutput:
+def _read_facts(memory: OpenMemory) -> ToolOutput:
     facts, sections = memory.visible_facts(), list[str]()
     for place in memory.store.fact_places():
         texts = [memory.describe(fact) for fact in facts if fact.place == place]
-        sections.append(f"── {memory.fill(place)} ──\n" + ("\n§\n".join(texts) or "(empty)"))
+        sections.append(
+            f"── {memory.describe_fill(place)} ──\n" + ("\n§\n".join(texts) or "(empty)")
+        )
     text = "\n\n".join(sections)
-    memory.mark_shown(frame.escape(text), facts)
+    memory.mark_shown(frame.escape_frame(text), facts)
     return ToolOutput(text=frame.wrap(frame.FACTS, text), summary="facts")
 
 
-async def _search(memory: OpenMemory, query: str) -> ToolOutput:
+async def _search_facts(memory: OpenMemory, query: str) -> ToolOutput:
     if not query.strip():
         raise MemoryRefused("`search` needs `query`: a few words of what you look for.")
     hits = await memory.search(query, MAX_HITS)
     if not hits:
         return ToolOutput(text=f"No matching fact or note for: {query}", summary="no match")
     listed = "\n\n".join(f"[{hit.where}, {hit.match}] {hit.text}" for hit in hits)
-    memory.mark_shown(frame.escape(listed), memory.store.statements())
+    memory.mark_shown(frame.escape_frame(listed), memory.store.statements())
     about = f"What memory has on this, best first. {frame.NOTES}"
     return ToolOutput(text=frame.wrap(about, listed), summary=f"{len(hits)} hits")
 
@@ -263,7 +265,7 @@ class TieredPolicy(Policy):
             text = frame.cut_lines("\n\n".join(lines), limit)
             sections.append(f"── {self.layout.title(place)}{where} ──\n\n{text}")
         body = "\n\n".join(sections)
-        memory.mark_shown(frame.escape(body), facts)
+        memory.mark_shown(frame.escape_frame(body), facts)
         return self.injection(reason, frame.wrap(frame.FACTS, body))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
@@ -277,7 +279,7 @@ class TieredPolicy(Policy):
         facts = [fact for fact in related if not is_episode(fact.place)]
         memory.shown_notes += [fact.id for fact in facts]
         archived = "\n\n".join(map(memory.describe, facts))
-        memory.mark_shown(frame.escape(archived), facts)
+        memory.mark_shown(frame.escape_frame(archived), facts)
         notes = [*latest, *(note for note in related if note not in (*facts, *latest))]
         parts = (frame.wrap(ARCHIVED, archived), memory.show_notes(notes))
         return "\n\n".join(filter(None, parts))
@@ -286,17 +288,17 @@ class TieredPolicy(Policy):
         count = self.settings.buffer_lines if self.settings.buffer_enabled else 0
         if count and turn.messages:
             clock = memory.context.now().strftime("%H:%M")
-            lines = digest.lines_of_turn(turn.messages, clock, MAX_LINE_CHARS)
+            lines = digest.summarize_turn(turn.messages, clock, MAX_LINE_CHARS)
             self.buffer = [*self.buffer, *lines][-count:]
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         lines = [f"- {' '.join(fact.split())}" for fact in facts]
         text = "\n".join((narrative, *(("", "## Facts", *lines) if lines else ())))
         started = timestamp(record.started_at.astimezone(UTC))
-        return statement_of_session(
+        return session_statement(
             record,
             f"episodes/{record.id}.md",
-            WHOLE.fit(text),
+            WHOLE.fit_text(text),
             kind="episode",
             project=record.project.hash,
             details={"created_at": started, "path": str(record.project.root)},
@@ -304,7 +306,7 @@ class TieredPolicy(Policy):
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         place = place_of("user" if fact.about == "user" else "env", "", record.project)
-        return statement_of_session(record, place, fact.text)
+        return session_statement(record, place, fact.text)
 
     async def after_learning(self, memory: OpenMemory) -> None:
         """Writes the list of notes for other programs. It may be deleted at any time."""

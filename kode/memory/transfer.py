@@ -18,10 +18,10 @@ from kode import durable, installed, paths
 from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, MemoryView, fold
 from kode.memory.policy import About, addition_about
-from kode.memory.rendering import display
+from kode.memory.rendering import strip_bullet
 from kode.memory.review import Confirm
-from kode.memory.scan import scan
-from kode.memory.statement import Author, MemoryChange, Statement, change_from, timestamp, to_row
+from kode.memory.scan import find_danger
+from kode.memory.statement import Author, MemoryChange, Statement, parse_change, timestamp, to_row
 from kode.memory.system import Memory
 from kode.messages import cut_list, plural, shorten
 from kode.session.record import Project
@@ -116,19 +116,19 @@ def _select_changes(
     store, changes, faults = memory.store, list[MemoryChange](), list[str]()
     for number, line in enumerate(text.splitlines()[1:], 2):
         try:
-            changes += [change_from(line)] if line.strip() else []
+            changes += [parse_change(line)] if line.strip() else []
         except ValueError:
             faults.append(f"line {number} cannot be read")
     hashes = _map_projects(store.project, changes, header.projects, pairs)
     here = [store.project, *(Project(Path(), hash, True) for hash in hashes.values())]
     allowed = list[MemoryChange]()
     for change in changes:
-        add = tuple(_move(new, hashes) for new in change.add)
+        add = tuple(_move_to_project(new, hashes) for new in change.add)
         strange = [new.place for new in add if not any(store.is_here(new.place, p) for p in here)]
         if change.system != memory.name or strange:
             place = strange[0] if strange else change.system
             faults.append(f"{change.id}: {place!r} is no place of this memory")
-        elif fault := next(filter(None, (_fault(new.text) for new in add)), ""):
+        elif fault := next(filter(None, (_find_fault(new.text) for new in add)), ""):
             faults.append(f"{change.id}: {fault}")
         else:
             allowed.append(replace(change, add=add, batch=change.batch or batch, files={}))
@@ -159,7 +159,7 @@ def _map_projects(
     return hashes
 
 
-def _move(statement: Statement, hashes: Mapping[str, str]) -> Statement:
+def _move_to_project(statement: Statement, hashes: Mapping[str, str]) -> Statement:
     """A statement of a project as one of the folder that the project has here."""
     old, new = statement.project, hashes.get(statement.project, "")
     if not new:
@@ -168,16 +168,16 @@ def _move(statement: Statement, hashes: Mapping[str, str]) -> Statement:
     return replace(statement, place=place, project=new, source_hash=lines)
 
 
-def _fault(text: str) -> str:
+def _find_fault(text: str) -> str:
     """Why a text from elsewhere may not be stored; "" if it may."""
-    finding = scan(text)
+    finding = find_danger(text)
     return f"{finding.category} ({finding.what})" if finding and not finding.is_wording else ""
 
 
 def _is_known(view: MemoryView, statement: Statement) -> bool:
     """Whether memory has the text in this place already, or it waits for it."""
-    key = (statement.place, display(statement.text))
-    return any((old.place, display(old.text)) == key for old in view.statements())
+    key = (statement.place, strip_bullet(statement.text))
+    return any((old.place, strip_bullet(old.text)) == key for old in view.statements())
 
 
 def _read(path: Path) -> str:
@@ -262,7 +262,7 @@ def _statements_of_agents(
         counts = f"{len(fresh)} new, {len(statements) - len(fresh)} known"
         lines.append(f"{paths.short_path(source.path)}: {counts}")
         lines += [f"  left out, {fault}" for fault in read if isinstance(fault, str)]
-        lines += [f"  {shorten(display(statement.text), SHOWN_CHARS)}" for statement in fresh]
+        lines += [f"  {shorten(strip_bullet(statement.text), SHOWN_CHARS)}" for statement in fresh]
     return new, lines
 
 
@@ -275,7 +275,7 @@ def _read_entry(
     where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
     if len(entry.text) > ForeignReader.Entry.MAX_CHARS:
         return f"{where}: {len(entry.text):,} characters, too many for a fact"
-    if fault := _fault(entry.text):
+    if fault := _find_fault(entry.text):
         return f"{where}: {fault}"
     root = paths.project_root(Path(entry.project)) if entry.project else None
     if root and paths.path_hash(root) != memory.store.project.hash:

@@ -38,7 +38,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "extensions/mcp_server.py": {"remove_caches": HOME},
     "memory/embed.py": {"open_disposable": HOME},
-    "memory/pending.py": {"take": HOME},
+    "memory/pending.py": {"claim": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "events", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
     "sandbox/layer.py": dict.fromkeys(

@@ -116,7 +116,7 @@ def _make_memory(place: Place) -> None:
         pending = Pending(place.home / "memory/pending" / system)
         pending.mark(session_in(place))
         pending.update(session_in(place), answer=reply)
-        pending.leave(session_in(place))
+        pending.release(session_in(place))
 
 
 def _make_queue(place: Place) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kode.memory.rendering import display
+from kode.memory.rendering import strip_bullet
 from kode.session import log
 from kode.session.entries import TrimEntry
 from tests.faults.checks import (
@@ -98,7 +98,7 @@ class LifeCommand(CommandStory):
 
     def _missing_memory(self, place: Place, shown: Shown) -> list[str]:
         alive = list(memory_view(place).statements())
-        facts = {display(one.text) for one in alive if one.kind != "episode"}
+        facts = {strip_bullet(one.text) for one in alive if one.kind != "episode"}
         is_undone = any(event["type"] == "command" and "undo" in event["name"] for event in shown)
         done = 0 if is_undone else sum(is_done(event, "memory") for event in shown)
         allowed = self.life.facts[done:]

@@ -13,7 +13,7 @@ from kode import durable
 from kode.errors import MemoryRefused
 from kode.events import Event
 from kode.memory.rendering import FACTS, LINES, SECTIONS, FileFormat, Layout
-from kode.memory.statement import Author, Statement, statement_by, timestamp
+from kode.memory.statement import Author, Statement, make_statement, timestamp
 from kode.memory.store import MemoryStore
 from kode.session.record import Project
 
@@ -90,7 +90,7 @@ class Life:
     def statement(
         self, text: str, place: str = "facts/user.md", author: Author = PERSON
     ) -> Statement:
-        return statement_by(author, place, text, timestamp(self.now()))
+        return make_statement(author, place, text, timestamp(self.now()))
 
     def read(self, name: str) -> str:
         path = self.root / name

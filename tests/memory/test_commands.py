@@ -7,7 +7,7 @@ import pytest
 
 from kode.errors import ConfigError, MemoryRefused
 from kode.memory.commands import COMMANDS, memory_command, run_line
-from kode.memory.review import decide, items
+from kode.memory.review import decide_item, list_waiting
 from kode.memory.system import Memory
 from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
@@ -92,10 +92,10 @@ async def test_one_choice_decides_what_waits(home: Sessions) -> None:
     memory = await home.open(None)
     first = await _add(home, memory, "Port 80")
     await memory.store.edit(first, "Port 81", memory.author())
-    [item] = await items(memory)
+    [item] = await list_waiting(memory)
     assert (item.reason, list(item.choices)) == ("conflict", ["first", "second", "both"])
-    await decide(memory, item.id, "second")
-    assert await items(memory) == []
+    await decide_item(memory, item.id, "second")
+    assert await list_waiting(memory) == []
     shown = await memory_command(memory, ["show"])
     assert "Port 81" in shown
     assert "Port 80" not in shown
@@ -107,11 +107,11 @@ async def test_an_expired_fact_is_confirmed_or_removed(tmp_path: Path) -> None:
     memory = await home.open(None)
     await run_line(memory, ["add", "env", "Freeze", "--until", "2026-02-01"])
     assert memory.visible_facts() == []
-    [item] = await items(memory)
+    [item] = await list_waiting(memory)
     assert item.reason == "no longer true"
     why = await memory_command(memory, ["why", "Freeze"])
     assert ("holds until 2026-02-01" in why, "holds since" in why) == (True, False)
-    await decide(memory, item.id, "confirm")
+    await decide_item(memory, item.id, "confirm")
     assert [fact.text for fact in memory.visible_facts()] == ["Freeze"]
 
 
@@ -124,8 +124,8 @@ async def test_a_file_of_code_that_changed_makes_a_fact_doubtful(tmp_path: Path)
     (tmp_path / "app.py").write_text("PORT = 81\n")
     assert "may be stale: app.py:1 changed" in (await memory.inject("start")).system
     assert "changed since" in await memory_command(memory, ["why", "Port 80"])
-    [item] = await items(memory)
-    await decide(memory, item.id, "confirm")
+    [item] = await list_waiting(memory)
+    await decide_item(memory, item.id, "confirm")
     assert "may be stale" not in (await memory.inject("start")).system
 
 

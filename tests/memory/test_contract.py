@@ -16,7 +16,7 @@ from kode.events import no_emit
 from kode.memory.commands import memory_command
 from kode.memory.contract import Drop, Injection, MemoryContext, Turn
 from kode.memory.log import Log
-from kode.memory.system import guard, make_system
+from kode.memory.system import make_guarded, make_system
 from kode.messages import Message, Text, user_message
 from kode.tool import ToolContext
 from kode.workplace import NOWHERE
@@ -30,8 +30,8 @@ REPEATS = {"tiered", "journal"}
 
 def make(name):
     if name == "none":
-        return guard(MemoryConfig(enabled=False))
-    return guard(MemoryConfig(system=name))
+        return make_guarded(MemoryConfig(enabled=False))
+    return make_guarded(MemoryConfig(system=name))
 
 
 def context(root, **changes):

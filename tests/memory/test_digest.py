@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from kode.memory.digest import lines_of_turn, record_of, transcript
+from kode.memory.digest import record_of, render_transcript, summarize_turn
 from kode.messages import Message, Refusal, Text, ToolCall, ToolResult, user_message
 
 SECRET = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -80,10 +80,10 @@ def test_a_session_in_which_no_tool_ran_has_no_record(messages):
 
 
 def test_a_turn_is_two_lines():
-    user, agent = lines_of_turn(SESSION, "12:34", 160)
+    user, agent = summarize_turn(SESSION, "12:34", 160)
     assert user == '12:34  user  "Fix the parser"'
     assert agent.startswith("12:34  agent  edited a.py; ran pytest -q (exit status 1)")
-    assert lines_of_turn((user_message("Hi"), said("Hello")), "1:00", 160)[1].endswith("Hello")
+    assert summarize_turn((user_message("Hi"), said("Hello")), "1:00", 160)[1].endswith("Hello")
 
 
 def test_a_transcript_tells_of_calls_undo_and_failure():
@@ -91,7 +91,7 @@ def test_a_transcript_tells_of_calls_undo_and_failure():
         Message(role="user", parts=(Text(text="remembered", source="memory"), Text(text="Go"))),
         *SESSION[1:],
     )
-    text = transcript(messages)
+    text = render_transcript(messages)
 
     assert "remembered" not in text
     assert "User: Go" in text
@@ -101,7 +101,7 @@ def test_a_transcript_tells_of_calls_undo_and_failure():
 
 def test_a_long_transcript_keeps_its_last_turn():
     messages = [user_message(f"Request {number} " + "x" * 900) for number in range(60)]
-    text = transcript(messages)
+    text = render_transcript(messages)
     assert len(text) <= 24_000
     assert "Request 0 " in text
     assert "Request 59" in text
@@ -109,9 +109,9 @@ def test_a_long_transcript_keeps_its_last_turn():
 
 def test_credentials_are_in_neither():
     messages = (user_message(f"Use {SECRET}"), *did("shell", command=f"curl {SECRET}"))
-    assert SECRET not in transcript(messages)
+    assert SECRET not in render_transcript(messages)
     assert SECRET not in record_of(messages)
-    assert SECRET not in "".join(lines_of_turn(messages, "12:34", 160))
+    assert SECRET not in "".join(summarize_turn(messages, "12:34", 160))
 
 
 @given(st.lists(st.text(max_size=400), max_size=8), st.text(max_size=400))

@@ -36,7 +36,7 @@ async def test_a_server_is_asked_once_for_a_text(tmp_path: Path) -> None:
     assert first is not None
     assert second is not None
     assert {name: second[name] for name in first} == pytest.approx(first)
-    assert await again.fill(list(TEXTS.values())) == 0
+    assert await again.compute_missing(list(TEXTS.values())) == 0
     assert notices == []
 
 
@@ -55,8 +55,8 @@ async def test_vectors_are_made_a_batch_at_a_time(tmp_path: Path) -> None:
     texts = [f"text {number}" for number in range(BATCH + 5)]
     with ScriptedServer([]) as server:
         embedder = make(server.openai_url, tmp_path, [])
-        assert await embedder.fill(texts) == 5
-        assert await embedder.fill(texts) == 0
+        assert await embedder.compute_missing(texts) == 5
+        assert await embedder.compute_missing(texts) == 0
 
 
 async def test_an_outage_gives_nothing_and_says_so_once(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_an_outage_gives_nothing_and_says_so_once(tmp_path: Path) -> None:
     embedder = make("http://127.0.0.1:9/v1", tmp_path, notices, timeout_s=1.0)
 
     assert await embedder.cosines("tabs", TEXTS) is None
-    assert await embedder.fill(["another"]) is None
+    assert await embedder.compute_missing(["another"]) is None
     assert len(notices) == 1
     assert "memory.embedding" in notices[0]
 

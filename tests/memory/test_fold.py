@@ -27,6 +27,6 @@ def test_a_view_that_grows_is_the_view_of_all_changes(steps) -> None:
         change = MemoryChange(who="user", kind="x", system="t", add=tuple(new), end=end, set=set)
         changes.append(change)
         part = view.extract("ab", [change])
-        view = view.grow([change])
+        view = view.with_more([change])
         assert view == fold(changes)
         assert [part.in_place(place) for place in "ab"] == [view.in_place(place) for place in "ab"]

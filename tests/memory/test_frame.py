@@ -2,7 +2,7 @@
 
 import pytest
 
-from kode.memory.frame import FACTS, NOTES, cut_lines, describe, escape, wrap
+from kode.memory.frame import FACTS, NOTES, cut_lines, describe_fact, escape_frame, wrap
 from kode.memory.statement import Statement
 
 SECRET = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -29,7 +29,7 @@ def fact(**values) -> Statement:
     ],
 )
 def test_a_fact_is_shown_with_date_end_and_author(statement, remark, shown):
-    assert describe(statement, remark) == shown
+    assert describe_fact(statement, remark) == shown
 
 
 @pytest.mark.parametrize("about", [FACTS, NOTES])
@@ -51,4 +51,4 @@ def test_a_text_is_cut_at_a_line():
     assert cut_lines("one\ntwo\nthree", 9) == "one\ntwo\n[... the rest is over the limit]"
     assert cut_lines("one", 9) == "one"
     assert cut_lines("x" * 20, 9).startswith("x" * 9)
-    assert escape("plain") == "plain"
+    assert escape_frame("plain") == "plain"

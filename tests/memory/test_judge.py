@@ -8,7 +8,7 @@ import pytest
 from kode.config.model import Embedding, MemoryConfig
 from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
-from kode.memory.judge import SAME, UNRELATED, by_words, compare, near
+from kode.memory.judge import SAME, UNRELATED, by_words, compare, find_near
 from kode.memory.statement import NO_RELATIONS, Relations, Statement
 from tests.memory.models import Model
 
@@ -81,7 +81,7 @@ async def test_four_of_five_writes_of_an_ordinary_day_ask_nobody():
     for row in map(json.loads, WRITES.read_text("utf-8").splitlines()):
         known = stores.setdefault(row["store"], [])
         number[row["label"]] += 1
-        asked[row["label"]] += bool(await near(row["text"], known, MemoryConfig()))
+        asked[row["label"]] += bool(await find_near(row["text"], known, MemoryConfig()))
         known.append(row["text"])
     decided = sum(share * (1 - asked[name] / number[name]) for name, share in shares.items())
     assert decided >= 0.8
@@ -105,4 +105,4 @@ class OneVector(Embedder):
 
 async def test_an_embedder_chooses_by_its_own_scale(tmp_path):
     embedder = OneVector(Embedding(), tmp_path / "vectors.sqlite", pytest.fail)
-    assert await near(NEW, TEXTS, MemoryConfig(), embedder) == [2]
+    assert await find_near(NEW, TEXTS, MemoryConfig(), embedder) == [2]

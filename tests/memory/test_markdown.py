@@ -3,7 +3,15 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from kode.memory.rendering import FACTS, LINES, SECTIONS, WHOLE, FileFormat, display, key_of
+from kode.memory.rendering import (
+    FACTS,
+    LINES,
+    SECTIONS,
+    WHOLE,
+    FileFormat,
+    statement_key,
+    strip_bullet,
+)
 from tests.effort import share
 
 _BITS = (
@@ -43,7 +51,7 @@ def test_a_statement_is_read_back_where_it_is_appended(
 @given(_FORMATS, _FILES)
 @settings(max_examples=share(1500), deadline=None)
 def test_a_fitted_text_is_one_statement(layout: FileFormat, text: str) -> None:
-    fitted = layout.fit(text)
+    fitted = layout.fit_text(text)
     assert layout.texts(layout.append("", fitted) if fitted else "") == ([fitted] if fitted else [])
 
 
@@ -73,5 +81,9 @@ def test_sections_and_entries_are_statements() -> None:
 
 
 def test_a_bullet_is_not_shown_and_a_key_is_found() -> None:
-    assert (display("- a b"), display("12. c"), display("-1 is low")) == ("a b", "c", "-1 is low")
-    assert (key_of("- Name: Zhang"), key_of("See https://x.de")) == ("name", "")
+    assert (strip_bullet("- a b"), strip_bullet("12. c"), strip_bullet("-1 is low")) == (
+        "a b",
+        "c",
+        "-1 is low",
+    )
+    assert (statement_key("- Name: Zhang"), statement_key("See https://x.de")) == ("name", "")

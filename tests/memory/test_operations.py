@@ -8,8 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from kode.memory.commands import run_line
-from kode.memory.rendering import display
-from kode.memory.review import decide, items, propose
+from kode.memory.rendering import strip_bullet
+from kode.memory.review import decide_item, list_waiting, propose_fact
 from kode.memory.statement import Statement
 from kode.memory.system import Memory
 from tests.memory.sessions import Sessions
@@ -47,7 +47,7 @@ async def _keep_both(memory: Memory) -> None:
 
 
 async def _propose(memory: Memory) -> None:
-    await propose(memory, GAMMA, "user", "another agent")
+    await propose_fact(memory, GAMMA, "user", "another agent")
 
 
 async def _approve(memory: Memory) -> None:
@@ -73,8 +73,8 @@ async def _edit_by_hand(memory: Memory) -> None:
 
 
 async def _decide(memory: Memory, choice: str) -> None:
-    [item] = await items(memory)
-    await decide(memory, item.id, choice)
+    [item] = await list_waiting(memory)
+    await decide_item(memory, item.id, choice)
 
 
 class Row(NamedTuple):
@@ -108,12 +108,14 @@ def _values(statement: Statement) -> Statement:
 
 async def _state(memory: Memory) -> object:
     view = memory.store.view()
-    current = {display(old.text) for old in memory.store.statements()}
+    current = {strip_bullet(old.text) for old in memory.store.statements()}
     files = "".join(memory.store.read_text(place) or "" for place in memory.store.fact_places())
     if memory.name != "notes":
         texts = {ALPHA, BETA, GAMMA}
         assert {text for text in texts if text in files} == current
-    return sorted(map(_values, view.statements()), key=lambda old: old.id), await items(memory)
+    return sorted(map(_values, view.statements()), key=lambda old: old.id), await list_waiting(
+        memory
+    )
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -129,9 +131,9 @@ async def test_an_operation_holds_and_is_undone_and_redone(
         await run_line(memory, ["add", TARGETS[name], text])
     await row.do(memory)
     after = await _state(memory)
-    texts = {display(old.text) for old in memory.store.statements()}
+    texts = {strip_bullet(old.text) for old in memory.store.statements()}
     assert texts == {ALPHA} | row.current
-    assert bool(await items(memory)) is row.waits
+    assert bool(await list_waiting(memory)) is row.waits
 
     last = memory.store.log.changes()[-1]
     for expected in (None, after):

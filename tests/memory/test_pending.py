@@ -21,9 +21,9 @@ def test_an_open_session_is_left_to_nobody_else(tmp_path: Path) -> None:
 
     other = Pending(tmp_path)
     assert other.sessions() == [SESSION]
-    assert not other.take(SESSION)
-    pending.leave(SESSION)
-    assert other.take(SESSION)
+    assert not other.claim(SESSION)
+    pending.release(SESSION)
+    assert other.claim(SESSION)
     other.update(SESSION, answer="an answer")
     pending.mark(SESSION)
     assert other.progress(SESSION).answer == "an answer"
@@ -38,7 +38,7 @@ def test_a_kill_gives_a_session_to_the_next_process(tmp_path: Path) -> None:
 
     pending = Pending(tmp_path)
     assert pending.sessions() == [SESSION]
-    assert pending.take(SESSION)
+    assert pending.claim(SESSION)
 
 
 class Killed(Exception):
@@ -77,7 +77,7 @@ def test_a_kill_leaves_what_was_before_or_after_a_step(
 
     left = Pending(tmp_path)
     if SESSION in left.sessions():
-        assert left.take(SESSION)
+        assert left.claim(SESSION)
         assert left.progress(SESSION).attempts >= known.attempts
         assert left.progress(SESSION).answer in (known.answer, "the answer")
     else:
@@ -91,7 +91,7 @@ def test_an_answer_outlives_its_process(tmp_path: Path) -> None:
     pending.mark(SESSION)
     pending.update(SESSION, attempts=3)
     pending.update(SESSION, answer="the answer", shown=("s1", "s2"))
-    pending.leave(SESSION)
+    pending.release(SESSION)
 
     left = Pending(tmp_path)
     progress = left.progress(SESSION)

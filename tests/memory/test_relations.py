@@ -12,9 +12,9 @@ from kode.memory.statement import (
     Rank,
     Relations,
     Settlement,
-    plan,
-    rank,
-    statement_by,
+    make_statement,
+    plan_settlement,
+    rank_statement,
 )
 from tests.effort import share
 
@@ -31,7 +31,7 @@ def _plan(
 ) -> Settlement:
     relations = Relations(same=same, outdated=outdated, conflict=conflict)
     claimed_at = {id: times[n] for n, id in enumerate(_IDS)}
-    return plan(relations, claimed_at, {id: ranks[n] for n, id in enumerate(_IDS)})
+    return plan_settlement(relations, claimed_at, {id: ranks[n] for n, id in enumerate(_IDS)})
 
 
 @given(
@@ -103,4 +103,4 @@ def test_a_value_that_was_changed_back_stays_in_conflict() -> None:
     ],
 )
 def test_a_statement_ranks_by_its_author(author: Author, code: None, expected: Rank) -> None:
-    assert rank(statement_by(author, "facts/env.md", "Use tabs", "1"), code) is expected
+    assert rank_statement(make_statement(author, "facts/env.md", "Use tabs", "1"), code) is expected

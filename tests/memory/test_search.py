@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from kode.memory import search as searching
 from kode.memory.ask import MemoryModel
-from kode.memory.search import IndexedText, Ranked, TextIndex, recall, search
+from kode.memory.search import IndexedText, Ranked, TextIndex, recall_texts, search
 from tests.effort import share
 from tests.memory.models import Model
 
@@ -235,7 +235,9 @@ def test_a_message_recalls_texts_with_a_specific_word() -> None:
     index = index_of([IndexedText(id, text, at=at) for id, text, at in rows])
 
     def recalled(query: str, hidden: str = "") -> list[str]:
-        return [one.text.id for one in recall(index, query, NOW, lambda text: text.id == hidden)]
+        return [
+            one.text.id for one in recall_texts(index, query, NOW, lambda text: text.id == hidden)
+        ]
 
     assert recalled("please fix the uploader") == ["b", "a"]
     assert recalled("please fix the uploader", hidden="b") == ["a"]

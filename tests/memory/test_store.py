@@ -15,7 +15,7 @@ from kode.errors import MemoryRefused
 from kode.memory import log
 from kode.memory.files import PREPARED
 from kode.memory.fold import MemoryView, fold
-from kode.memory.rendering import display
+from kode.memory.rendering import strip_bullet
 from kode.memory.statement import Amendment, Author, Relations
 from tests.effort import share
 from tests.memory.lives import HASH, LAYOUT, MODEL, PERSON, Killed, Life, killed_at
@@ -35,8 +35,10 @@ def _check(life: Life, typed: set[str]) -> None:
         for name, state in zip(LAYOUT.files_of(place, None), ("current", "archived"), strict=True):
             texts = {old.text for old in view.in_place(place) if old.state == state}
             assert set(format.texts(life.read(name))) == texts
-    theirs = {display(e.statement.text) for e in view.entries.values() if e.statement.who == "user"}
-    assert theirs <= {display(text) for text in typed}
+    theirs = {
+        strip_bullet(e.statement.text) for e in view.entries.values() if e.statement.who == "user"
+    }
+    assert theirs <= {strip_bullet(text) for text in typed}
     assert not (life.root / PREPARED).exists()
 
 
@@ -65,7 +67,7 @@ async def _operate(
     store, place = life.store, f"facts/{target}.md"
     format = LAYOUT.format_of(place)
     assert format
-    text = format.fit(text)
+    text = format.fit_text(text)
 
     alive = [old for old in store.view().entries.values() if old.is_alive]
     entry = alive[number % len(alive)].statement if alive else None
@@ -96,7 +98,7 @@ async def _operate(
     elif entry and what == "edit":
         other = LAYOUT.format_of(entry.place)
         assert other
-        typed.add(other.fit(text))
+        typed.add(other.fit_text(text))
         await store.edit(entry.id, text, PERSON)
     elif entry and what == "revise":
         await store.edit(entry.id, f"{text}, says the model", MODEL)

@@ -24,7 +24,7 @@ from kode.config.load import Loaded, load_config
 from kode.credentials import redact
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
 from kode.extensions import mcp_config, review, trust
-from kode.memory.commands import open_outside
+from kode.memory.commands import open_memory
 from kode.process import find_program
 from kode.providers.provider import HttpProvider
 from kode.providers.server import ServerAnswer, reach_server, url_of
@@ -203,7 +203,7 @@ def memory(case: Case) -> Finding:
     folder = paths.memory_folder(paths.kode_home(), settings.data_dir)
 
     async def read_status() -> tuple[str, list[str]]:
-        async with open_outside(config, case.cwd, read_only=True) as memory:
+        async with open_memory(config, case.cwd, read_only=True) as memory:
             return await memory.command(["status"]), memory.notices
 
     try:

@@ -76,14 +76,14 @@ def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
 
 
 async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory.commands import open_outside, run_command, with_undo
+    from kode.memory.commands import open_memory, run_command, with_undo
 
     config, name = loaded.config, arguments.command
     memory_folder = paths.memory_folder(paths.kode_home(), config.memory.data_dir)
     durable.remove_stale_temporaries(memory_folder, also_below=True)
     ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
     has_person = bool(sys.stdin and sys.stdin.isatty())
-    async with open_outside(
+    async with open_memory(
         config, working_directory(arguments), emit=complain_of, ask_reply=ask_reply
     ) as memory:
         confirm = _confirm if has_person else None

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from kode.errors import MemoryRefused
 from kode.git import repository_name
 from kode.memory import scan
-from kode.memory.policy import Addition, OpenMemory, check_word
+from kode.memory.policy import Addition, OpenMemory, check_choice
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, StatementKind, timestamp
 from kode.session.record import Project
@@ -53,8 +53,8 @@ def make_layout(user: str, team: str = "") -> Layout:
         return [place_in(*row) for row in rows]
 
     def place_of(target: str, scope: str, project: Project) -> str:
-        check_word("target", target, TARGETS)
-        check_word("scope", scope, ("", "global", "user", "project"))
+        check_choice("target", target, TARGETS)
+        check_choice("scope", scope, ("", "global", "user", "project"))
         kind, is_of_project = TARGETS[target], scope == "project" and target != "soul"
         if team and kind in SHARED_KINDS:
             return place_in(team_base, kind, name_of(project) if is_of_project else EVERYWHERE)
@@ -158,5 +158,5 @@ def check_note(note: Statement) -> Statement:
     if fault := next((fault for fault, is_wrong in faults.items() if is_wrong), ""):
         raise MemoryRefused(f"{fault} Nothing was changed.")
     for text in (note.text, *tags, *evidence):
-        scan.check(text, max_chars=MAX_NOTE_CHARS, author=note.who)
+        scan.check_text(text, max_chars=MAX_NOTE_CHARS, author=note.who)
     return note

@@ -16,16 +16,16 @@ from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import MemoryView
 from kode.memory.notes import layout
 from kode.memory.notes.team import Team, open_remote
-from kode.memory.policy import Addition, OpenMemory, Policy, answer, memory_tool
+from kode.memory.policy import Addition, OpenMemory, Policy, describe_outcome, memory_tool
 from kode.memory.question import LearnedFact
-from kode.memory.rendering import display
+from kode.memory.rendering import strip_bullet
 from kode.memory.statement import (
     Amendment,
     Author,
     MemoryChange,
     Statement,
     StatementKind,
-    statement_of_session,
+    session_statement,
     timestamp,
 )
 from kode.memory.store import MemoryStore
@@ -70,7 +70,7 @@ async def remember(
         },
     )
     note = layout.new_note(memory, addition, _author(memory, evidence or ()))
-    return answer(memory, await memory.save(note))
+    return describe_outcome(memory, await memory.save(note))
 
 
 @memory_tool(effect="memory-read", subject="query", parallel=True)
@@ -93,7 +93,7 @@ async def recall(
     if not notes:
         return ToolOutput(text=f"No note matches: {query}", summary="no match")
     listed = "\n\n".join(_with_id(memory, note) for note in notes)
-    memory.mark_shown(frame.escape(listed), notes)
+    memory.mark_shown(frame.escape_frame(listed), notes)
     about = f"Notes that match, best first. {frame.NOTES}"
     return ToolOutput(text=frame.wrap(about, listed), summary=f"{len(notes)} notes")
 
@@ -115,10 +115,10 @@ async def update_memory(
     details = layout.make_details(**{**old.details, **values})
     new = layout.check_note(replace(new, details=details))
     if new.text != old.text:
-        return answer(memory, await memory.save(new, old=old))
+        return describe_outcome(memory, await memory.save(new, old=old))
     amendment = Amendment(details={"tags": layout.detail(new, "tags")})
     outcome = await memory.store.amend(old.id, amendment, memory.author(), "retag")
-    return answer(memory, memory.announce(outcome))
+    return describe_outcome(memory, memory.announce(outcome))
 
 
 @memory_tool(effect="memory", subject="content")
@@ -127,7 +127,7 @@ async def update_soul(memory: OpenMemory, content: Annotated[str, "all of it"]) 
     new = layout.new_note(memory, Addition(target="soul", text=content), memory.author())
     if old := soul_of(memory):
         memory.check_replaced(old, content, "")
-    return answer(memory, await memory.save(new, old=old))
+    return describe_outcome(memory, await memory.save(new, old=old))
 
 
 @memory_tool(effect="memory", subject="id")
@@ -143,7 +143,7 @@ async def forget(
         outcome = await store.undo(store.view().entries[note.id].change.id)
     else:
         outcome = await store.forget(note.id, memory.author())
-    return answer(memory, memory.announce(outcome))
+    return describe_outcome(memory, memory.announce(outcome))
 
 
 TOOLS = (remember, recall, update_memory, update_soul, forget)
@@ -238,12 +238,12 @@ class NotesPolicy(Policy):
             memory.warn(f"{fault} Ask kode to merge some.")
         summaries = [note for note in visible_notes(memory, "summary") if note.session != session]
         recent = _choose_lines(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
-        souls = [(soul, display(soul.text))] if (soul := soul_of(memory)) else []
+        souls = [(soul, strip_bullet(soul.text))] if (soul := soul_of(memory)) else []
         body = _join(("Soul", souls), ("Rules", rules))
         work = _join(("Recent summaries", recent))
         shown = [note for note, _ in (*souls, *rules, *recent)]
         memory.shown_notes += [note.id for note in shown if note.id not in memory.shown_notes]
-        memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
+        memory.mark_shown(frame.escape_frame(f"{body}\n{work}"), shown)
         return self.injection(reason, frame.wrap(frame.FACTS, body), frame.wrap(frame.NOTES, work))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
@@ -255,7 +255,7 @@ class NotesPolicy(Policy):
         memory.shown_notes += [note.id for note, _ in pack]
         facts = "\n\n".join(line for note, line in pack if note.kind != "summary")
         work = "\n\n".join(line for note, line in pack if note.kind == "summary")
-        memory.mark_shown(frame.escape(facts), [note for note, _ in pack])
+        memory.mark_shown(frame.escape_frame(facts), [note for note, _ in pack])
         parts = ("## Memory Context", frame.wrap(frame.FACTS, facts), frame.wrap(frame.NOTES, work))
         return "\n".join(filter(None, parts)) if pack else ""
 
@@ -266,7 +266,7 @@ class NotesPolicy(Policy):
         if _COMMAND.match(turn.text) and not any(c.add and c.who == "model" for c in changes):
             await self._keep_command(memory, turn)
         text, scope = digest.record_of(turn.messages), _scope_of(memory.store.project)
-        if not text or scan.scan(text):
+        if not text or scan.find_danger(text):
             return
         job = f"{author.session or 'session'}#{turn.number}"
         details = {"tags": ["job"], "ttl_days": JOB_TTL_DAYS, "job_id": job}
@@ -294,13 +294,13 @@ class NotesPolicy(Policy):
         text = "\n".join((narrative, *(f"- {fact}" for fact in facts)))
         details = layout.make_details(tags=["session"], job_id=record.id)
         place = self.layout.place_of("summary", _scope_of(record.project), record.project)
-        return statement_of_session(record, place, text, kind="summary", details=details)
+        return session_statement(record, place, text, kind="summary", details=details)
 
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
         scope = "user" if fact.about == "user" else _scope_of(record.project)
         place = self.layout.place_of("log", scope, record.project)
         details = layout.make_details(evidence=[fact.quote])
-        return statement_of_session(record, place, fact.text, kind="log", details=details)
+        return session_statement(record, place, fact.text, kind="log", details=details)
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         return layout.new_note(memory, addition, author)

@@ -26,7 +26,7 @@ from kode.memory.statement import (
     Rank,
     Relations,
     Statement,
-    change_from,
+    parse_change,
     to_row,
 )
 from kode.memory.store import MemoryStore
@@ -168,7 +168,7 @@ class Team:
                     continue
                 if change.undoes or change.add or change.end or change.set or change.conflicts:
                     changes[change.id] = change
-                    view = fold([*changes.values()]) if change.undoes else view.grow([change])
+                    view = fold([*changes.values()]) if change.undoes else view.with_more([change])
             return [*changes.values()][old:]
 
         arrived = await store.commit(make) if answer.lines else []
@@ -185,7 +185,7 @@ class Team:
         changes: Mapping[str, MemoryChange],
     ) -> MemoryChange:
         """What a line changes here. Raises: ValueError for a line that is none; MemoryRefused."""
-        sent, is_person = change_from(line.text), line.person == person
+        sent, is_person = parse_change(line.text), line.person == person
         draft = store.draft("team", Author(sent.who if is_person else "colleague"))
         heirs, set = list[Statement](), dict[str, Amendment]()
 

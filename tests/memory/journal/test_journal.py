@@ -10,7 +10,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.memory.contract import Turn
-from kode.memory.journal import as_entry, make_layout, place_in
+from kode.memory.journal import format_entry, make_layout, place_in
 from kode.memory.policy import Addition
 from kode.memory.statement import Statement
 from kode.memory.system import Memory
@@ -59,7 +59,7 @@ async def test_a_line_of_memory_stands_in_the_next_prompt(home: Sessions) -> Non
     ],
 )
 def test_an_entry_stands_in_the_file_of_its_month(at: datetime, month: str) -> None:
-    text = as_entry("Done.", at)
+    text = format_entry("Done.", at)
     note = Statement(place="journal/x/HISTORY.md", text=text, claimed_at="", who="session")
     listed = make_layout(100).files_of(note.place, note)
     assert listed == ["journal/x/HISTORY.md", f"journal/x/{month}"]

@@ -13,7 +13,7 @@ from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
-from kode.memory.vault import generate_summary, label, month_place, place_in, summary_of
+from kode.memory.vault import generate_summary, label_place, month_place, place_in, read_summary
 from kode.messages import Message, Text, ToolCall, results_of
 from kode.provider import Request
 from kode.session.record import Project
@@ -136,9 +136,9 @@ async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Session
         "# 2026-03 Episodes\n\n> Summary: stdout leak\n\n## Logger fix\n- Summary: stdout leak\n"
     )
     await append(memory, "episodes/2026-03.md", "## Short ids", summary="ids and logs")
-    assert summary_of(path.read_text()) == "ids and logs"
+    assert read_summary(path.read_text()) == "ids and logs"
     await append(memory, "episodes/2026-03.md", "Fixed the parser.")
-    assert summary_of(path.read_text()) == "Fixed the parser, Short ids, stdout leak"
+    assert read_summary(path.read_text()) == "Fixed the parser, Short ids, stdout leak"
     await call(memory, "memory_read", path="episodes/2026-03.md")
     with pytest.raises(ToolError, match="not overwritten"):
         await write(memory, "episodes/2026-03.md", "## Short ids\n" + "x " * 60)
@@ -150,9 +150,9 @@ async def test_a_summary_of_the_person_stays(home: Sessions) -> None:
     path = path_of(memory, "facts/project.md")
     path.write_text(path.read_text().replace("port", "ours alone"))
     later = await home.open("s2")
-    assert summary_of(path.read_text()) == "ours alone"
+    assert read_summary(path.read_text()) == "ours alone"
     await append(later, "facts/project.md", "- Host: a")
-    assert summary_of(path.read_text()) == "port, host"
+    assert read_summary(path.read_text()) == "port, host"
 
 
 def test_a_summary_names_keys_and_what_episodes_say_of_themselves() -> None:
@@ -344,4 +344,4 @@ async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
 def test_the_month_is_that_of_local_time() -> None:
     project = Project(Path("/p"), "0" * 16, True)
     local = datetime.fromisoformat("2026-03-01T00:30+02:00")
-    assert label(month_place(project, local)) == "episodes/2026-03.md"
+    assert label_place(month_place(project, local)) == "episodes/2026-03.md"

@@ -4,7 +4,7 @@ import pytest
 
 from kode.errors import MemoryRefused
 from kode.memory.contract import Turn
-from kode.memory.review import items
+from kode.memory.review import list_waiting
 from tests.plugins.team.conftest import exchange
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ async def test_a_colleague_replaces_only_what_the_person_did_not_type(team):
     assert bob.texts() == {"the port is 6543", "the host is beta"}
     assert ada.texts() == {"the port is 6543", "the host is alpha", "the host is beta"}
     assert (await team.open("bob", machine="new")).texts() == bob.texts()
-    (conflict,) = await items(ada.memory)
+    (conflict,) = await list_waiting(ada.memory)
     assert [one.text for one in conflict.statements] == ["the host is alpha", "the host is beta"]
 
 
