@@ -19,7 +19,7 @@ import re
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any
 
@@ -37,7 +37,7 @@ from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shor
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
 from kode.session.messages import find_unreported, notes, text_by_id
-from kode.tool import Action, Decision, ToolContext, ToolOutput, WorkStep, parse_arguments
+from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.values import dataclass, field, fields, replace
 from kode.workplace import real_path, to_host
 
@@ -45,8 +45,7 @@ MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits
 NOTE_CHARS = 500  # room for what a tool says below its result
 SUMMARY_CHARS = 100  # one line
 MAX_CHANGE_CHARS = 500  # of a changed call in the line about it; the session has all of it
-WORK = ("edit", "run", "fetch", "mcp", "delegate")
-"""The effects of calls that do more than read or remember."""
+WORK = ("edit", "run", "fetch", "mcp", "delegate")  # effects of calls that do more than read
 SHOWN = {each.name for each in fields(ToolOutput)} & {each.name for each in fields(ToolFinished)}
 """What the event of a call's end has of its output."""
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
@@ -59,8 +58,7 @@ class CallProgress:
     """What is known of a call so far, also if it fails."""
 
     call: ToolCall
-    secrets: tuple[str, ...]
-    """Values to mask in its subject."""
+    agent: Agent
     actions: Sequence[Action] = ()
     """What it stands for; empty before it is parsed."""
     share: int = 0
@@ -80,6 +78,12 @@ class CallProgress:
     start: ToolStarted | None = None
     """How its start was announced, if it was."""
 
+    @cached_property
+    def tool(self) -> Tool | None:
+        """The one that it names, offered or withheld."""
+        name, agent = self.call.name, self.agent
+        return find_called_tool(agent.tools, name) or find_called_tool(agent.withheld, name)
+
     @property
     def name(self) -> str:
         return self.actions[0].tool.name if self.actions else self.call.name
@@ -87,7 +91,7 @@ class CallProgress:
     @property
     def subject(self) -> str:
         subjects = dict.fromkeys([action.subject for action in self.actions])
-        return mask(", ".join(subjects), self.secrets)
+        return mask(", ".join(subjects), self.agent.secrets)
 
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
         """The event of its end, with the output's own fields."""
@@ -109,7 +113,7 @@ class CallProgress:
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: CallProgress(call, run.agent.secrets) for call in calls}
+    waiting = {call.id: CallProgress(call, run.agent) for call in calls}
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), len(calls)
 
     async def run_one(progress: CallProgress) -> None:
@@ -121,8 +125,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
     def find_company(progress: CallProgress) -> str:
         """Neighbours with the same company run side by side."""
-        tool = find_called_tool(run.agent.tools, progress.call.name)
-        return "" if tool is not None and tool.parallel else progress.call.id
+        return "" if progress.tool and progress.tool.parallel else progress.call.id
 
     try:
         for _, group in groupby([*waiting.values()], key=find_company):
@@ -172,7 +175,7 @@ def _result_of_cut(run: Run, progress: CallProgress) -> ToolResult:
 async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
     emitted. Only the outside sources of its result are recorded. Raises: StorageError."""
-    progress = CallProgress(call, run.agent.secrets)
+    progress = CallProgress(call, run.agent)
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), 1
     result, output = await _run_call(run, progress)
     if run.untrusted:
@@ -207,7 +210,7 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
 
 async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     """What a call may do, all of it; its start is announced. Raises: ToolError, ToolRefused."""
-    _parse_call(run.agent, progress)
+    _parse_call(progress)
     progress.actions = [*map(partial(_check_action, run.agent), progress.actions)]
     if not {action.effect for action in progress.actions}.isdisjoint(WORK):
         progress.effects = set(map(_effect_of, progress.actions))
@@ -225,13 +228,12 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     return commands
 
 
-def _parse_call(agent: Agent, progress: CallProgress) -> None:
+def _parse_call(progress: CallProgress) -> None:
     """Notes the actions of a call, with unchecked arguments; also as far as it gets. Raises:
     ToolError."""
-    call, name = progress.call, progress.call.name
-    tool = find_called_tool(agent.tools, name) or find_called_tool(agent.withheld, name)
+    call, tool = progress.call, progress.tool
     if tool is None:
-        raise _missing_tool(agent, name)
+        raise _missing_tool(progress.agent, call.name)
     action = Action(call_id=call.id, tool=tool, arguments={})
     progress.actions = (action,)
     arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
@@ -420,7 +422,7 @@ async def _conclude_call(
         text=text,
         notes=(*output.notes, *cut),
         summary=output.summary or shorten(text.strip().partition("\n")[0], SUMMARY_CHARS),
-        pictures=tuple(replace(picture, call_id=call.id) for picture in output.pictures),
+        pictures=tuple(map(partial(replace, call_id=call.id), output.pictures)),
     )
     whole = output.for_model
     run.result_chars += max(0, progress.share - size_of(whole))
@@ -489,10 +491,10 @@ def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | No
     far as its arguments tell, with credentials in use masked; None for a name that means no tool.
     Never raises."""
     masked = replace(call, arguments=mask(call.arguments, agent.secrets))
-    progress, subject = CallProgress(masked, agent.secrets), ""
+    progress, subject = CallProgress(masked, agent), ""
     # A tool expects valid arguments, which these may not be.
     with contextlib.suppress(Exception):
-        _parse_call(agent, progress)
+        _parse_call(progress)
     with contextlib.suppress(Exception):
         subject = progress.subject
     started = ToolStarted(call_id=call.id, name=progress.name, subject=subject)

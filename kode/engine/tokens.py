@@ -10,13 +10,11 @@ BYTES_PER_TOKEN = 4.0
 """English and code have 3.3 to 4.5 bytes per token in common tokenizers. Counting UTF-8 bytes, not
 characters, also fits scripts with three bytes per character (about one token each)."""
 
-MESSAGE_TOKENS = 6
-"""Tokens of a message beside its text: role, separators."""
+MESSAGE_TOKENS = 6  # of a message beside its text: role, separators
 PIXELS_PER_TOKEN = 750  # Anthropic's formula for images: width × height / 750
 IMAGE_TOKENS = (85, 1_600)
 """The least and the most that an image costs: servers shrink larger ones."""
-ROOM_TO_THINK = 4_000
-"""Tokens that a model may think before a short answer: some cannot be told not to."""
+ROOM_TO_THINK = 4_000  # tokens to think with before a short answer: some cannot be told not to
 
 
 def size_of(text: str) -> int:
