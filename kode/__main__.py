@@ -13,7 +13,7 @@ def main() -> int:
     import gc
 
     # The imports create thousands of objects that all stay alive; collecting over them takes a
-    # tenth of start-up. `cli.flags.started` turns collection back on.
+    # tenth of start-up. `cli.flags.finish_startup` turns collection back on.
     gc.disable()
     from kode.cli.main import main as run
 

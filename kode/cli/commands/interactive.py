@@ -246,12 +246,13 @@ async def _repl(
 
 def _warm_up(conversation: "Conversation") -> None:
     """Imports what the first turn and its reply need, while the person types."""
-    from kode.cli.screen import diffs, markdown
+    import ctypes
+
+    from kode.cli.screen import markdown
     from kode.conversation.sessions import import_first_turn
 
     import_first_turn(conversation)
-    # The first rendering loads rich and its parser; the first code block looks for lexers.
     cell_width("日")  # reads a table of widths
-    markdown.TerminalMarkdown("")
-    diffs.find_lexer("a.py")
+    markdown.TerminalMarkdown("")  # loads rich and its parser
     finish_startup()
+    getattr(ctypes.CDLL(None), "malloc_trim", abs)(0)  # glibc keeps what the imports freed
