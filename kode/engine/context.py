@@ -25,8 +25,7 @@ from kode.session.entries import (
     RequestEntry,
     SectionUpdateEntry,
     SystemEntry,
-    mask,
-    plain_value,
+    masked_object,
 )
 from kode.session.log import Session
 from kode.session.messages import add_message
@@ -127,7 +126,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
 
 def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
-    specs = (ToolSpec(**mask(plain_value(tool.spec))) for tool in tools)
+    specs = (ToolSpec(**masked_object(tool.spec)) for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
         sections={**sections},

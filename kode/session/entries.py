@@ -1,12 +1,12 @@
 """The JSON lines of a session file. It only grows: compaction, trim and rewind are entries too, and
 what the model gets is a pure function of them all (`messages.py`)."""
 
-import functools
 import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
 from kode.credentials import redact, redact_values
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 VERSION = 1  # counts the changes of the log's format
 
 
-new_id = functools.partial(secrets.token_hex, 6)
+new_id = partial(secrets.token_hex, 6)
 """Twelve random hex digits, unique within a file of any length."""
 
 
@@ -368,9 +368,9 @@ def line_of(entry: Header | Entry) -> bytes:
     text = to_json({"type": entry.type, **plain_value(entry)})
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
         value = json.loads(text)
-        if (masked := mask(value)) != value:
-            masked |= {"masked": True} if isinstance(entry, MessageEntry) else {}
-            text = to_json(masked)
+        if mask(value):
+            value |= {"masked": True} if isinstance(entry, MessageEntry) else {}
+            text = to_json(value)
     # Lone surrogates, which no JSON reader accepts, become "?".
     return seal(text.encode("utf-8", "replace"))
 
@@ -386,9 +386,7 @@ def plain_value(value: Any) -> dict[str, Any]:
     return plain
 
 
-to_json = functools.partial(
-    json.dumps, ensure_ascii=False, separators=(",", ":"), default=plain_value
-)
+to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default=plain_value)
 
 
 def parse_line(line: bytes) -> Header | Entry:
@@ -414,7 +412,7 @@ def _update(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": "user", **value, "sections": sections}
 
 
-@functools.cache
+@cache
 def _adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
     from pydantic import Field, TypeAdapter
 
@@ -434,32 +432,35 @@ _OPAQUE = frozenset(
 )
 
 
-def mask(value: Any) -> Any:
-    """The JSON value of an entry, or part of one, with credentials masked. Idempotent."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list | tuple):
-        return type(value)(map(mask, value))
-    if not isinstance(value, dict):
-        return value
-    masked = {**value}
-    for key, item in value.items():
-        if key in _NOT_MASKED:
-            continue
-        if isinstance(item, str):
-            masked[key] = redact(item)
-        elif isinstance(item, list | tuple | dict):
-            masked[key] = mask(item)
-    kind, arguments, own = map(value.get, ("type", "arguments", "own"))
-    if kind == "tool_call" and isinstance(arguments, str):
-        masked["arguments"] = _mask_arguments(arguments)
-    if kind == "thinking" and masked.get("text") != value.get("text"):
-        # The signature covers the original text; a part without one is never sent back.
-        masked["signature"] = ""
-    if own is not None and (masked != value or not _is_clean(own)):
-        # A part of which a word is masked has no form that its provider would know again.
-        masked["own"] = {} if kind == "server_item" else None
-    return masked
+def mask(value: dict[str, Any]) -> bool:
+    """Masks the credentials in a JSON object, in place; returns whether there were any."""
+    is_masked, containers = False, list[Any]([value])
+    while containers:
+        container, is_changed = containers.pop(), False
+        is_object = isinstance(container, dict)
+        kind, own = (container.get("type"), container.get("own")) if is_object else ("", None)
+        for key, item in [*(container.items() if is_object else enumerate(container))]:
+            if isinstance(item, str) and key not in _NOT_MASKED:
+                is_arguments = key == "arguments" and kind == "tool_call"
+                text = _mask_arguments(item) if is_arguments else redact(item)
+                if text != item:
+                    container[key], is_changed = text, True
+            elif isinstance(item, list | dict) and key not in _NOT_MASKED:
+                containers.append(item)
+        if is_changed and kind == "thinking":
+            # The signature covers the original text; a part without one is never sent back.
+            container["signature"] = ""
+        if own is not None and (is_changed or not _is_clean(own)):
+            # A part of which a word is masked has no form that its provider would know again.
+            container["own"], is_changed = {} if kind == "server_item" else None, True
+        is_masked |= is_changed
+    return is_masked
+
+
+def masked_object(value: Any) -> Any:
+    """A dataclass as a JSON object, with credentials masked."""
+    mask(plain := json.loads(to_json(value)))
+    return plain
 
 
 def _is_clean(value: Any) -> bool:

@@ -290,7 +290,7 @@ def _digest_with(before: str, message: Message) -> str:
     """The digest of some messages, with one more: of its sent parts, as JSON, masked."""
     parts = list[dict[str, object]]()
     for part in message.parts:
-        value: dict[str, object] = mask(vars(part))
+        mask(value := {**vars(part)})
         for name in (*_NOT_SENT, "own", "call_id"):
             if name in _NOT_SENT or not value.get(name):
                 value.pop(name, None)
