@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from kode.cli.main import main as run_command
-from kode.cli.parser import COMMANDS, Parser, of_plugins
+from kode.cli.parser import COMMANDS, Parser, plugin_commands
 from kode.cli.prompt import slash
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
@@ -42,7 +42,7 @@ def page() -> str:
     flags = _flags_of(run_parser)
     shared = {action.option_strings[-1] for action in flags}
     lines = [BEGINNING, "## Commands\n\n"]
-    for name, (_, about) in (COMMANDS | of_plugins()).items():
+    for name, (_, about) in (COMMANDS | plugin_commands()).items():
         if about:
             parser, below = _ask(name)
             lines.append(f"- `{_usage(parser, name, shared)}`: {about}\n")
@@ -82,7 +82,7 @@ def _ask(*words: str) -> tuple[Parser | None, Mapping[str, str]]:
     silent, no_width = io.StringIO(), {"COLUMNS": "100"}
     with (
         mock.patch.object(Parser, "print_help", note_parser),
-        mock.patch("kode.cli.parser.explain", note_commands),
+        mock.patch("kode.cli.parser.align_pairs", note_commands),
         mock.patch.dict(os.environ, no_width),
         contextlib.redirect_stdout(silent),
     ):

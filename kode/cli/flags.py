@@ -43,7 +43,7 @@ def add_conversation_flags(parser: Parser) -> None:
         ("--output-format FORMAT", "text (default), json, stream-json", {"choices": FORMATS}),
         ("--input-format FORMAT", "stream-json: messages on stdin", {"choices": FORMATS[::2]}),
         ("--json-schema FILE", "answer with JSON that fits this schema"),
-        ("--name NAME", "what `kode -r NAME` finds the session by", {"type": _name}),
+        ("--name NAME", "what `kode -r NAME` finds the session by", {"type": _check_name}),
         ("--no-session", "do not save this session"),
         ("--cwd DIR", "work in this directory"),
         ("--ask", "`run`: ask before what needs permission"),
@@ -54,7 +54,7 @@ def add_conversation_flags(parser: Parser) -> None:
     )
 
 
-def _name(text: str) -> str:
+def _check_name(text: str) -> str:
     from kode.session.index import name_from
 
     return name_from(text)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from kode import installed
-from kode.cli.parser import COMMANDS, FIRST, HINTS, is_completing, nearest, of_plugins
-from kode.cli.screen.lines import explain, fold
+from kode.cli.parser import COMMANDS, FIRST, HINTS, is_completing, plugin_commands, suggest
+from kode.cli.screen.lines import align_pairs, fold
 from kode.errors import EXIT_FAILED, ConfigError, Interrupted, KodeError, StorageError
 from kode.process import write_report
 
@@ -38,13 +38,13 @@ NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
-    _settle_streams()
+    _make_streams_safe()
     code = _answer_early(argv)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:  # a closed terminal
-            _give_up(stream)
+            _abandon_stream(stream)
             code = code or EXIT_FAILED
     return code
 
@@ -57,24 +57,24 @@ def _answer_early(argv: Sequence[str]) -> int:
     except KodeError as error:
         return _report(argv, error)
     except BrokenPipeError:
-        _give_up(sys.stdout)
+        _abandon_stream(sys.stdout)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return _report(argv, Interrupted("Interrupted before the task started. Run it again."))
     except OSError as error:
         if error.errno not in OUTPUT_FAULTS or error.filename is not None:
-            return _own_fault(argv, error)
-        _give_up(sys.stdout)
+            return _report_own_fault(argv, error)
+        _abandon_stream(sys.stdout)
         text = (
             f"The output could not be written ({error.strerror}). Free some space, or redirect it; "
             "the session is saved: `kode session list`."
         )
         return _report(argv, StorageError(text))
     except Exception as error:
-        return _own_fault(argv, error)
+        return _report_own_fault(argv, error)
 
 
-def _settle_streams() -> None:
+def _make_streams_safe() -> None:
     """Makes the standard streams safe to write any text to."""
     # Occupies the numbers of closed streams, or the next opened file, perhaps a session, would
     # become somebody's standard output.
@@ -89,12 +89,12 @@ def _settle_streams() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
-def _give_up(stream: TextIO) -> None:
+def _abandon_stream(stream: TextIO) -> None:
     """Drops a stream whose reader is gone, so that flushing at exit does not raise again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _own_fault(argv: Sequence[str], error: Exception) -> int:
+def _report_own_fault(argv: Sequence[str], error: Exception) -> int:
     where = write_report(error)
     return _report(argv, KodeError(f"an internal error in kode ({type(error).__name__}). {where}"))
 
@@ -131,20 +131,20 @@ def _dispatch(argv: list[str]) -> int:
         groups = {"usage": USAGE, "commands": [(name, COMMANDS[name][1]) for name in FIRST]}
         if "--all" in argv:
             further = {name: it for name, it in COMMANDS.items() if name not in FIRST}
-            for title, commands in (("more commands", further), ("of plug-ins", of_plugins())):
+            for title, commands in (("more commands", further), ("of plug-ins", plugin_commands())):
                 groups[title] = [(name, about) for name, (_, about) in commands.items() if about]
             more = ""
-        blocks = [f"{title}:\n{explain(rows, width)}\n\n" for title, rows in groups.items()]
+        blocks = [f"{title}:\n{align_pairs(rows, width)}\n\n" for title, rows in groups.items()]
         sys.stdout.write("".join(blocks) + fold(more + NEXT, width))
         sys.stdout.flush()
         return 0
     if first in COMMANDS:
-        return _run(COMMANDS[first][0], argv[1:])
+        return _run_module(COMMANDS[first][0], argv[1:])
     if first and not first.startswith("-") and not any(c.isspace() for c in first):
-        if first in of_plugins() and (run := installed.find_command(first)) is not None:
+        if first in plugin_commands() and (run := installed.find_command(first)) is not None:
             return _print(run(argv[1:]))
         raise ConfigError(f"kode: unknown command {first!r}.{_suggest_command(first, argv[1:])}")
-    return _run("kode.cli.commands.interactive", argv)
+    return _run_module("kode.cli.commands.interactive", argv)
 
 
 def _suggest_command(word: str, rest: list[str]) -> str:
@@ -153,15 +153,15 @@ def _suggest_command(word: str, rest: list[str]) -> str:
         return f" {hint}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.find_plugins()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
-    listed = [name for name, (_, about) in (COMMANDS | of_plugins()).items() if about]
-    if near := nearest(word, listed):
+    listed = [name for name, (_, about) in (COMMANDS | plugin_commands()).items() if about]
+    if near := suggest(word, listed):
         return near
     if any(not argument.startswith("-") for argument in rest):
         return " Put a task of several words in quotes, or use `kode run`."
     return f" Did you mean `kode run {word}`?"
 
 
-def _run(module: str, argv: Sequence[str]) -> int:
+def _run_module(module: str, argv: Sequence[str]) -> int:
     """Calls a module's `main(argv)`, or another named function, and prints its answer."""
     where, *first = module.split()
     name, _, function = where.partition(":")

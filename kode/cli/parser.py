@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kode import installed
-from kode.cli.screen.lines import explain, fold
+from kode.cli.screen.lines import align_pairs, fold
 from kode.errors import EXIT_OK, ConfigError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _parse_number(
     return number
 
 
-def _mode(text: str) -> str:
+def _parse_mode(text: str) -> str:
     from kode.permissions.names import MODE_CALLED, MODE_MEANS
 
     if text not in MODE_CALLED:
@@ -98,7 +98,7 @@ KINDS: Mapping[str, Callable[[str], float]] = {
 """Numbers that a flag names as its `type`."""
 
 
-def of_plugins() -> dict[str, tuple[str, str]]:
+def plugin_commands() -> dict[str, tuple[str, str]]:
     """The commands that plug-ins add under names that are free, as in `COMMANDS`; an alias, which
     no list shows, has no summary."""
     return {
@@ -146,7 +146,7 @@ class Parser(argparse.ArgumentParser):
         )
         for name, kind in KINDS.items():
             self.register("type", name, kind)
-        self.register("type", "mode", _mode)
+        self.register("type", "mode", _parse_mode)
 
     def format_help(self) -> str:
         """What `--help` prints: on one screen the first flags, where there are any."""
@@ -158,7 +158,7 @@ class Parser(argparse.ArgumentParser):
             actions = [known[name] for name in names.split() if name in known]
             rows = [(f"{it.option_strings[-1]} {it.metavar or ''}", str(it.help)) for it in actions]
             columns = [(name.ljust(MAX_FLAG_COLUMNS), about) for name, about in rows]
-            blocks += [f"{title}\n{explain(columns, width)}"] if rows else []
+            blocks += [f"{title}\n{align_pairs(columns, width)}"] if rows else []
         return "\n".join([*blocks, f"All flags: `{self._where_listed} --help --all`\n"])
 
     def error(self, message: str) -> NoReturn:
@@ -175,7 +175,7 @@ class Parser(argparse.ArgumentParser):
         wrong, listed = f"{name} cannot be {value!r}", "It is one of"
         if isinstance(action, argparse._SubParsersAction):
             wrong, listed = f"unknown command {value!r}", "The commands are"
-        raise _no_choice(f"{self.prog}: {wrong}", str(value), listed, choices)
+        raise _unknown_choice_error(f"{self.prog}: {wrong}", str(value), listed, choices)
 
     def add_flags(self, *rows: tuple[Any, ...]) -> None:
         """Adds flags: how each is written (`-m --model M`), what it does, what argparse takes."""
@@ -197,7 +197,7 @@ class Parser(argparse.ArgumentParser):
                 installed.call_part(plugin, plugin.flags, self)
             self.set_defaults(of_plugins={action.dest for action in self._actions} - before)
         if is_completing():
-            self._complete()
+            self._print_completions()
         if "--all" in argv:
             self.first_flags = {}
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
@@ -212,7 +212,7 @@ class Parser(argparse.ArgumentParser):
             hint = "Put a task in quotes, and a command before its flags." if takes_task else hint
             raise ConfigError(f"{self.prog}: unexpected argument {word!r}. {hint}")
         raise ConfigError(
-            f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "
+            f"{self.prog}: unknown flag {word}.{suggest(word, self._option_string_actions)} "
             f"`{self._where_listed} --help` lists the flags."
         )
 
@@ -242,14 +242,14 @@ class Parser(argparse.ArgumentParser):
             if is_completing():
                 names = cls(f"kode {group}")
                 names.add_commands(about)
-                names._complete()
-            listed = explain([*about.items()], shutil.get_terminal_size().columns)
+                names._print_completions()
+            listed = align_pairs([*about.items()], shutil.get_terminal_size().columns)
             sys.stdout.write(f"usage: kode {group} COMMAND ...\n\n{listed}\n")
             raise SystemExit(EXIT_OK if argv else ConfigError.exit_code)
         command, *rest = argv
         if command not in commands:
             wrong = f"kode {group}: unknown command {command!r}"
-            raise _no_choice(wrong, command, "The commands are", about)
+            raise _unknown_choice_error(wrong, command, "The commands are", about)
         run, text = commands[command]
         return run(cls(f"kode {group} {command}", text), rest)
 
@@ -259,7 +259,7 @@ class Parser(argparse.ArgumentParser):
         for name, about in commands.items():
             below.add_parser(name, help=about)
 
-    def _complete(self) -> None:
+    def _print_completions(self) -> None:
         """Prints the words that may follow the typed ones, and exits."""
         import argcomplete
 
@@ -273,11 +273,11 @@ class Parser(argparse.ArgumentParser):
         return "kode run" if self.prog == "kode" else self.prog
 
 
-def _no_choice(wrong: str, word: str, listed: str, words: Iterable[str]) -> ConfigError:
-    return ConfigError(f"{wrong}.{nearest(word, words)} {listed}: {', '.join(words)}.")
+def _unknown_choice_error(wrong: str, word: str, listed: str, words: Iterable[str]) -> ConfigError:
+    return ConfigError(f"{wrong}.{suggest(word, words)} {listed}: {', '.join(words)}.")
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def suggest(word: str, words: Iterable[str]) -> str:
     """` Did you mean X?` if `word` is X with a slip; "" for anything further away, which probably
     means something else."""
     import difflib

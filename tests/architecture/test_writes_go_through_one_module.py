@@ -19,8 +19,8 @@ PRIVATE = "in the store of layers, which is this user's alone, and no command ca
 NO_FILE = "no file"
 
 BY_PATH: dict[str, dict[str, str]] = {
-    "cli/commands/demo.py": {"scratch": NEW},
-    "cli/commands/plugin.py": {"_begin": NAMED},
+    "cli/commands/demo.py": {"make_scratch_project": NEW},
+    "cli/commands/plugin.py": {"_create_plugin": NAMED},
     "plugins/detached/holder.py": {"run_until_end": HOME, "main": HOME},
     "plugins/detached/places.py": {"create_folder": HOME},
     "plugins/fleet/trees.py": {

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from kode.cli.commands.interactive import is_set_up
 from kode.cli.flags import add_conversation_flags, config_flags
 from kode.cli.main import main
-from kode.cli.parser import COMMANDS, Parser, nearest
+from kode.cli.parser import COMMANDS, Parser, suggest
 from kode.errors import ConfigError
 from kode.registry import PROVIDERS
 from tests.tables import for_each
@@ -88,12 +88,12 @@ def test_a_command_with_one_slip_is_found(name: str, data: st.DataObject) -> Non
     at = data.draw(st.integers(0, len(name) - 2))
     before, after = name[:at], name[at + 1 :]
     slips = (after, f"z{name[at:]}", f"z{after}", f"{after[:1]}{name[at]}{after[1:]}")
-    assert nearest(before + data.draw(st.sampled_from(slips)), LISTED) == f" Did you mean {name}?"
+    assert suggest(before + data.draw(st.sampled_from(slips)), LISTED) == f" Did you mean {name}?"
 
 
 @pytest.mark.parametrize("flag", ["--image", "--no-sandbox", "-v", "--worktree", "-x"])
 def test_a_word_far_from_every_flag_is_not_guessed(flag: str) -> None:
-    assert nearest(flag, conversation_parser()._option_string_actions) == ""
+    assert suggest(flag, conversation_parser()._option_string_actions) == ""
 
 
 @for_each("case", [json.loads(line) for line in CASES.read_text().splitlines()])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.parser import COMMANDS, of_plugins
+from kode.cli.parser import COMMANDS, plugin_commands
 from tests.e2e.command import LONGEST_S, Place
 from tests.needs import needs
 
@@ -62,6 +62,6 @@ def test_bash_knows_commands_flags_and_what_they_take(
     )
     assert not done.stderr
     first, *told = done.stdout.splitlines()
-    every = COMMANDS | of_plugins()
+    every = COMMANDS | plugin_commands()
     assert set(first.split()) == {name for name, (_, what) in every.items() if what}
     assert dict(zip(offered, told, strict=True)) == offered

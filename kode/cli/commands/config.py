@@ -26,11 +26,11 @@ FIRST_KEYS = tuple(
 """The keys that people set most, in the order in which they are shown."""
 
 
-def _load() -> Loaded:
+def _load_settings() -> Loaded:
     return load_config(paths.kode_home(), directory(), environ=os.environ, flags={})
 
 
-def _path(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _show_paths(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.parse(argv)
     project = project_file(directory()) or directory() / "kode.json"
     files = (paths.config_file(paths.kode_home()), project)
@@ -40,7 +40,7 @@ def _path(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 def _show_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Without `--all` only the first keys, and those that are set."""
     parser.add_flags(("--all", "every key"), ("--json", "one JSON object, of every key"))
-    arguments, loaded = parser.parse(argv), _load()
+    arguments, loaded = parser.parse(argv), _load_settings()
     values = {key: display_value(key, value) for key, value in flatten(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
     is_set = (key for key in values if loaded.origins[key] != "default")
@@ -75,7 +75,7 @@ def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
             raise
         value = arguments.value  # a model may be named 5
         path = store_value(key, value, "kode config set")
-    loaded = _load()
+    loaded = _load_settings()
     place = paths.short_path(path)
     origin = loaded.origins.get(key, place)
     notes = [] if place in origin else [f"note: here {origin} decides."]
@@ -89,10 +89,10 @@ def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
     parser.parse(argv)
     try:
-        loaded = _load()
+        loaded = _load_settings()
     except ConfigError as error:
-        return _faulty(error.faults if isinstance(error, Faults) else [str(error)])
-    faults = _wrong_urls(loaded)
+        return _report_faults(error.faults if isinstance(error, Faults) else [str(error)])
+    faults = _find_wrong_urls(loaded)
     for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
         for text in flatten(loaded.config)[key]:
             try:
@@ -101,12 +101,12 @@ def _check_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
                 faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
     notes = [f"note: {remark}" for remark in loaded.warnings]
     if faults:
-        return _faulty(faults, notes)
+        return _report_faults(faults, notes)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
     return CommandAnswer(lines=[*notes, f"{names}: no errors"])
 
 
-def _wrong_urls(loaded: Loaded) -> list[str]:
+def _find_wrong_urls(loaded: Loaded) -> list[str]:
     urls = {key: url for key, url in flatten(loaded.config).items() if key.endswith("base_url")}
     for name, part in loaded.config.providers.items():
         urls[f"providers.{name}.base_url"] = part.base_url
@@ -118,14 +118,14 @@ def _wrong_urls(loaded: Loaded) -> list[str]:
     ]
 
 
-def _faulty(faults: Sequence[str], notes: Sequence[str] = ()) -> CommandAnswer:
+def _report_faults(faults: Sequence[str], notes: Sequence[str] = ()) -> CommandAnswer:
     count = f"{plural(len(faults), 'fault')}: see docs/configuration.md for what is allowed"
     return CommandAnswer(lines=[*notes, *faults, count], exit_code=EXIT_NOT_STARTED)
 
 
 COMMANDS: Commands = {
     "show": (_show_settings, "show what is set, with its layer (--all: every key; --json)"),
-    "path": (_path, "show the config files of this directory"),
+    "path": (_show_paths, "show the config files of this directory"),
     "check": (_check_settings, "check the config files"),
     "set": (_set_key, "set a key in your own config file: KEY VALUE"),
 }
@@ -141,7 +141,7 @@ def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     from kode.permissions.rules import Rules, parse_all
 
     parser.add_argument("--json", action="store_true", help="one JSON list")
-    arguments, loaded = parser.parse(argv), _load()
+    arguments, loaded = parser.parse(argv), _load_settings()
     rows = loaded.config.permissions
     rules = Rules(deny=parse_all(rows.deny), ask=parse_all(rows.ask), allow=parse_all(rows.allow))
     saved, problem = approvals.load(paths.kode_home(), paths.project_root(directory()))

@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     is_watched = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     interrupt_by_signals()
     try:
-        with scratch() as project:
+        with make_scratch_project() as project:
             asyncio.run(_Tour(screen, project, is_watched).play())
     except (KeyboardInterrupt, asyncio.CancelledError):
         screen.print("\nThe demo ended early.")
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 @contextlib.contextmanager
-def scratch() -> Iterator[Path]:
+def make_scratch_project() -> Iterator[Path]:
     """Creates a project, and a home that the rest of this process uses; deletes both at the end."""
     prefix = "kode-demo-"
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:

@@ -112,12 +112,12 @@ class Case:
         return None if self.choice.name == "scripted" else reach_server(self.choice)
 
 
-def python(case: Case) -> Finding:
+def check_python(case: Case) -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     return ok(f"{version}, kode {__version__}")
 
 
-def home(case: Case) -> Finding:
+def check_home(case: Case) -> Finding:
     home = paths.kode_home()
     try:
         note = restrict_home(home)
@@ -138,7 +138,7 @@ def _find_existing(folder: Path) -> Path:
     return folder
 
 
-def disk(case: Case) -> Finding:
+def check_disk(case: Case) -> Finding:
     free = shutil.disk_usage(_find_existing(paths.kode_home())).free
     detail = f"{free / 2**30:.1f} GB free"
     if free >= MIN_FREE_BYTES:
@@ -147,15 +147,15 @@ def disk(case: Case) -> Finding:
     return missing(f"{detail} where {paths.kode_home()} is", step)
 
 
-def git(case: Case) -> Finding:
-    return _find_version("git", "git", "/undo saves less before commands that discard work")
+def check_git(case: Case) -> Finding:
+    return _check_program("git", "git", "/undo saves less before commands that discard work")
 
 
-def ripgrep(case: Case) -> Finding:
-    return _find_version("rg", "ripgrep (rg)", "kode searches by itself, more slowly")
+def check_ripgrep(case: Case) -> Finding:
+    return _check_program("rg", "ripgrep (rg)", "kode searches by itself, more slowly")
 
 
-def _find_version(name: str, title: str, without: str) -> Finding:
+def _check_program(name: str, title: str, without: str) -> Finding:
     """What a program says of its version, or what is done without it."""
     path = find_program(name)
     if path is None:
@@ -174,7 +174,7 @@ def _find_version(name: str, title: str, without: str) -> Finding:
     return ok(output.partition("\n")[0].strip() or path)
 
 
-def terminal(case: Case) -> Finding:
+def check_terminal(case: Case) -> Finding:
     term = os.environ.get("TERM", "")
     if not sys.stdout.isatty():
         return ok("output goes to a pipe or file")
@@ -188,7 +188,7 @@ def terminal(case: Case) -> Finding:
     return ok(f"{term}, {size.columns} columns, colours {colours}")
 
 
-def config(case: Case) -> Finding:
+def check_config(case: Case) -> Finding:
     try:
         return ok(" ".join(case.loaded.warnings) or "OK")
     except UntriedError as error:
@@ -196,7 +196,7 @@ def config(case: Case) -> Finding:
         return missing(str(error.__cause__), step)
 
 
-def memory(case: Case) -> Finding:
+def check_memory(case: Case) -> Finding:
     config, settings = case.loaded.config, case.loaded.config.memory
     if not settings.enabled:
         return ok("off (`memory.enabled`)")
@@ -224,7 +224,7 @@ def memory(case: Case) -> Finding:
     return ok("; ".join(filter(None, (settings.system, *text.splitlines()[2:4]))))
 
 
-def extensions(case: Case) -> Finding:
+def check_extensions(case: Case) -> Finding:
     """Names extensions in the person's own home, which are trusted without asking, and those of the
     project that wait for approval."""
     home, project = paths.kode_home(), paths.project_root(case.cwd)
@@ -242,7 +242,7 @@ def extensions(case: Case) -> Finding:
     return ok(detail, next_step)
 
 
-def sandbox(case: Case) -> Finding:
+def check_sandbox(case: Case) -> Finding:
     config, plain = case.loaded.config, "only plain reading commands run without asking"
     if config.sandbox.enabled is False:
         return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
@@ -271,7 +271,7 @@ def _prove_sandbox() -> Iterator[Finding]:
         yield replace(ok(detail) if holds else missing(detail), what=what)
 
 
-def key(case: Case) -> Finding:
+def check_key(case: Case) -> Finding:
     config = case.loaded.config
     try:
         choice = resolve_provider(config, os.environ)
@@ -294,7 +294,7 @@ def key(case: Case) -> Finding:
     return ok(f"for {choice.name}, {'accepted by the server' if answers else 'not tested'}")
 
 
-def server(case: Case) -> Finding:
+def check_server(case: Case) -> Finding:
     reached = case.reached
     if reached is None:
         return ok("none needed for the scripted provider")
@@ -311,7 +311,7 @@ def server(case: Case) -> Finding:
     return ok(f"{reached.url} answers")
 
 
-def model(case: Case) -> Finding:
+def check_model(case: Case) -> Finding:
     try:
         provider = make_provider(case.loaded.config, case.choice)
     except KodeError as error:
@@ -325,17 +325,17 @@ def model(case: Case) -> Finding:
     if reached is not None and reached.lacks(provider.model):
         names = ", ".join(reached.models[:SHOWN_MODELS])
         more = ", ..." if len(reached.models) > SHOWN_MODELS else ""
-        step = f"set `model` in the config, or --model, to one of: {names}{more}"
+        step = f"set `check_model` in the config, or --model, to one of: {names}{more}"
         return missing(f"{provider.model} is not a model of {reached.url}", step)
     info = provider.info
-    facts = ", ".join(_describe(info))
+    facts = ", ".join(_describe_model(info))
     if info.known:
         return ok(f"{provider.model}, {facts}")
     step = "set context.window and prices in the config if you know them"
     return optional(f"kode does not know {provider.model}, and assumes: {facts}", step)
 
 
-def _describe(info: "ModelInfo") -> list[str]:
+def _describe_model(info: "ModelInfo") -> list[str]:
     facts = [f"window {info.context_window:,} tokens"]
     facts += ["images"] if info.sees_images else []
     if info.input_price is not None and info.output_price is not None:
@@ -345,10 +345,11 @@ def _describe(info: "ModelInfo") -> list[str]:
 
 
 CHECKS: tuple[Callable[[Case], Finding], ...] = (
-    *(python, home, disk, config, key, server, model, memory, extensions),
-    *(git, ripgrep, sandbox, terminal),
+    *(check_python, check_home, check_disk, check_config, check_key, check_server, check_model),
+    *(check_memory, check_extensions),
+    *(check_git, check_ripgrep, check_sandbox, check_terminal),
 )
-"""In display order; the name of each is what the finding is about."""
+"""In display order; the name of each ends with what the finding is about."""
 
 
 def examine(cwd: Path) -> Iterator[Finding]:
@@ -361,11 +362,11 @@ def examine(cwd: Path) -> Iterator[Finding]:
             finding = optional(str(error))
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
-        yield replace(finding, what=check.__name__)
-    yield from _find_in_plugins()
+        yield replace(finding, what=check.__name__.removeprefix("check_"))
+    yield from _check_plugins()
 
 
-def _find_in_plugins() -> Iterator[Finding]:
+def _check_plugins() -> Iterator[Finding]:
     """Reports each faulty plug-in, and the findings of the checks that the others add. Imports all
     that a plug-in names."""
     for it in installed.find_plugins():
@@ -374,7 +375,7 @@ def _find_in_plugins() -> Iterator[Finding]:
             yield missing(f"{it.name}: {it.fault}", step, "plug-ins")
         elif it.plugin is not None:
             try:
-                for where in _imported_by(it.plugin):
+                for where in _list_references(it.plugin):
                     pkgutil.resolve_name(where)
                 if it.plugin.checks:
                     yield from installed.load_part(it.plugin, it.plugin.checks)()
@@ -383,7 +384,7 @@ def _find_in_plugins() -> Iterator[Finding]:
                 yield missing(f"{it.name}: {where}: {fault}", step, "plug-ins")
 
 
-def _imported_by(plugin: installed.Plugin) -> Iterator[str]:
+def _list_references(plugin: installed.Plugin) -> Iterator[str]:
     """Each "module:name" of a plug-in, with what stands in its mappings."""
     for part in fields(plugin)[2:]:
         value = getattr(plugin, part.name)

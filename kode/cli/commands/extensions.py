@@ -16,7 +16,7 @@ from kode import installed, paths
 from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
-from kode.cli.screen.lines import public
+from kode.cli.screen.lines import make_public
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
 from kode.cli.screen.question import make_ask
 from kode.config.load import load_config
@@ -33,13 +33,13 @@ LIST = "a list; --json: one JSON list"
 
 def _list_kind(kind: Any, parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help=LIST)
-    wants_json, extensions = parser.parse(argv).json, _find()
+    wants_json, extensions = parser.parse(argv).json, _find_extensions()
     rows = rows_of(extensions, kind)
-    faults = [] if wants_json else map(public, extensions.problems[kind])
+    faults = [] if wants_json else map(make_public, extensions.problems[kind])
     return CommandAnswer(value=rows, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
 
-def _find() -> review.FoundExtensions:
+def _find_extensions() -> review.FoundExtensions:
     home = paths.kode_home()
     around = surroundings(directory(), home, paths.user_home())
     return review.find_extensions(around, trust.load(home, around.project))
@@ -76,7 +76,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
     line = line_of(event, {**session, "cwd": str(cwd)}, fields)
 
     lines, works = list[str](), True
-    for hook, standing in ((it.thing, it.standing) for it in _find().hooks):
+    for hook, standing in ((it.thing, it.standing) for it in _find_extensions().hooks):
         name = hook.item.name
         if hook.event != event:
             continue
@@ -102,7 +102,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
         lines += [f"  {label}: {text}" for label, text in details.items() if text]
         works = works and not answer.message and ran.exit_code in (0, 2)
     return CommandAnswer(
-        lines=map(public, lines),
+        lines=map(make_public, lines),
         empty=f"No hooks for {event} here. `kode extensions hooks list` lists all.",
         exit_code=EXIT_OK if works else EXIT_FAILED,
     )
@@ -123,11 +123,11 @@ def _find_items(items: Sequence[Candidate], name: str) -> Sequence[Candidate]:
     raise ConfigError(f"There is nothing called {name!r} here: see `kode extensions trust`.")
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _show_item(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("name", metavar="ITEM")
     name, (items, approvals, _) = parser.parse(argv).name, _open_trust()
     matches = _find_items(items, name)
-    shown = [public(review.describe(item, approvals, lines=sys.maxsize)) for item in matches]
+    shown = [make_public(review.describe(item, approvals, lines=sys.maxsize)) for item in matches]
     return CommandAnswer(lines=shown)
 
 
@@ -147,7 +147,7 @@ def _list_items(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(
         value=rows,
         as_json=as_json,
-        rows=[[public(row[name]) for name in names] for row in rows],
+        rows=[[make_public(row[name]) for name in names] for row in rows],
         empty="This project has nothing that needs approval.",
     )
 
@@ -188,7 +188,7 @@ async def approve_shown(
             raise ConfigError(f"No terminal to ask in about {names}: --yes approves it.")
         return await review.ask_approval(home, items, approvals, make_ask(), lines)
     for item in items:
-        say(public(review.describe(item, approvals, lines=lines)))
+        say(make_public(review.describe(item, approvals, lines=lines)))
     if items:
         trust.approve(home, approvals.project, items)
         say(f"Approved until it changes: {names}")
@@ -207,12 +207,12 @@ def _revoke_approval(parser: Parser, argv: Sequence[str]) -> str:
     if not revoked:
         raise ConfigError(f"Nothing called {name!r} is approved: see `kode extensions trust`.")
     trust.revoke(home, approvals.project, revoked)
-    return public(f"Revoked: {', '.join(f'{it.kind} {it.name}' for it in revoked)}")
+    return make_public(f"Revoked: {', '.join(f'{it.kind} {it.name}' for it in revoked)}")
 
 
 TRUST: Commands = {
     "list": (_list_items, "list approved, changed and new items"),
-    "show": (_show, "show one item in full, or what changed in it"),
+    "show": (_show_item, "show one item in full, or what changed in it"),
     "approve": (_approve_items, "approve one item, or all that are pending"),
     "revoke": (_revoke_approval, "withdraw an approval"),
 }
@@ -222,7 +222,7 @@ HOOKS: Commands = {
 }
 
 
-def _run_below(commands: Commands, parser: Parser, argv: Sequence[str]) -> Answered:
+def _run_subgroup(commands: Commands, parser: Parser, argv: Sequence[str]) -> Answered:
     return Parser.run_group(parser.prog.partition(" ")[2], commands, argv or ["list"])
 
 
@@ -230,8 +230,8 @@ COMMANDS: Commands = {
     "skills": (partial(_list_kind, "skills"), "list skills, with source and status"),
     "commands": (partial(_list_kind, "commands"), "list commands defined by Markdown files"),
     "agents": (partial(_list_kind, "agents"), "list agent definitions for subagents"),
-    "hooks": (partial(_run_below, HOOKS), "list hooks, or test those of an event"),
-    "trust": (partial(_run_below, TRUST), "list, show, approve and revoke what needs approval"),
+    "hooks": (partial(_run_subgroup, HOOKS), "list hooks, or test those of an event"),
+    "trust": (partial(_run_subgroup, TRUST), "list, show, approve and revoke what needs approval"),
     "approve": TRUST["approve"],
     "revoke": TRUST["revoke"],
 }

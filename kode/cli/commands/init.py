@@ -81,7 +81,7 @@ def first_run() -> int | None:
 def _set_up(welcome: str, target: Path) -> int | None:
     """Writes what the person chooses; the exit status of the demo if that is chosen."""
     say(f"{welcome}\nYour answers are saved in {paths.short_path(target)}; only you can read it.\n")
-    settings = choose()
+    settings = choose_provider()
     if settings is None:
         from kode.cli.commands import demo
 
@@ -90,7 +90,7 @@ def _set_up(welcome: str, target: Path) -> int | None:
     return None
 
 
-def choose() -> Settings | None:
+def choose_provider() -> Settings | None:
     """Asks how to reach a model, and tests it; the settings to write, or None for the demo.
 
     Raises: UserError if the person leaves, or has given no usable answer.
@@ -110,7 +110,7 @@ def choose() -> Settings | None:
     return _pick("How should kode reach a model?", ways)()
 
 
-def local_places() -> tuple[tuple[ProviderRow, str], ...]:
+def list_local_addresses() -> tuple[tuple[ProviderRow, str], ...]:
     """The servers that people run at home → the usual addresses of each."""
     rows = {row.name: row for row in PROVIDERS if row.is_local}
     further = (rows["llamacpp"], "http://127.0.0.1:9931/v1")  # llama.cpp is moving to this port
@@ -120,8 +120,8 @@ def local_places() -> tuple[tuple[ProviderRow, str], ...]:
 def find_local_servers() -> list[tuple[ProviderRow, "ServerAnswer"]]:
     """The model servers that answer on their usual local ports."""
     answers = [
-        (row, _reach(_extend({"provider": row.name}, base_url=url), LIST_TIMEOUT_S))
-        for row, url in local_places()
+        (row, _reach_server(_with_values({"provider": row.name}, base_url=url), LIST_TIMEOUT_S))
+        for row, url in list_local_addresses()
     ]
     return [it for it in answers if it[1].state not in ("unreachable", "odd")]
 
@@ -136,7 +136,7 @@ def write_config(target: Path, settings: Settings) -> None:
     say(f"Saved {paths.short_path(target)}. `kode config show` shows every value.")
 
 
-def _reach(settings: Settings, *timeout_s: float) -> "ServerAnswer":
+def _reach_server(settings: Settings, *timeout_s: float) -> "ServerAnswer":
     from kode.config.choice import resolve_provider
     from kode.config.model import Config
     from kode.providers import server
@@ -144,7 +144,7 @@ def _reach(settings: Settings, *timeout_s: float) -> "ServerAnswer":
     return server.reach_server(resolve_provider(Config.model_validate(settings), {}), *timeout_s)
 
 
-def _extend(settings: Settings, **values: str | None) -> Settings:
+def _with_values(settings: Settings, **values: str | None) -> Settings:
     """The settings with more of their provider's part; an address that is its own is left out."""
     name = settings["provider"]
     row, part = provider_row(name), dict(settings.get("providers", {}).get(name, {}))
@@ -157,14 +157,14 @@ def _extend(settings: Settings, **values: str | None) -> Settings:
 def _use_local(row: ProviderRow, reached: "ServerAnswer") -> Settings:
     if reached.state != "refused" and not reached.models:
         raise UserError(f"{row.shown} has loaded no model yet. Load one there, then `kode init`.")
-    return _choose_model(_extend({"provider": row.name}, base_url=reached.url), reached)
+    return _choose_model(_with_values({"provider": row.name}, base_url=reached.url), reached)
 
 
 def _use_service(row: ProviderRow) -> Settings:
     settings: Settings = {"provider": row.name}
     if row.needs_key:
         url = os.environ.get(row.url_variable) or (row.url_example and _ask_url(row.url_example))
-        return _ask_key(_extend(settings, base_url=url))
+        return _ask_key(_with_values(settings, base_url=url))
     variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
     say(f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.")
     say(f"It asks for {row.default_model}; `providers.{row.name}.model` names another.")
@@ -172,8 +172,8 @@ def _use_service(row: ProviderRow) -> Settings:
 
 
 def _use_address() -> Settings:
-    settings = _extend({"provider": "server"}, base_url=_ask_url())
-    return _choose_model(settings, _reach(settings))
+    settings = _with_values({"provider": "server"}, base_url=_ask_url())
+    return _choose_model(settings, _reach_server(settings))
 
 
 def _ask_key(settings: Settings) -> Settings:
@@ -184,7 +184,7 @@ def _ask_key(settings: Settings) -> Settings:
             say("A key is one word without spaces.")
             return None
         say("Testing it ...")
-        reached = _reach(complete := _extend(settings, api_key=key))
+        reached = _reach_server(complete := _with_values(settings, api_key=key))
         if reached.state == "refused":
             say(f"{reached.url}: {reached.detail}.")
             return None
@@ -232,7 +232,7 @@ def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
         model = _ask("Model name: ", lambda name: name or None, "Enter the name of a model")
     else:
         model = _pick("Which model? (Enter: 1)", {name: name for name in names}, enter=names[0])
-    return _extend(settings, model=model)
+    return _with_values(settings, model=model)
 
 
 def _pick(question: str, choices: Mapping[str, T], enter: str = "") -> T:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import installed, paths
-from kode.cli.commands.run import RunOptions, run_read_task, run_task, surround
+from kode.cli.commands.run import RunOptions, run_read_task, run_task, wrap_by_plugins
 from kode.cli.flags import add_conversation_flags, config_flags, finish_startup, working_directory
-from kode.cli.parser import COMMANDS, Parser, is_completing, of_plugins
+from kode.cli.parser import COMMANDS, Parser, is_completing, plugin_commands
 from kode.cli.screen.lines import cell_width
 from kode.cli.screen.printer import complain
 from kode.cli.screen.screen import Screen, open_screen
@@ -40,7 +40,7 @@ ONE_TURN = ("json_schema", "record", "replay")
 def main(argv: Sequence[str]) -> int:
     """Runs a command line without a command and returns its exit code. Raises: ConfigError for an
     unknown command."""
-    arguments = _parser().parse(argv)
+    arguments = _make_parser().parse(argv)
     task = arguments.task
     if arguments.session_id and not arguments.print:
         raise ConfigError("--session-id goes with `kode run` or -p. `kode -r ID` opens a session.")
@@ -63,10 +63,10 @@ def main(argv: Sequence[str]) -> int:
     return run_task(arguments, task, None)
 
 
-def _parser() -> Parser:
+def _make_parser() -> Parser:
     parser = Parser("kode", "The REPL of kode, a coding agent.")
     if is_completing():
-        every = (COMMANDS | of_plugins()).items()
+        every = (COMMANDS | plugin_commands()).items()
         parser.add_commands({name: about for name, (_, about) in every if about})
     else:
         parser.add_argument("task", nargs="?", metavar="TASK", help="a first task, in quotes")
@@ -149,7 +149,7 @@ def open_repl(
 
         if (code := init.first_run()) is not None:
             return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
-    with surround(arguments, session_id):
+    with wrap_by_plugins(arguments, session_id):
         task = installed.rewrite_task(arguments, task, session_id)
         return asyncio.run(_repl(arguments, task, session_id, screen or _make_screen(arguments)))
 

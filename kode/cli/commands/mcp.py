@@ -26,7 +26,7 @@ from kode import credentials, durable, paths
 from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import Commands, Parser
-from kode.cli.screen.lines import public
+from kode.cli.screen.lines import make_public
 from kode.cli.screen.printer import Answered, CommandAnswer, complain, say
 from kode.cli.screen.question import make_ask
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
@@ -79,7 +79,7 @@ class ParsedServer(NamedTuple):
     notes: Sequence[str]
 
 
-def add(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def add_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Answers `kode mcp add ...` and `add-json`. Raises: ConfigError, StorageError, BusyError."""
     parser.description = ABOUT
     _add_flags(parser)
@@ -90,7 +90,7 @@ def add(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
         ("--outside", "run it without the sandbox, after you approve"),
         ("--yes", "do not ask for confirmation of a paste"),
     )
-    servers, scope, form = _read_line(parser, argv)
+    servers, scope, form = _parse_add_line(parser, argv)
     if not servers or not all(server.name and server.values for server in servers):
         raise ConfigError(
             f"{parser.prog}: name a server, and give its address, program or JSON. "
@@ -99,15 +99,15 @@ def add(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     # Scripts pass JSON, and see it; who pastes anything else has a terminal.
     has_terminal = sys.stdin is not None and sys.stdin.isatty()
     asks = form and (form != "JSON" or has_terminal)
-    if asks and not asyncio.run(_confirm(servers, form, has_terminal)):
+    if asks and not asyncio.run(_confirm_paste(servers, form, has_terminal)):
         return CommandAnswer(lines=["Nothing was added."], exit_code=EXIT_FAILED)
     return _add_all(servers, scope)
 
 
-async def _confirm(servers: Sequence[ParsedServer], form: str, has_terminal: bool) -> bool:
+async def _confirm_paste(servers: Sequence[ParsedServer], form: str, has_terminal: bool) -> bool:
     """Whether the person wants what a paste would add. Raises: ConfigError without a terminal."""
     entries = {server.name: server.values for server in servers}
-    preview = public(json.dumps(entries, indent=2, ensure_ascii=False))
+    preview = make_public(json.dumps(entries, indent=2, ensure_ascii=False))
     if not has_terminal:
         say(preview, sys.stderr)
         raise ConfigError(f"No terminal to ask in about this {form}: --yes adds it.")
@@ -122,14 +122,14 @@ async def _confirm(servers: Sequence[ParsedServer], form: str, has_terminal: boo
     return (await make_ask()(question)).choice != "no"
 
 
-def _read_line(
+def _parse_add_line(
     parser: Parser, argv: Sequence[str], typed: Mapping[str, Any] | None = None
 ) -> tuple[Sequence[ParsedServer], str, str]:
     """The servers of a line of `mcp add`, their scope, and as what they were pasted; "" if `--yes`
     takes them unasked. `typed` are the flags of the line around a paste. Raises: ConfigError."""
     if max(map(len, argv), default=0) > MAX_PASTE_CHARS:
         raise ConfigError(f"{parser.prog}: that is too long for a server. Paste its entry alone.")
-    words, command = _split(argv, parser)
+    words, command = _split_command_line(argv, parser)
     flags = {key: value for key, value in vars(parser.parse(words, mixed=True)).items() if value}
     name, target, scope = (flags.pop(key, "") for key in ("name", "target", "scope"))
     is_asked, form = not flags.pop("yes", False), ""
@@ -148,26 +148,26 @@ def _read_line(
                 "an MCP server. In a shell it needs single quotes around it: "
                 "'{\"mcpServers\": {…}}'."
             )
-        servers = _servers_in(document, name if name != pasted else "")
-    elif foreign := _foreign_words(name, command):
+        servers = _extract_servers(document, name if name != pasted else "")
+    elif foreign := _split_foreign_line(name, command):
         plain = Parser(f"kode mcp {foreign[2]}")
         _add_flags(plain)
-        parsed, theirs, _ = _read_line(plain, foreign[3:], flags)
+        parsed, theirs, _ = _parse_add_line(plain, foreign[3:], flags)
         return parsed, scope or theirs, "line" if is_asked else ""
     elif _LINK.match(name):
-        servers, form = _read_link(name), "link"
+        servers, form = _parse_link(name), "link"
     else:
         if command and flags.get("type", "stdio") != "stdio":
             target, *command = command
         target = flags.pop("url", target)
         if mcp_config.ADDRESS.match(name) and not (target or command):
-            name, target, form = _name_of(name), name, "address"
+            name, target, form = _name_from_address(name), name, "address"
         servers = {name: {"command": command} if command else {"url": target} if target else {}}
-    parsed = [_parse(key, values, flags) for key, values in servers.items()]
+    parsed = [_parse_server(key, values, flags) for key, values in servers.items()]
     return parsed, scope, form if is_asked else ""
 
 
-def _foreign_words(name: str, command: Sequence[str]) -> list[str]:
+def _split_foreign_line(name: str, command: Sequence[str]) -> list[str]:
     """The words of another agent's `mcp add` line, in quotes or not; [] for anything else. No shell
     reads them: what it would act on is a word. Raises: ConfigError for several lines."""
     words, text = [name, *command], name.replace("\\\n", " ").strip().removeprefix("$ ")
@@ -181,7 +181,7 @@ def _foreign_words(name: str, command: Sequence[str]) -> list[str]:
     return words
 
 
-def _read_link(link: str) -> dict[str, Any]:
+def _parse_link(link: str) -> dict[str, Any]:
     """The server of a link that installs it in Cursor. Raises: ConfigError."""
     query = {key: values[0] for key, values in parse_qs(urlsplit(link).query).items()}
     try:
@@ -189,14 +189,14 @@ def _read_link(link: str) -> dict[str, Any]:
         document = object_of(base64.b64decode(data + "=" * (-len(data) % 4), validate=True))
     except ValueError:
         document = None
-    if not document or not (servers := _servers_in(document, query.get("name", ""))):
+    if not document or not (servers := _extract_servers(document, query.get("name", ""))):
         raise ConfigError(
             "The link has no server that can be read: its `config` must be JSON in base64."
         )
     return servers
 
 
-def _name_of(address: str) -> str:
+def _name_from_address(address: str) -> str:
     """A name for the server at an address: the word of its host that tells most."""
     host = urlsplit(address).hostname or ""
     labels = [label for label in host.split(".")[:-1] if label not in ("api", "mcp", "www")]
@@ -210,7 +210,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--json", "one JSON list, and take nothing"))
     arguments = parser.parse(argv)
     cwd, faults = directory(), list[str]()
-    foreign, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
+    foreign, chosen = [*_read_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
     for name in arguments.names:
         servers = [it for agent, _, it in foreign if name in (it.name, f"{agent}:{it.name}")]
         if not servers:
@@ -248,7 +248,7 @@ def _add_all(
     return CommandAnswer(lines=map(visible, lines), faults=map(visible, faults))
 
 
-def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
+def _split_command_line(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
     """A command line → the words for kode, and the server's command with all its flags: what is
     behind `--`, or begins with the second word that is no flag, unless that is an address."""
     actions = [action for action in parser._actions if action.nargs != 0]
@@ -274,7 +274,7 @@ def _add_flags(parser: Parser) -> None:
     add("target", metavar="URL", nargs="?", help="the address of an HTTP server, or JSON")
     scopes = ("home", "project", "user", "local", "global", "shared")
     kinds = {"dest": "type", "choices": ("stdio", "http", "sse", "streamable-http")}
-    pairs: dict[str, Any] = {"action": "append", "type": _pair}
+    pairs: dict[str, Any] = {"action": "append", "type": _parse_pair}
     parser.add_flags(
         ("-s --scope SCOPE", "home (default; also user, local) or project", {"choices": scopes}),
         ("-t --transport TYPE", "stdio, http (default for a URL) or sse", kinds),
@@ -286,7 +286,7 @@ def _add_flags(parser: Parser) -> None:
     )
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _parse_pair(text: str) -> tuple[str, str]:
     match = re.fullmatch(r"([^=:]+)(?:=|:\s*)(.*)", text, re.DOTALL)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} has no `=` after a name")
@@ -305,7 +305,7 @@ def _parse_json(text: str) -> dict[str, Any] | None:
     return object_of(f"{{{plain.rstrip(',')}}}") if document is None and plain else document
 
 
-def _servers_in(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+def _extract_servers(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     """The servers of a document by name, wherever it keeps them; `name` is for an only one."""
     if _TARGETS & document.keys():
         return {name or str(document.get("name", "")): document}
@@ -318,12 +318,12 @@ def _servers_in(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     return dict.fromkeys([name], *servers.values()) if name and len(servers) == 1 else servers
 
 
-def _parse(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> ParsedServer:
+def _parse_server(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> ParsedServer:
     """A server's object as any agent writes it, with what flags add to it. A name that kode does
     not take is changed. Raises: ConfigError."""
     plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-._")[:40]
     try:
-        entry, notes = _entry_of(values, flags)
+        entry, notes = _convert_entry(values, flags)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise ConfigError(
             f"The MCP server {name!r} has a value of the wrong kind: docs/extensions.md says what "
@@ -332,7 +332,7 @@ def _parse(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> Pa
     return ParsedServer(plain, entry, [f"It is called {plain} here."] * (plain != name) + notes)
 
 
-def _entry_of(
+def _convert_entry(
     values: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
     """An entry of kode, and sentences about what it does not take. Raises: TypeError,
@@ -366,7 +366,7 @@ def _entry_of(
 # ── what other agents have ───────────────────────────────────────────────────────────────────
 
 
-def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, ParsedServer]]:
+def _read_foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, ParsedServer]]:
     """The servers of all agents, each with a word for the agent and the file, those of the project
     first, without secrets; adds to `faults` a sentence for all that cannot be read."""
     project = paths.project_root(cwd)
@@ -382,11 +382,11 @@ def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, 
             of_folders = document.get("projects") if agent == "claude" else {}
             folders = dict.fromkeys((str(cwd), str(project)))
             for part in (*((of_folders or {}).get(folder) or {} for folder in folders), document):
-                servers = _servers_in(part) if part.keys() & {*_SECTIONS} else {}
+                servers = _extract_servers(part) if part.keys() & {*_SECTIONS} else {}
                 for name, values in servers.items():
                     if agent == "gemini" and "url" in values:  # `httpUrl` is the newer transport's
                         values = {"type": "sse", **values}
-                    yield agent, path, _replace_secrets(_parse(name, values, {}))
+                    yield agent, path, _replace_secrets(_parse_server(name, values, {}))
         except (OSError, ValueError, AttributeError, ConfigError) as error:
             faults.append(f"{path} could not be read: {error}")
 
@@ -433,13 +433,13 @@ def _replace_secrets(server: ParsedServer) -> ParsedServer:
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _list_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
     entries, faults = mcp_config.find_servers(paths.kode_home(), directory(), with_disabled=True)
     values, rows = [], []
     for entry in entries:
-        approvals = _approvals_of(entry)
+        approvals = _load_approvals(entry)
         pins, state = mcp_server.saved_pins(entry, approvals), trust.state(entry.item, approvals)
         row = {
             "name": entry.name,
@@ -477,14 +477,14 @@ def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, mcp_
     raise ConfigError(" ".join((why, *faults)))
 
 
-def _remove(parser: Parser, argv: Sequence[str]) -> str:
+def _remove_server(parser: Parser, argv: Sequence[str]) -> str:
     _, entry = _find(parser, argv)
     mcp_config.change(entry.origin, entry.name, None)
-    mcp_server.forget(paths.kode_home(), entry, _approvals_of(entry))
+    mcp_server.forget(paths.kode_home(), entry, _load_approvals(entry))
     return f"Removed {entry.name} from {entry.origin}."
 
 
-def _switch(on: bool, parser: Parser, argv: Sequence[str]) -> str:
+def _switch_server(on: bool, parser: Parser, argv: Sequence[str]) -> str:
     _, entry = _find(parser, argv)
     values = {key: value for key, value in entry.values.items() if key != "disabled"}
     mcp_config.change(entry.origin, entry.name, values if on else {**values, "disabled": True})
@@ -500,21 +500,21 @@ def _log_out(parser: Parser, argv: Sequence[str]) -> str:
     return f"Logged out of {entry.name}: kode has no login of it any more."
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _show_server(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """The entry without its variables, headers and logins: most is secret, whatever it looks like.
     The name of a variable that it takes from the environment is not."""
     _, entry = _find(parser, argv)
-    approvals, values = _approvals_of(entry), entry.values
+    approvals, values = _load_approvals(entry), entry.values
     held = [*values.get("env", {}).values(), *values.get("headers", {}).values()]
     secrets = [json.dumps(value, ensure_ascii=False) for value in held if "${" not in str(value)]
     lines = [credentials.mask(review.describe(entry.item, approvals), {*secrets} - {'""'})]
     for pin in mcp_server.saved_pins(entry, approvals):
         about = json.loads(pin.content).get("description", "")
         lines += [f"tool {pin.name}  {pin.digest[:12]}  {pin.approved_at}", about]
-    return CommandAnswer(lines=map(public, lines))
+    return CommandAnswer(lines=map(make_public, lines))
 
 
-def _approvals_of(entry: mcp_config.ServerEntry) -> trust.Approvals:
+def _load_approvals(entry: mcp_config.ServerEntry) -> trust.Approvals:
     approvals = trust.load(paths.kode_home(), entry.root)
     complain(approvals.problem)  # once: the damaged file is then out of the way
     return approvals
@@ -527,13 +527,13 @@ def _reach(run: Callable[..., Any], parser: Parser, argv: Sequence[str]) -> Answ
     return answer
 
 
-async def _approve(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
+async def _approve_server(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     """Approves the entry first, because nothing of it may start before; then its current tools."""
-    if not await _settle(entry, [entry.item], unasked=unasked):
+    if not await _approve_pending(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
     async with _open(entry, unasked=unasked) as connection:
         items = mcp_server.pins_of(entry, await connection.tools())
-    return EXIT_OK if await _settle(entry, items, unasked=unasked) else EXIT_FAILED
+    return EXIT_OK if await _approve_pending(entry, items, unasked=unasked) else EXIT_FAILED
 
 
 async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
@@ -546,13 +546,13 @@ async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     return f"Logged in to {entry.name}." if is_in else f"{entry.name} answers without a login."
 
 
-async def _settle(
+async def _approve_pending(
     entry: mcp_config.ServerEntry, items: Sequence[trust.Candidate], *, unasked: bool
 ) -> bool:
     """Whether a person approves what is pending of `items`."""
     from kode.cli.commands.extensions import approve_shown
 
-    approvals = _approvals_of(entry)
+    approvals = _load_approvals(entry)
     pending = [item for item in items if trust.state(item, approvals) != "trusted"]
     # In full: no other command shows an unapproved tool.
     home = paths.kode_home()
@@ -562,7 +562,7 @@ async def _settle(
 async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
     """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
     tools cannot be pinned."""
-    approvals = _approvals_of(entry)
+    approvals = _load_approvals(entry)
     if trust.state(entry.item, approvals) != "trusted":
         raise ConfigError(
             f"The MCP server {entry.name} is the project's and not approved in its current form: "
@@ -609,7 +609,7 @@ async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterat
             connection = await stack.enter_async_context(open_entry(entry))
         except DownloadNeededError:
             say(review.DOWNLOADS, sys.stderr)
-            if not await _settle(entry, [download_item(entry)], unasked=unasked):
+            if not await _approve_pending(entry, [download_item(entry)], unasked=unasked):
                 raise
             await open_entry.download(entry)
             connection = await stack.enter_async_context(open_entry(entry))
@@ -617,17 +617,17 @@ async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterat
 
 
 COMMANDS: Commands = {
-    "list": (_list, "list all servers, with source and trust"),
-    "get": (_show, "show one server: its entry and approved tools"),
-    "remove": (_remove, "remove one from the file it is in"),
-    "enable": (partial(_switch, True), "use one again"),
-    "disable": (partial(_switch, False), "do not use one, but keep its entry"),
+    "list": (_list_servers, "list all servers, with source and trust"),
+    "get": (_show_server, "show one server: its entry and approved tools"),
+    "remove": (_remove_server, "remove one from the file it is in"),
+    "enable": (partial(_switch_server, True), "use one again"),
+    "disable": (partial(_switch_server, False), "do not use one, but keep its entry"),
     "login": (partial(_reach, _log_in), "log in to one at an address"),
     "logout": (_log_out, "delete the login of one"),
-    "approve": (partial(_reach, _approve), "approve a project's server, or changed tools"),
+    "approve": (partial(_reach, _approve_server), "approve a project's server, or changed tools"),
     "test": (partial(_reach, _test), "connect to one and list what it offers; log in if needed"),
-    "add": (add, "add one: NAME URL, NAME -- COMMAND ARG..., or what you paste"),
-    "add-json": (add, "add one: NAME JSON"),
+    "add": (add_servers, "add one: NAME URL, NAME -- COMMAND ARG..., or what you paste"),
+    "add-json": (add_servers, "add one: NAME JSON"),
     "import": (import_servers, "list or take what other agents have configured here"),
 }
 

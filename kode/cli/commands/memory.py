@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
-from kode.cli.screen.printer import complain, complain_of, print_document, say
+from kode.cli.screen.printer import complain, print_document, print_notice, say
 from kode.errors import EXIT_OK, KodeError
 from kode.events import no_emit
 from kode.messages import Message
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
     loaded = None
     try:
-        loaded = _load(flags)
+        loaded = _load_settings(flags)
     except KodeError:
         if {"-h", "--help"}.isdisjoint(argv):
             raise
@@ -54,10 +54,10 @@ def main(argv: Sequence[str]) -> int:
         for flag in ("--memory", "--cwd"):
             command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     arguments = parser.parse(list(argv))
-    return _run(loaded or _load(flags), arguments)
+    return _run_and_print(loaded or _load_settings(flags), arguments)
 
 
-def _load(flags: argparse.Namespace) -> "Loaded":
+def _load_settings(flags: argparse.Namespace) -> "Loaded":
     """Raises: ConfigError."""
     from kode.config.load import load_config
 
@@ -66,7 +66,7 @@ def _load(flags: argparse.Namespace) -> "Loaded":
     return load_config(paths.kode_home(), cwd, environ=os.environ, flags=system)
 
 
-def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
+def _run_and_print(loaded: "Loaded", arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
     complain(paths.find_home_fault(paths.kode_home()), *loaded.warnings)
     if text := asyncio.run(_run_command(loaded, arguments)):
@@ -84,7 +84,7 @@ async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
     has_person = bool(sys.stdin and sys.stdin.isatty())
     async with open_memory(
-        config, working_directory(arguments), emit=complain_of, ask_reply=ask_reply
+        config, working_directory(arguments), emit=print_notice, ask_reply=ask_reply
     ) as memory:
         confirm = _confirm if has_person else None
         return with_undo(await run_command(memory.system, arguments, confirm))

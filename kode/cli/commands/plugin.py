@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import installed
-from kode.cli.parser import Commands, Parser, nearest
+from kode.cli.parser import Commands, Parser, suggest
 from kode.cli.screen.printer import Answered, CommandAnswer
 from kode.config.load import store_value
 from kode.errors import ConfigError
@@ -22,13 +22,13 @@ from kode.values import fields
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _list_plugins(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("--json", action="store_true", help="one JSON list")
     as_json = parser.parse(argv).json
     rows: list[dict[str, Any]] = [
         {
             "name": plugin.name,
-            "state": _state(plugin),
+            "state": _describe_state(plugin),
             "distribution": plugin.distribution,
             "version": plugin.version,
             "summary": plugin.plugin.summary if plugin.plugin is not None else None,
@@ -47,30 +47,30 @@ def _list(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     )
 
 
-def _state(plugin: Installed) -> str:
+def _describe_state(plugin: Installed) -> str:
     return "faulty" if plugin.fault else "on" if plugin.enabled else "off"
 
 
-def _find(parser: Parser, argv: Sequence[str]) -> Installed:
+def _find_plugin(parser: Parser, argv: Sequence[str]) -> Installed:
     """The plug-in that the arguments name. Raises: ConfigError if there is none."""
     parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
     name = parser.parse(argv).name
     plugins = {plugin.name: plugin for plugin in installed.find_plugins()}
     if name not in plugins:
         raise ConfigError(
-            f"There is no plug-in {name!r} here.{nearest(name, plugins)} `kode plugin list` lists "
+            f"There is no plug-in {name!r} here.{suggest(name, plugins)} `kode plugin list` lists "
             "all; `kode plugin install SOURCE` installs one."
         )
     return plugins[name]
 
 
-def _show(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    return CommandAnswer(lines=_describe(_find(parser, argv)))
+def _show_plugin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+    return CommandAnswer(lines=_describe_plugin(_find_plugin(parser, argv)))
 
 
-def _describe(plugin: Installed) -> Iterator[str]:
+def _describe_plugin(plugin: Installed) -> Iterator[str]:
     origin = f"from {plugin.distribution} {plugin.version} ({plugin.value})"
-    yield f"{plugin.name}: {_state(plugin)}, {origin}"
+    yield f"{plugin.name}: {_describe_state(plugin)}, {origin}"
     if plugin.fault:
         yield plugin.fault
     if plugin.plugin is None:
@@ -88,7 +88,7 @@ def _describe(plugin: Installed) -> Iterator[str]:
 
 def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswer:
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
-    plugin = _find(parser, argv)
+    plugin = _find_plugin(parser, argv)
     path = store_value(f"{SECTION}.{plugin.name}.enabled", is_on, parser.prog)
     installed.forget_plugins()
     lines = [f"{plugin.name} is {'on' if is_on else 'off'} ({path})."]
@@ -97,7 +97,7 @@ def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswe
     return CommandAnswer(lines=lines)
 
 
-def _install(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _install_plugin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Raises: ConfigError if it is not installed."""
     parser.add_argument("source", metavar="SOURCE", help="as pip takes it")
     source = parser.parse(argv).source
@@ -124,12 +124,12 @@ def _install(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     lines = []
     for plugin in new:
         then = "" if plugin.enabled else f"; `kode plugin enable {plugin.name}` turns it on"
-        lines.append(f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}.")
+        lines.append(f"Installed {plugin.name} {plugin.version}: {_describe_state(plugin)}{then}.")
     nothing = f"{source} is installed. It adds no plug-in that was not there before."
     return CommandAnswer(lines=lines, empty=nothing)
 
 
-def _begin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _create_plugin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     """Raises: ConfigError."""
     parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
     name = parser.parse(argv).name
@@ -194,12 +194,12 @@ def test_the_tool_counts_words():
 
 
 COMMANDS: Commands = {
-    "list": (_list, "list plug-ins: on, off, or faulty"),
-    "show": (_show, "what one adds"),
+    "list": (_list_plugins, "list plug-ins: on, off, or faulty"),
+    "show": (_show_plugin, "what one adds"),
     "enable": (partial(_switch, is_on=True), "turn one on: it runs with your rights, as kode does"),
     "disable": (partial(_switch, is_on=False), "turn one off"),
-    "install": (_install, "install one into the environment of kode, as pip does"),
-    "new": (_begin, "write a package with a tool and its test, to begin one"),
+    "install": (_install_plugin, "install one into the environment of kode, as pip does"),
+    "new": (_create_plugin, "write a package with a tool and its test, to begin one"),
 }
 
 

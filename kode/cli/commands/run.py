@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kode import durable, installed, paths
 from kode.cli.commands.task import (
-    answer_form,
     interrupt_by_signals,
     open_from_flags,
+    read_answer_form,
     read_attachments,
     read_task,
 )
@@ -29,7 +29,7 @@ from kode.cli.flags import (
 )
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.printer import complain, complain_of, print_event, print_json, print_line, say
+from kode.cli.screen.printer import complain, print_event, print_json, print_line, print_notice, say
 from kode.cli.screen.screen import open_screen
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, UNBEGUN, Emit, Event, Notice, TurnEnded, no_emit
@@ -113,7 +113,7 @@ class RunOptions:
             if recorded is None:
                 resolve_provider(loaded.config, os.environ, loaded.origins)
         read_rules(loaded.config, loaded.origins)
-        answer_form(self.arguments, cwd)
+        read_answer_form(self.arguments, cwd)
         read_servers(self.arguments, cwd)
         read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), no_emit)
 
@@ -172,7 +172,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     Raises: UserError, SessionError or StorageError if it could not start; ConfigError for flags
     that contradict each other.
     """
-    with surround(arguments, session_id):
+    with wrap_by_plugins(arguments, session_id):
         arguments.task = task = installed.rewrite_task(arguments, task, session_id)
         if arguments.input_format != "stream-json":
             return run_read_task(arguments, *read_task(task), session_id)
@@ -182,11 +182,11 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
                 "stream-json with it, and no TASK of `-`."
             )
         interrupt_by_signals()
-        return asyncio.run(_run(arguments, task or "", (), session_id))
+        return asyncio.run(_run_task(arguments, task or "", (), session_id))
 
 
 @contextlib.contextmanager
-def surround(arguments: argparse.Namespace, session_id: str | None) -> "Iterator[None]":
+def wrap_by_plugins(arguments: argparse.Namespace, session_id: str | None) -> "Iterator[None]":
     """What plug-ins whose flags were given do around a run or a chat. Raises: UserError."""
     with contextlib.ExitStack() as stack:
         for plugin in installed.enabled_plugins() if getattr(arguments, "of_plugins", ()) else ():
@@ -203,10 +203,10 @@ def run_read_task(
     a task; else as `run_task`."""
     if not text.strip():
         raise ConfigError(NO_TASK)
-    return asyncio.run(_run(arguments, text, piped, session_id))
+    return asyncio.run(_run_task(arguments, text, piped, session_id))
 
 
-async def _run(
+async def _run_task(
     arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
     from kode.conversation import Settings
@@ -214,7 +214,7 @@ async def _run(
 
     cwd, warnings = working_directory(arguments), list[str]()
     with _load_settings(arguments, cwd) as (loaded, recorded):
-        form = answer_form(arguments, cwd)
+        form = read_answer_form(arguments, cwd)
         output = _open_output(arguments, plain=loaded.config.repl.plain)
 
         def emit(event: Event) -> None:
@@ -256,7 +256,7 @@ async def _run(
                 code = await take_turn(conversation, running, conclude)
         finally:
             if arguments.output_format == "stream-json":  # `result` stays the last line
-                output.emit = complain_of
+                output.emit = print_notice
             # A program that reads the answer waits only so long for the end of the session.
             wait_s = None if sys.stdout.isatty() else loaded.config.memory.exit_wait_s
             closing = asyncio.ensure_future(conversation.close(wait_s=wait_s))

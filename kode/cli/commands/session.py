@@ -20,7 +20,7 @@ from kode.cli.screen.lines import (
     cell_width,
     clip,
     clip_middle,
-    cost_text,
+    format_cost,
     format_when,
     money,
     one_line,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kode.session.cache_breaks import CacheBreak
 
 
-def export(parser: Parser, argv: Sequence[str]) -> int:
+def export_session(parser: Parser, argv: Sequence[str]) -> int:
     """Prints a session as one document; on stderr, what is personal in it, if the format says so.
     Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.find_additions("exports")
@@ -166,7 +166,7 @@ def _parse_id(
 
 
 def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
-    arguments, session_id = _parse_id(parser, argv, ("--json", "the document of `export`"))
+    arguments, session_id = _parse_id(parser, argv, ("--json", "the document of `export_session`"))
     transcript = Transcript.read(session_path(paths.kode_home(), session_id))
     if arguments.json:
         return CommandAnswer(value=as_json(transcript), as_json=True, faults=transcript.faults)
@@ -175,13 +175,13 @@ def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
     )
 
 
-def _delete(parser: Parser, argv: Sequence[str]) -> str:
+def _delete_session(parser: Parser, argv: Sequence[str]) -> str:
     _, session_id = _parse_id(parser, argv)
     upkeep.delete(paths.kode_home(), session_id)
     return f"deleted {session_id}"
 
 
-def _trim(parser: Parser, argv: Sequence[str]) -> str:
+def _trim_session(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help=ID_HELP)
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments = parser.parse(argv)
@@ -190,7 +190,7 @@ def _trim(parser: Parser, argv: Sequence[str]) -> str:
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
 
-def _clean_up(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
+def _clean_up_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
@@ -201,7 +201,7 @@ def _clean_up(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     return CommandAnswer(lines=[*lines, f"{verb} {plural(len(removed), 'session')}"])
 
 
-def _fork(parser: Parser, argv: Sequence[str]) -> str:
+def _fork_session(parser: Parser, argv: Sequence[str]) -> str:
     arguments, session_id = _parse_id(parser, argv, ("--at ENTRY", "the last entry to copy"))
     return upkeep.fork(paths.kode_home(), session_id, arguments.at)
 
@@ -255,11 +255,11 @@ COMMANDS: Commands = {
     "list": (_list_sessions, "list sessions, the last used first"),
     "search": (_search_sessions, "search the text of all sessions"),
     "show": (_show_session, "a transcript"),
-    "delete": (_delete, "delete one session"),
-    "trim": (_trim, "keep only the last N messages"),
-    "cleanup": (_clean_up, "delete sessions unused for DAYS days"),
-    "fork": (_fork, "copy this session into a new one"),
-    "export": (export, "write one JSON or Markdown document, or a cassette"),
+    "delete": (_delete_session, "delete one session"),
+    "trim": (_trim_session, "keep only the last N messages"),
+    "cleanup": (_clean_up_sessions, "delete sessions unused for DAYS days"),
+    "fork": (_fork_session, "copy this session into a new one"),
+    "export": (export_session, "write one JSON or Markdown document, or a cassette"),
     "import": (_import_files, "import sessions of Claude Code and Codex"),
     "check": (_check_sessions, "check for damage; --repair fixes it"),
 }
@@ -291,7 +291,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
         "session": session_id,
         "cwd": header.cwd,
         "steps": [
-            {"entry": it.id, "at": it.at, "purpose": _purpose(it), "model": it.model}
+            {"entry": it.id, "at": it.at, "purpose": _name_purpose(it), "model": it.model}
             | _spent_object(Spent.of(it))
             for it in requests
         ],
@@ -302,19 +302,19 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
     numbers = itertools.count(1)
     for entry in requests:
-        name = _purpose(entry)
+        name = _name_purpose(entry)
         name = f"step {next(numbers)}" if name == "turn" else name
-        rows.append((format_when(entry.at), name, *_figures(Spent.of(entry))))
+        rows.append((format_when(entry.at), name, *_format_spent(Spent.of(entry))))
     sums = {one_line(name): spent for name, spent in spending.items()}
     sums |= {"total": spending.total} if len(sums) > 1 else {}
-    rows += [(name, str(spent.requests), *_figures(spent)) for name, spent in sums.items()]
+    rows += [(name, str(spent.requests), *_format_spent(spent)) for name, spent in sums.items()]
     right = range(2, len(rows[0]))
     table = align_columns(rows, right) if requests else ["No usage is on record."]
     for line, request in itertools.zip_longest(table, [None, *requests]):
         lines.append(line)
         for lost in breaks:
             if request is not None and lost.step == request.id:
-                again = f"{lost.tokens:,} tokens read again{_more(lost.cost_usd)}"
+                again = f"{lost.tokens:,} tokens read again{_format_extra_cost(lost.cost_usd)}"
                 cause = " · ".join([one_line(lost.cause), *([again] if lost.tokens else [])])
                 lines.append(f"          ↳ {cause}")
     if arguments.why:
@@ -322,7 +322,7 @@ def show_cost(argv: Sequence[str]) -> CommandAnswer:
         tokens = sum(lost.tokens for lost in breaks)
         costs = [lost.cost_usd for lost in breaks if lost.cost_usd is not None]
         none = "Each request started like the one before, and no cached beginning was lost."
-        total = f"Read again: {tokens:,} tokens{_more(sum(costs) if costs else None)}."
+        total = f"Read again: {tokens:,} tokens{_format_extra_cost(sum(costs) if costs else None)}."
         lines += ["", total if breaks else none]
     return CommandAnswer(value=value, as_json=arguments.json, lines=lines)
 
@@ -339,19 +339,19 @@ def _find_breaks(header: Header, entries: Sequence[Entry], cwd: Path) -> "Sequen
     return find_breaks(header, entries, price)
 
 
-def _more(cost_usd: float | None) -> str:
+def _format_extra_cost(cost_usd: float | None) -> str:
     return "" if cost_usd is None else f", {money(cost_usd)} more"
 
 
-def _purpose(entry: Entry) -> str:
+def _name_purpose(entry: Entry) -> str:
     """`turn`, or that of a `UsageEntry`."""
     return str(getattr(entry, "purpose", "turn"))
 
 
-def _figures(spent: Spent) -> tuple[str, ...]:
+def _format_spent(spent: Spent) -> tuple[str, ...]:
     usage = spent.usage
     tokens = usage.uncached_tokens, usage.cached_tokens, usage.cache_write_tokens
-    return (*(f"{count:,}" for count in (*tokens, usage.output_tokens)), cost_text(spent))
+    return (*(f"{count:,}" for count in (*tokens, usage.output_tokens)), format_cost(spent))
 
 
 def _spent_object(spent: Spent) -> dict[str, object]:

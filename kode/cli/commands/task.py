@@ -53,7 +53,7 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
         return "" if nobody_typed else _read_stdin(), ()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task, ()
-    if not _begins_soon():
+    if not _is_readable_soon():
         complain(
             f"nothing came on standard input in {STDIN_WAIT_S:g} s; the task starts without it. "
             "Give what takes longer as a file: --ctx FILE."
@@ -105,12 +105,12 @@ async def open_from_flags(
         conversation.attachments += [conversation.keep_picture(it.name, it.data) for it in pictures]
         named = (arguments.task or "") if task else ""
         if "@" in named:
-            from kode.cli.prompt.attach import attach
+            from kode.cli.prompt.attach import attach_to_next_turn
 
             def report(text: str, style: str) -> None:
                 settings.emit(Notice(text=text, level="warning" if style == "warning" else "info"))
 
-            await attach(conversation, named, (), report)
+            await attach_to_next_turn(conversation, named, (), report)
     except BaseException:
         await conversation.close(interrupted=True)
         raise
@@ -156,7 +156,7 @@ def _stdin_has_something_to_say() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def _begins_soon() -> bool:
+def _is_readable_soon() -> bool:
     """Whether stdin has something to read, or has ended, within `STDIN_WAIT_S`."""
     with contextlib.suppress(OSError, ValueError):
         return bool(select.select([sys.stdin], [], [], STDIN_WAIT_S)[0])
@@ -164,7 +164,7 @@ def _begins_soon() -> bool:
 
 
 def _read_stdin() -> str:
-    if not _begins_soon():
+    if not _is_readable_soon():
         complain("waiting for standard input to end (or use </dev/null)")
     try:
         data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1)
@@ -177,7 +177,7 @@ def _read_stdin() -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
+def read_answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
     """The form of `--json-schema`: a file, or the schema itself. Raises: ConfigError."""
     source = arguments.json_schema
     if source is None:

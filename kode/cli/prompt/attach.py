@@ -115,7 +115,7 @@ BEING_TYPED = re.compile(
 _AFTER_A_NAME = ".,;:!?)]}'"
 
 
-def write_mention(path: str) -> str:
+def format_mention(path: str) -> str:
     """A path as written after `@`."""
     if not re.search(r"[\s\"@\\]", path):
         return path
@@ -123,12 +123,12 @@ def write_mention(path: str) -> str:
     return f'"{escaped}"'
 
 
-def query_of(typed: re.Match[str]) -> str:
+def mention_query(typed: re.Match[str]) -> str:
     """The search text of a mention matched by `BEING_TYPED`."""
     return unescape(typed["plain"] if typed["quoted"] is None else typed["quoted"])
 
 
-def mentions(text: str) -> list[str]:
+def find_mentions(text: str) -> list[str]:
     """The names after `@` in a text, in order, without duplicates. If a plain name ends in
     punctuation, it is followed by variants with ever less of it."""
     names: list[str] = []
@@ -167,12 +167,12 @@ class Pastes:
         if lines < FOLD_LINES and len(text) < FOLD_CHARACTERS:
             return text
         what = f"{lines} lines" if lines > 1 else f"{len(text):,} characters"
-        return _place(self._folded, f"pasted {what}", text)
+        return _add_placeholder(self._folded, f"pasted {what}", text)
 
     def add_picture(self, picture: Picture) -> str:
         """The placeholder of an image for the input line."""
         name = re.sub(r"[\[\]\s]+", " ", picture.name)
-        return _place(self._pictures, f"image {name}", picture)
+        return _add_placeholder(self._pictures, f"image {name}", picture)
 
     def pictures_in(self, line: str) -> list[Picture]:
         """The images whose placeholders are in the line, in the order pasted."""
@@ -187,7 +187,7 @@ class Pastes:
         return places.sub(lambda match: self._folded[match[0]], line)
 
 
-def _place(values: dict[str, T], what: str, value: T) -> str:
+def _add_placeholder(values: dict[str, T], what: str, value: T) -> str:
     """A unique placeholder for a value."""
     place, number = f"[{what}]", 2
     while values.get(place, value) != value:
@@ -199,7 +199,7 @@ def _place(values: dict[str, T], what: str, value: T) -> str:
 def read_mentioned(text: str, cwd: Path) -> list[Picture]:
     """The images named after `@` in a message. Any other file is left to the model, which reads it
     as the permissions allow."""
-    named = dict.fromkeys(cwd / paths.expand_path(name) for name in mentions(text))
+    named = dict.fromkeys(cwd / paths.expand_path(name) for name in find_mentions(text))
     return [picture for path in named if (picture := read_picture(path))]
 
 
@@ -257,7 +257,7 @@ def clipboard_picture() -> tuple[Picture | None, str]:
     return Picture("clipboard.png", data), ""
 
 
-async def attach(
+async def attach_to_next_turn(
     conversation: "Conversation",
     text: str,
     pasted: Sequence[Picture],

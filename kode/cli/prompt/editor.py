@@ -35,9 +35,9 @@ from prompt_toolkit.utils import _CHAR_SIZES_CACHE
 from prompt_toolkit.widgets import SearchToolbar
 
 from kode import durable, paths
-from kode.cli.prompt.attach import BEING_TYPED, FileIndex, query_of, write_mention
+from kode.cli.prompt.attach import BEING_TYPED, FileIndex, format_mention, mention_query
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
-from kode.cli.prompt.submit import press, submit
+from kode.cli.prompt.submit import run_key_command, submit
 from kode.cli.screen.lines import EMOJI_PARTS, clip, one_line
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.progress import status_line
@@ -118,10 +118,10 @@ class PromptCompleter(Completer):
         before = document.text_before_cursor
         if typed := BEING_TYPED.search(before):
             start = typed.start() + typed[0].index("@") + 1 - len(before)
-            query = query_of(typed)
+            query = mention_query(typed)
             for path in self.files.find(query):
                 if path != query or not path.endswith("/"):  # else its content follows
-                    yield Completion(write_mention(path), start_position=start, display=path)
+                    yield Completion(format_mention(path), start_position=start, display=path)
         elif before.startswith("/") and not re.search(r"\s", before):
             commands = self._list_commands()
             for name in self._find_matches(before, commands):
@@ -220,7 +220,7 @@ class Editor:
 
         def live_lines() -> list[tuple[str, str]]:
             columns, rows = size()
-            return self.state.live(columns, max(rows - 6, 2))
+            return self.state.live_lines(columns, max(rows - 6, 2))
 
         paint = self.state.screen.paint
 
@@ -481,12 +481,12 @@ class Editor:
         if self.take_back_queued():
             return
         if self.state.sent is None:
-            self.state.hint("There is no message to edit yet.")
+            self.state.show_hint("There is no message to edit yet.")
             return
         self.state.interrupt()
         self.buffer.reset(Document(self.state.sent))
         self.state.replacing = True
-        self.state.hint("Sending this replaces your last message and what followed it.")
+        self.state.show_hint("Sending this replaces your last message and what followed it.")
 
     def take_back_queued(self) -> bool:
         """Puts the newest queued message back into the line; False if there is none."""
@@ -513,7 +513,7 @@ class Editor:
             return menu.current_completion if menu is not None else None
         mention = BEING_TYPED.search(typed)
         is_command = typed.startswith("/") or mention is None
-        whole = typed if is_command or mention is None else query_of(mention)
+        whole = typed if is_command or mention is None else mention_query(mention)
         is_whole = whole in PROMPT_ALIASES or whole in [row.text for row in menu.completions]
         # A command that only contains what was typed is chosen, not completed.
         is_other = is_command and not menu.completions[0].text.startswith(typed)
@@ -551,10 +551,10 @@ class Editor:
             # SIGINT is not a key: nothing else would repaint the line.
             self.redraw()
         elif time.monotonic() - self._interrupted_at < LEAVING_S:
-            press(self.state, "/quit")
+            run_key_command(self.state, "/quit")
         else:
             self._interrupted_at = time.monotonic()
-            self.state.hint("Press Ctrl-C again to quit.")
+            self.state.show_hint("Press Ctrl-C again to quit.")
 
     def _note_key(self) -> None:
         self._key_at = time.monotonic()

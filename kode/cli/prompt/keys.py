@@ -14,7 +14,7 @@ from prompt_toolkit.keys import Keys
 
 from kode.cli.prompt.attach import clipboard_picture
 from kode.cli.prompt.editor import Editor
-from kode.cli.prompt.submit import move_to_background, press, show_details
+from kode.cli.prompt.submit import move_to_background, run_key_command, show_details
 
 NEW_LINE = Keys.ControlF24
 """A key that no keyboard has stands for Shift+Enter. A line feed is Enter: a terminal makes one of
@@ -37,7 +37,7 @@ _CODED_BREAK = re.compile(r"\x1b\[(?:1[03];\d|106;5)u")
 """A line end of a paste as tmux writes it with `extended-keys-format csi-u`."""
 
 
-def bindings(editor: Editor) -> KeyBindings:
+def make_bindings(editor: Editor) -> KeyBindings:
     """kode's own key bindings; all other keys edit. If several match, the last one counts."""
     keys, state, buffer = KeyBindings(), editor.state, editor.buffer
     empty = Condition(lambda: not buffer.text)
@@ -60,12 +60,12 @@ def bindings(editor: Editor) -> KeyBindings:
         (NEW_LINE, asking, lambda e: editor.accept()),
         (NEW_LINE, ~asking & ~is_searching, lambda e: buffer.insert_text("\n")),
         ("c-d", empty & asking, lambda e: editor.answer(None)),
-        ("c-d", empty & ~asking, lambda e: press(state, "/quit")),
+        ("c-d", empty & ~asking, lambda e: run_key_command(state, "/quit")),
         # While kode is suspended, running work is recorded when it resumes; commands, in their own
         # process groups, keep running.
         ("c-z", ~is_searching, lambda e: e.app.suspend_to_background(suspend_group=False)),
         ("tab", ~asking, lambda e: _complete(editor)),
-        ("s-tab", ~asking, lambda e: state.next_mode()),
+        ("s-tab", ~asking, lambda e: state.switch_mode()),
         ("s-tab", completing, lambda e: buffer.complete_previous()),
         ("up", empty & ~asking & has_queued, lambda e: editor.take_back_queued()),
         # History is not for answers.
@@ -76,7 +76,7 @@ def bindings(editor: Editor) -> KeyBindings:
         ("backspace", is_behind, lambda e: editor.leave_menu()),
         (Keys.BracketedPaste, ~is_searching, lambda e: _insert_paste(editor, e.data)),
         ("c-v", ~asking & ~vi_mode, lambda e: _paste_picture(editor)),
-        ("c-x c-e", ~asking, lambda e: _compose(editor)),
+        ("c-x c-e", ~asking, lambda e: _edit_in_editor(editor)),
         ("c-o", ~is_searching, lambda e: show_details(state)),
         ("c-b", empty & ~asking, lambda e: move_to_background(state)),
     )
@@ -134,10 +134,10 @@ async def _paste_picture(editor: Editor) -> None:
         why_not = f"{provider.model} cannot see images. /model NAME switches to one that can."
     elif picture is not None:
         return editor.buffer.insert_text(state.pastes.add_picture(picture))
-    state.hint(why_not)
+    state.show_hint(why_not)
 
 
-async def _compose(editor: Editor) -> None:
+async def _edit_in_editor(editor: Editor) -> None:
     text = await editor.edit_text(editor.state.pastes.unfold(editor.buffer.text))
     editor.buffer.document = Document(text)
     editor.redraw()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kode.cli.parser import nearest
+from kode.cli.parser import suggest
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, count, format_when, one_line
 from kode.cli.screen.menu import Choice, Menu
@@ -23,7 +23,7 @@ LISTED_SESSIONS = 20  # one screen, where a list cannot be narrowed
 PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
 
 
-async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: Any) -> str:
+async def pick_value(screen: Screen, title: str, choices: Sequence[Choice], **more: Any) -> str:
     """The value that the person picks: from a menu, which they narrow by typing, or from a list by
     its number; "" for none. Without a menu any other line counts as a value. `more` are other
     fields of the menu."""
@@ -61,7 +61,7 @@ async def resume(state: PromptState, argument: str) -> None:
         choices = [
             Choice(it.id, f"{format_when(it.updated_at):<16}  {one_line(it.title)}") for it in rows
         ]
-        name = name or await choose(
+        name = name or await pick_value(
             screen, "Resume a session", choices, preview=lambda choice: [facts[choice.value]]
         )
         name = Menu(choices).value_of(name)
@@ -107,7 +107,7 @@ async def rewind(state: PromptState, argument: str) -> None:
     }
     wide = len(str(len(prompts)))
     choices = [Choice(f"{turn}", it, f"{turn:>{wide}}") for turn, it in enumerate(prompts, 1)]
-    number = argument or await choose(
+    number = argument or await pick_value(
         screen, "Rewind to", choices[::-1], preview=lambda choice: [about[choice.value]]
     )
     if not number:
@@ -152,7 +152,7 @@ async def use_model(state: PromptState, argument: str) -> None:
     else:
         names = await asyncio.to_thread(conversation.list_models, ask=True)
         choices, at = mark_current(names, current.model)
-        model = await choose(screen, "Choose a model", choices, selected=at) if choices else ""
+        model = await pick_value(screen, "Choose a model", choices, selected=at) if choices else ""
         provider = current.name
         if not model:
             return _show_model(state)
@@ -163,13 +163,13 @@ async def use_model(state: PromptState, argument: str) -> None:
         reached = await asyncio.to_thread(reach_server, choice)
         models = reached.models
         if reached.lacks(model):
-            near = nearest(model, models)
+            near = suggest(model, models)
             listed = ", ".join(map(one_line, models[:SHOWN_MODELS]))
             raise UserError(f"The server has no model {one_line(model)}.{near} It has: {listed}.")
     conversation.use_model(model, provider)
     _show_model(state)
     if not conversation.agent.provider.info.known:
-        near = nearest(model, [name for name in models if name != model])
+        near = suggest(model, [name for name in models if name != model])
         screen.print(
             f"kode does not know {one_line(model)}.{near} If the name is right, set "
             "`context.window` and `prices` in the config.",
@@ -191,7 +191,7 @@ async def use_effort(state: PromptState, argument: str) -> None:
     if not argument:
         now = conversation.agent.effort or info.default_effort
         choices, at = mark_current([*(info.efforts or EFFORTS), "default"], now or "default")
-        argument = await choose(state.screen, "How much the model thinks", choices, selected=at)
+        argument = await pick_value(state.screen, "How much the model thinks", choices, selected=at)
     if argument:
         conversation.use_effort(argument.lower())
     state.screen.print(one_line(f"Effort: {effort_line(conversation)}"))
@@ -202,7 +202,7 @@ async def use_theme(state: PromptState, argument: str) -> None:
     from kode.config.load import store_value
 
     names = [Choice(name, name) for name in ("auto", "dark", "light", "16", "none")]
-    if name := argument or await choose(state.screen, "Choose the colours", names):
+    if name := argument or await pick_value(state.screen, "Choose the colours", names):
         path = store_value("repl.theme", name, "/theme")
         state.screen.use_theme(name)
         state.screen.print(f"Theme: {one_line(name)} ({path}).", "accent")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
-from kode.cli.prompt.submit import Opening, begin, open_conversation, run_turn, submit
+from kode.cli.prompt.submit import Opening, begin_job, open_conversation, run_turn, submit
 from kode.cli.screen.lines import clip_middle
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen, read_line
@@ -54,7 +54,7 @@ async def run_repl(
                 await drawing
         else:
             await _run_plain(state, opening, first_task)
-        await finish(state)
+        await close_repl(state)
     if state.fault is not None:
         raise state.fault
     return EXIT_INTERRUPTED if ended_by else EXIT_OK
@@ -78,8 +78,8 @@ async def run_in_prompt(
         below = prompt_below(state)
     async with below:
         with _handle_signals(state):
-            begin(state, first)
-            await state.idle()
+            begin_job(state, first)
+            await state.wait_until_idle()
     if state.fault is not None:
         raise state.fault
     return state.screen.ended or UNBEGUN
@@ -94,9 +94,9 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
     """Shows the prompt until the block ends. Yields what draws it, which ends early if the person
     leaves or the terminal is gone: `state.leaving`."""
     from kode.cli.prompt.editor import Editor
-    from kode.cli.prompt.keys import bindings
+    from kode.cli.prompt.keys import make_bindings
 
-    editor = state.editor = Editor(state, bindings)
+    editor = state.editor = Editor(state, make_bindings)
     drawn = asyncio.Event()
 
     def leave(_: object) -> None:
@@ -121,7 +121,7 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
 
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:
     open_conversation(state, opening)
-    await state.idle()
+    await state.wait_until_idle()
     line = first_task
     while not state.leaving:
         if line is None:
@@ -137,11 +137,11 @@ async def _run_plain(state: PromptState, opening: Opening, first_task: str | Non
             line = line[:-1] + "\n" + (await read_line(sys.stdin) or "")
         if line.strip():
             submit(state, line)
-            await state.idle()
+            await state.wait_until_idle()
         line = None
 
 
-async def finish(state: PromptState) -> None:
+async def close_repl(state: PromptState) -> None:
     """Waits for what was stopped, closes the conversation, says how to resume."""
     if state.job is not None:
         await asyncio.wait([state.job], timeout=LEAVE_GRACE_S)

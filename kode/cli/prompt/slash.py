@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from kode import __version__, paths
 from kode.cli.flags import MODES
-from kode.cli.parser import nearest
+from kode.cli.parser import suggest
 from kode.cli.prompt.attach import use_clipboard
 from kode.cli.prompt.pickers import effort_line, resume, rewind, use_effort, use_model, use_theme
 from kode.cli.prompt.state import PromptState, SlashCommand
 from kode.cli.prompt.submit import edit_plan, go_ahead, run_turn
-from kode.cli.screen.lines import bars, clip, cost_text, count, duration, explain, one_line
+from kode.cli.screen.lines import align_pairs, bars, clip, count, duration, format_cost, one_line
 from kode.cli.screen.printer import CHANGES, change_rules, rule_rows
 from kode.cli.screen.screen import Screen
 from kode.errors import UserError
@@ -161,7 +161,7 @@ async def show_help(state: PromptState, argument: str) -> None:
         raise UserError("/help takes all, keys or nothing.")
     for title, pairs in pages[argument]:
         screen.print(title, "bold")
-        screen.print(explain(pairs, screen.width))
+        screen.print(align_pairs(pairs, screen.width))
 
 
 async def start_new(state: PromptState, argument: str) -> None:
@@ -230,7 +230,7 @@ async def permissions(state: PromptState, argument: str) -> None:
         mode = MODE_CALLED.get(argument)
         if mode is None:
             raise UserError(
-                f"There is no mode {one_line(argument)!r}.{nearest(argument, (*MODES, *CHANGES))} "
+                f"There is no mode {one_line(argument)!r}.{suggest(argument, (*MODES, *CHANGES))} "
                 f"Modes: {', '.join(MODES)}. Also: {', '.join(CHANGES)}."
             )
         state.conversation.set_permission_mode(mode)
@@ -241,7 +241,7 @@ async def permissions(state: PromptState, argument: str) -> None:
     ways = [("MODE", "switch to " + ", ".join(MODES))]
     ways += CHANGES.values() if any(rule.id for rule in standing) else ()
     rows = [(f"/permissions {words}", meaning) for words, meaning in ways]
-    state.screen.print(explain(rows, state.screen.width), "dim")
+    state.screen.print(align_pairs(rows, state.screen.width), "dim")
 
 
 TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
@@ -258,7 +258,7 @@ async def show_status(state: PromptState, argument: str) -> None:
     files = [str(path) for path in conversation.settings.loaded.files]
     sandbox, memory = conversation.agent.sandbox, conversation.config.memory
     kind = await asyncio.to_thread(sandbox.kind) if sandbox is not None else "off"
-    instructions = await asyncio.to_thread(_instructions, conversation)
+    instructions = await asyncio.to_thread(_list_instructions, conversation)
     rows = [
         ("version", f"kode {__version__}, Python {platform.python_version()}"),
         ("session", f"{name} · {plural(session.turns, 'turn')} · {used}"),
@@ -273,10 +273,10 @@ async def show_status(state: PromptState, argument: str) -> None:
         *zip_longest(["config"], files or ["no file, all defaults"], fillvalue=""),
     ]
     lines = [(label, one_line(line)) for label, line in rows]
-    state.screen.print(explain(lines, state.screen.width))
+    state.screen.print(align_pairs(lines, state.screen.width))
 
 
-def _instructions(conversation: "Conversation") -> list[str]:
+def _list_instructions(conversation: "Conversation") -> list[str]:
     if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
     instructions = read_instructions(conversation.place.home, conversation.place.cwd)
@@ -316,7 +316,7 @@ def cost_table(spending: "Mapping[str, Spending]", width: int) -> str:
             rows.append((name, _describe_spent(spent)))
     unpriced = [one_line(name) for name, spent in spending["session"].items() if spent.unpriced]
     note = f"\nNo price known for {', '.join(unpriced)}: set `prices`." if unpriced else ""
-    return explain(rows, width) + note
+    return align_pairs(rows, width) + note
 
 
 def _describe_spent(spent: "Spent") -> str:
@@ -325,7 +325,7 @@ def _describe_spent(spent: "Spent") -> str:
     thinking = f" ({count(usage.thinking_tokens)} thinking)" if usage.thinking_tokens else ""
     sent = f"{count(usage.input_tokens)} in, {cached:.0%} cached"
     received = f"{count(usage.output_tokens)} out{thinking}"
-    return f"{cost_text(spent)} · {sent} · {received} · {plural(spent.requests, 'request')}"
+    return f"{format_cost(spent)} · {sent} · {received} · {plural(spent.requests, 'request')}"
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
@@ -342,13 +342,13 @@ async def show_diff(state: PromptState, argument: str) -> None:
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
     """One line per file, then their diffs; painted."""
-    from kode.cli.screen.diffs import painted_diff
+    from kode.cli.screen.diffs import paint_diff
 
     added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
     head = screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")
     rows = [(one_line(it.path), f"+{it.count('+')} -{it.count('-')}") for it in diffs]
-    painted = [painted_diff(screen, diff.text, headings=True) for diff in diffs]
-    return "\n".join([head, explain(rows, screen.width), "", *painted])
+    painted = [paint_diff(screen, diff.text, headings=True) for diff in diffs]
+    return "\n".join([head, align_pairs(rows, screen.width), "", *painted])
 
 
 async def show_extensions(state: PromptState, argument: str) -> None:
@@ -397,7 +397,7 @@ async def switch_vi(state: PromptState, argument: str) -> None:
         raise UserError("Here are no keys: `kode config set repl.vi_mode true` is for others.")
     is_vi = state.editor.switch_vi()
     path = store_value("repl.vi_mode", is_vi, "/vim")
-    state.hint(f"Vi's keys are {'on: Esc, and i to type' if is_vi else 'off'} ({path}).")
+    state.show_hint(f"Vi's keys are {'on: Esc, and i to type' if is_vi else 'off'} ({path}).")
 
 
 async def ask_beside(state: PromptState, argument: str) -> None:
@@ -423,7 +423,7 @@ async def background(state: PromptState, argument: str) -> None:
     match argument.split():
         case []:
             for command in commands.commands:
-                screen.print(_row(command, screen.width))
+                screen.print(_format_background(command, screen.width))
                 for line in filter(None, (one_line(command.last_line()), command.output_path)):
                     screen.print(f"     {line}", "dim")
             screen.print(USAGE if commands.commands else "No background commands.", "dim")
@@ -442,7 +442,7 @@ async def leave(state: PromptState, argument: str) -> None:
     running = state.conversation.commands.list_running() if state.opened is not None else []
     if running:
         screen.print(f"Still running: {plural(len(running), 'background command')}", "warning")
-        screen.print("\n".join(_row(command, screen.width) for command in running))
+        screen.print("\n".join(_format_background(command, screen.width) for command in running))
         answer = await screen.read_answer("Quit and stop what runs? [y/N] ")
         # End of input is a second Ctrl-D, which means yes.
         if answer is not None and answer.strip().lower() not in ("y", "yes"):
@@ -450,7 +450,7 @@ async def leave(state: PromptState, argument: str) -> None:
     state.leave()
 
 
-def _row(command: BackgroundCommand, width: int) -> str:
+def _format_background(command: BackgroundCommand, width: int) -> str:
     """Id, state, time and command on one line."""
     seconds = time.monotonic() - command.running.since if command.runs else command.took_s
     status = "running" if command.runs else command.outcome

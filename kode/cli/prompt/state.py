@@ -190,10 +190,10 @@ class PromptState:
         if self.reading is not None:
             self.reading.cancel()
 
-    def hint(self, text: str) -> None:
+    def show_hint(self, text: str) -> None:
         self.screen.print(text, "dim")
 
-    def live(self, width: int, height: int) -> list[tuple[str, str]]:
+    def live_lines(self, width: int, height: int) -> list[tuple[str, str]]:
         """The lines above the prompt: what runs, and what is queued."""
         queued = [
             ("dim", clip(f"queued: {one_line(text)} (↑ to edit)", width))
@@ -216,7 +216,7 @@ class PromptState:
         spinner = ("", spinner_line(what, now, since, width, stop))
         return [*lines[:-1], *unfinished, spinner, *queued]
 
-    def next_mode(self) -> None:
+    def switch_mode(self) -> None:
         """Shift-Tab: switches to the next permission mode, from the next call on. `full` is typed:
         no key that is pressed once too often takes the guard away."""
         if self.opened is not None:
@@ -226,7 +226,7 @@ class PromptState:
             self.opened.set_permission_mode(cycle[at % len(cycle)])
             self.screen.redraw()
 
-    async def idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Returns when nothing runs and nothing is queued."""
         while self.job is not None:
             await asyncio.wait([self.job])

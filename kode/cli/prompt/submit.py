@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.cli.parser import HINTS, nearest
-from kode.cli.prompt.attach import attach, read_mentioned
+from kode.cli.parser import HINTS, suggest
+from kode.cli.prompt.attach import attach_to_next_turn, read_mentioned
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState, Work
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
@@ -41,7 +41,7 @@ _FACT = re.compile(r"#\s*(?=[^\W\d])")
 """Prefix of a line to remember; `#12 fails` and `#!/bin/sh` are messages."""
 
 
-def command_of(text: str) -> tuple[str, str] | None:
+def parse_command(text: str) -> tuple[str, str] | None:
     """(name, argument) of a command line, under kode's own name; None for a message. A path is a
     message: `/usr/bin/env is missing`."""
     line = text.strip()
@@ -60,14 +60,14 @@ def command_of(text: str) -> tuple[str, str] | None:
     return name, f"{word} {argument}".strip()
 
 
-def begin(state: PromptState, work: Work, *arguments: object) -> None:
+def begin_job(state: PromptState, work: Work, *arguments: object) -> None:
     """Starts a job; the lines queued meanwhile follow it."""
     state.start_job(work, *arguments, then=partial(_start_next, state))
 
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
     """Opens the conversation as the first job; lines typed meanwhile are queued."""
-    state.start_job(_open, state, opening, then=partial(_start_first, state), what="Opening")
+    state.start_job(_open_in_job, state, opening, then=partial(_start_first, state), what="Opening")
 
 
 def submit(state: PromptState, text: str, *, later: bool = False) -> None:
@@ -76,9 +76,9 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     if not state.listens:
         return
     if not state.is_busy:
-        start(state, text)
+        start_line(state, text)
         return
-    command = command_of(text) if state.opened is not None else None
+    command = parse_command(text) if state.opened is not None else None
     slash_command = state.commands.get(command[0]) if command else None
     if command and slash_command and slash_command.while_busy:
         _echo(state, text)
@@ -91,7 +91,7 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     state.screen.redraw()
 
 
-def press(state: PromptState, command: str) -> None:
+def run_key_command(state: PromptState, command: str) -> None:
     """Runs a key's command at once, beside other work, without an echo."""
     if state.opened is not None:
         state.start_beside(command, _run_slash, state, command, "")
@@ -104,10 +104,10 @@ def show_details(state: PromptState) -> None:
     if text := state.renderer.render_details():
         state.screen.print_painted(text)
     else:
-        state.hint("The model has not called a tool yet.")
+        state.show_hint("The model has not called a tool yet.")
 
 
-async def _open(state: PromptState, opening: Opening) -> None:
+async def _open_in_job(state: PromptState, opening: Opening) -> None:
     try:
         state.opened = conversation = await opening()
         state.screen.notifies = conversation.config.repl.notify is not False
@@ -124,10 +124,10 @@ async def _open(state: PromptState, opening: Opening) -> None:
         state.leave()
 
 
-def start(state: PromptState, text: str) -> None:
+def start_line(state: PromptState, text: str) -> None:
     """Handles a line now: nothing may be running."""
     state.unsent = text
-    begin(state, _do_line, state, text)
+    begin_job(state, _do_line, state, text)
 
 
 def _start_next(state: PromptState, was_stopped: bool) -> None:
@@ -143,7 +143,7 @@ def _start_next(state: PromptState, was_stopped: bool) -> None:
         if state.unsent is not None or state.queued:
             state.editor.put_back(state.unsent or state.queued.pop(0))
     elif state.queued:
-        start(state, state.queued.pop(0))
+        start_line(state, state.queued.pop(0))
 
 
 def _start_first(state: PromptState, was_stopped: bool) -> None:
@@ -157,7 +157,7 @@ def _start_first(state: PromptState, was_stopped: bool) -> None:
 def _can_steer(state: PromptState, text: str) -> bool:
     """Whether a line may reach the model in the middle of a turn. Something attached to a message
     can come only with the one that begins a turn."""
-    if text.startswith("!") or state.opened is None or command_of(text) is not None:
+    if text.startswith("!") or state.opened is None or parse_command(text) is not None:
         return False
     is_bare = not state.pastes.pictures_in(text)
     return is_bare and not read_mentioned(text, state.conversation.place.cwd)
@@ -165,7 +165,7 @@ def _can_steer(state: PromptState, text: str) -> bool:
 
 async def _do_line(state: PromptState, text: str) -> None:
     _echo(state, text)
-    command = command_of(text)
+    command = parse_command(text)
     if text.startswith("!"):
         state.unsent = None
         await run_typed(state, text[1:].strip())
@@ -181,7 +181,7 @@ async def _do_line(state: PromptState, text: str) -> None:
             await state.conversation.rewind(len(prompts), files=False, messages=True)
     state.sent = text
     pictures = state.pastes.pictures_in(text)
-    await attach(state.conversation, text, pictures, state.screen.print)
+    await attach_to_next_turn(state.conversation, text, pictures, state.screen.print)
     state.unsent = None
     await run_turn(state, state.pastes.unfold(text), text)
 
@@ -204,9 +204,9 @@ async def _run_slash(state: PromptState, name: str, argument: str) -> None:
     if command is None and len(completed) == 1:
         command = state.commands[completed[0]]
     if command is None and (hint := HINTS.get(name)):
-        state.hint(hint)
+        state.show_hint(hint)
     elif command is None:
-        near = nearest(name, state.commands)
+        near = suggest(name, state.commands)
         what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."
         state.screen.print(f"{what} /help lists the commands.", "error")
     elif argument and not command.takes:
@@ -264,7 +264,7 @@ async def _ask_about_plan(state: PromptState) -> None:
     elif chosen != "no":
         await run_turn(state, chosen)
     else:
-        state.hint("Still planning. /plan go approves it, /plan edit edits it.")
+        state.show_hint("Still planning. /plan go approves it, /plan edit edits it.")
 
 
 async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
@@ -344,4 +344,4 @@ async def run_typed(state: PromptState, command: str) -> None:
 def move_to_background(state: PromptState) -> None:
     """Moves the running shell command, or says that there is none."""
     if state.opened is None or not state.conversation.commands.move():
-        state.hint("No shell command is running.")
+        state.show_hint("No shell command is running.")

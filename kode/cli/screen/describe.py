@@ -161,7 +161,7 @@ def evidence_line(event: events.TurnEnded) -> str:
     return "not tested since the last edit" if event.checked == "not_since_last_edit" else ""
 
 
-def ending_line(event: events.TurnEnded) -> str:
+def describe_ending(event: events.TurnEnded) -> str:
     if event.status == "interrupted":
         return "Stopped. What next?"
     if event.status == "timeout":

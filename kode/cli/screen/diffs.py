@@ -17,7 +17,7 @@ from pygments.util import ClassNotFound
 from rich.syntax import ANSISyntaxTheme, Syntax
 from rich.text import Text
 
-from kode.cli.screen.lines import breaks
+from kode.cli.screen.lines import find_breaks
 from kode.cli.screen.screen import INSET, Screen
 from kode.messages import plural
 from kode.plain_text import sanitize
@@ -74,7 +74,7 @@ class DiffLine:
     """The text in the colours of its syntax."""
 
 
-def painted_diff(
+def paint_diff(
     screen: Screen, diff: str, max_lines: int | None = None, *, headings: bool = False
 ) -> str:
     """Numbered lines in colour, indented by two; those above `max_lines` are counted. File names
@@ -115,7 +115,7 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
     style = _SIGNS.get(line.kind, "")
     text = line.coloured or Text(line.text)
     room = max(width - len(gutter) - 2, 4)
-    rows = list(text.divide(breaks(text.plain, room)))
+    rows = list(text.divide(find_breaks(text.plain, room)))
     if most is not None and len(rows) > most:
         rows[most - 1 :] = [Text("… (the line continues)"[:room], "dim")]
     before = Text.assemble((gutter, style or "dim"), (line.kind if style else " ", style), " ")

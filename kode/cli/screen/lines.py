@@ -28,7 +28,7 @@ _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """Between the columns of a table."""
 
 
-def public(text: str) -> str:
+def make_public(text: str) -> str:
     """What may stand on a screen that others see, or in a file: clean, with credentials masked and
     every character that does not show spelled out."""
     from kode.credentials import redact
@@ -67,18 +67,18 @@ def clip(text: str, width: int) -> str:
         return ""
     if cell_width(text) <= width:
         return text
-    return head(text, width - 1) + "…"
+    return cut_to_width(text, width - 1) + "…"
 
 
 def clip_middle(text: str, width: int) -> str:
     """As `clip`, keeping both ends: the end of a path is more telling than its middle."""
     if width <= 4 or cell_width(text) <= width:
         return clip(text, width)
-    tail = head(text[::-1], (width - 1) * 2 // 3)[::-1]
-    return head(text, width - 1 - cell_width(tail)) + "…" + tail
+    tail = cut_to_width(text[::-1], (width - 1) * 2 // 3)[::-1]
+    return cut_to_width(text, width - 1 - cell_width(tail)) + "…" + tail
 
 
-def head(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     """The beginning of `text` that fits `width` columns."""
     if text.isascii():
         return text[:width]
@@ -111,7 +111,7 @@ def words(line: str) -> list[str]:
     return _WORD.findall(line)
 
 
-def breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True) -> list[int]:
+def find_breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True) -> list[int]:
     """Where the rows of a line begin, after the first: between words; within a word that no row can
     hold after a slash, else at the column, unless not `cut_words`. The space before such a place
     may be left out. Rows after the first have `hang` columns less."""
@@ -126,7 +126,7 @@ def breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True) -> l
             starts.append(begin)
             used = hang
         while cut_words and used + most_columns(line[begin:end]) > width:
-            piece = head(line[begin:end], width - used) or line[begin]
+            piece = cut_to_width(line[begin:end], width - used) or line[begin]
             slash = piece.rfind("/") + 1
             begin += slash if slash > len(piece) // 2 else len(piece)
             starts.append(begin)
@@ -141,12 +141,12 @@ def _wrap(line: str, width: int, *, cut_words: bool) -> list[str]:
     margins = [cell_width(_BEFORE.findall(line)[0])]
     margins += [cell_width(line[: gap.end()]) for gap in _GAP.finditer(line)]
     hang = max((size for size in margins if size <= width // 2), default=0)
-    starts = breaks(line, width, hang=hang, cut_words=cut_words)
+    starts = find_breaks(line, width, hang=hang, cut_words=cut_words)
     rows = [line[a:b].rstrip() for a, b in zip([0, *starts], [*starts, None], strict=True)]
     return [rows[0], *(" " * hang + row for row in rows[1:])]
 
 
-def explain(pairs: Sequence[tuple[str, str]], width: int) -> str:
+def align_pairs(pairs: Sequence[tuple[str, str]], width: int) -> str:
     """Names with their explanations beside them, or below them if there is not enough space. One
     without a name belongs to the one before."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
@@ -208,7 +208,7 @@ def money(usd: float | None) -> str:
     return f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}".rstrip("0").ljust(5, "0")
 
 
-def cost_text(spent: "Spent") -> str:
+def format_cost(spent: "Spent") -> str:
     """Dollars; with a `+` if some prices are unknown, `unknown` if all are."""
     if 0 < spent.requests == spent.unpriced:
         return "unknown"

@@ -27,7 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kode.cli.screen.diffs import CODE_THEME
-from kode.cli.screen.lines import breaks, cell_width, words
+from kode.cli.screen.lines import cell_width, find_breaks, words
 from kode.values import dataclass, field
 
 MAX_FENCE_LINES = 200
@@ -213,12 +213,12 @@ class PlainCodeBlock(CodeBlock):
         for line in Syntax("", self.lexer_name, theme=CODE_THEME).highlight(code).split("\n"):
             margin = len(line.plain) - len(line.plain.lstrip()) + CONTINUED_COLUMNS
             hang = margin if margin <= options.max_width // 2 else 0
-            first, *more = line.divide(breaks(line.plain, options.max_width, hang=hang))
+            first, *more = line.divide(find_breaks(line.plain, options.max_width, hang=hang))
             yield from (first, *(Text(" " * hang) + row for row in more))
 
 
-def _fill(text: Text, width: int) -> Iterator[Text]:
-    for line in text.divide(breaks(text.plain, width)):
+def _pad_lines(text: Text, width: int) -> Iterator[Text]:
+    for line in text.divide(find_breaks(text.plain, width)):
         line.rstrip()
         yield line
 
@@ -228,7 +228,7 @@ class FilledParagraph(Paragraph):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The filled lines."""
-        yield from _fill(self.text, options.max_width)
+        yield from _pad_lines(self.text, options.max_width)
 
 
 class DottedItem(ListItem):
@@ -290,7 +290,7 @@ def _list_rows(heads: list[Text], rows: list[list[Text]], width: int) -> Iterato
             yield Text("")
         for head, cell in zip(heads, row, strict=False):
             name = (f"{head.plain}: ", "markdown.table.header")
-            yield from _fill(Text.assemble(name, cell), width)
+            yield from _pad_lines(Text.assemble(name, cell), width)
 
 
 class TerminalMarkdown(Markdown):
@@ -323,14 +323,14 @@ def _replace_links(tokens: list[Token]) -> Iterator[Token]:
         if token.type == "link_open":
             address, label = str(token.attrs.get("href", "")), ""
         elif token.type == "image":
-            yield _text(f"{token.content or 'picture'} ({token.attrs.get('src', '')})")
+            yield _text_token(f"{token.content or 'picture'} ({token.attrs.get('src', '')})")
         elif token.type == "link_close":
             if label not in (address, address.removeprefix("mailto:")):
-                yield _text(f" ({address})")
+                yield _text_token(f" ({address})")
         else:
             label += token.content
             yield token
 
 
-def _text(content: str) -> Token:
+def _text_token(content: str) -> Token:
     return Token("text", "", 0, content=content)

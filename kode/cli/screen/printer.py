@@ -134,7 +134,7 @@ def print_event(event: Event) -> None:
         print_json(event_object(event))
 
 
-def complain_of(event: Event) -> None:
+def print_notice(event: Event) -> None:
     """Prints what a notice says to stderr, and nothing of other events."""
     if isinstance(event, Notice):
         complain(event.text)

@@ -78,7 +78,7 @@ class Progress:
         """Whether the latest output of the model was thinking."""
         return self.doing == THINKING
 
-    def take(self, event: events.Event, now: float) -> None:
+    def update(self, event: events.Event, now: float) -> None:
         """Updates the state from an event."""
         match event:
             case events.TurnStarted():
@@ -122,7 +122,7 @@ class Progress:
         self.agents.clear()
         self.since, self.doing, self.thought = None, "", ""
 
-    def line(self, now: float, width: int, stop: str = STOP) -> str:
+    def format_line(self, now: float, width: int, stop: str = STOP) -> str:
         """The spinner, the activity, its duration, and how to stop it."""
         what, since = self.doing or "Working", self.doing_since if self.doing else self.since
         if self.running:
@@ -134,13 +134,13 @@ class Progress:
             what, since = describe_call(last.started, room).text + more, last.since
         return spinner_line(what, now, since, width, stop)
 
-    def tip(self, now: float) -> str:
+    def choose_tip(self, now: float) -> str:
         """One tip for the whole of a long turn; "" in its first seconds, and between turns."""
         if self.since is None or now - self.since < TIP_AFTER_S:
             return ""
         return f"  Tip: {TIPS[int(self.since) % len(TIPS)]}"
 
-    def output(self, width: int) -> list[str]:
+    def list_output(self, width: int) -> list[str]:
         """The last output lines of running calls, of at most `width` columns."""
         lines = []
         for call in self.running.values():

@@ -28,7 +28,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
 
     async def elicit(form: ElicitForm) -> Mapping[str, Any] | None:
         async with one_at_a_time:
-            await shown.quiet()
+            await shown.wait_for_pause()
             shown.notify()
             question = Question(tool="form", title=form.server, preview=visible(form.message))
             answer = await shown.await_first_answer(
@@ -120,7 +120,7 @@ def make_ask(screen: Screen | None = None, say: Callable[[str], None] | None = N
 
     async def ask(question: Question) -> Answer:
         async with one_at_a_time:
-            await shown.quiet()
+            await shown.wait_for_pause()
             shown.notify()
             menu = _show_menu(shown, question)
             height = len(menu.lines(shown.paint, "", shown.width, sys.maxsize))
@@ -185,7 +185,7 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
     before = _visible_lines(question.preview.removesuffix(diff))
     lines = ["", screen.paint("bold", f"{visible(question.title)}{asker}")]
     if diff:
-        from kode.cli.screen.diffs import painted_diff
+        from kode.cli.screen.diffs import paint_diff
 
         if before or question.tool != "shell":
             new = " (new file)" if "\n@@ -0,0 " in diff else ""
@@ -194,13 +194,13 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
                 lines += _bar_lines(screen, before or name.strip(), width)
             else:
                 lines[1] += name
-        lines += painted_diff(screen, _visible_lines(diff)).split("\n")
+        lines += paint_diff(screen, _visible_lines(diff)).split("\n")
     else:
         lines += _bar_lines(screen, before if before.strip() else question.subject, width)
     for danger in question.dangers:
-        lines += screen.paint("error", _wrap(danger, width)).split("\n")
+        lines += screen.paint("error", _wrap_visible(danger, width)).split("\n")
     for reason in question.reason.splitlines():
-        lines += _wrap(reason, width).split("\n")
+        lines += _wrap_visible(reason, width).split("\n")
     return [*lines, ""]
 
 
@@ -228,7 +228,7 @@ def _visible_lines(text: str) -> str:
     return "\n".join(visible(line) for line in text.rstrip("\n").split("\n"))
 
 
-def _wrap(text: str, width: int) -> str:
+def _wrap_visible(text: str, width: int) -> str:
     return "\n".join(wrap_words(one_line(visible(text)), min(width, MAX_PROSE_COLUMNS)))
 
 

@@ -16,8 +16,8 @@ from kode.cli.screen.describe import (
     describe_agent,
     describe_call,
     describe_calls,
+    describe_ending,
     describe_event,
-    ending_line,
     evidence_line,
     indent,
     is_reported,
@@ -61,9 +61,9 @@ def _print_entry(screen: Screen, entry: ToolFinished | str) -> str:
         return f"{_title(screen, 'Thought')}\n{screen.paint('dim', fold(sanitize(entry), width))}"
     title = _title(screen, describe_call(entry, max(width - 6, 10)).text)
     if entry.diff:
-        from kode.cli.screen.diffs import painted_diff
+        from kode.cli.screen.diffs import paint_diff
 
-        return f"{title}\n{painted_diff(screen, entry.diff)}"
+        return f"{title}\n{paint_diff(screen, entry.diff)}"
     whole = f"{entry.subject}\n\n" if entry.subject not in title else ""
     text = fold(sanitize(whole + entry.for_model[:MAX_CHARS]).strip("\n"), width)
     return f"{title}\n{screen.paint('error' if entry.is_error else '', text)}"
@@ -113,7 +113,7 @@ class Renderer:
         """Shows one event. Never raises: a fault of the screen must not end a turn."""
         try:
             self._show(event)
-            self.progress.take(event, self.clock())
+            self.progress.update(event, self.clock())
             self.screen.redraw()
         except Exception as error:  # the promise of `Emit`
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})", "dim")
@@ -129,16 +129,16 @@ class Renderer:
         if self._quiet:
             calls = describe_calls(self._quiet, width - 2)
             lines.append(("", f"{self.screen.paint(calls.style, calls.mark)} {calls.text}"))
-        lines += [("dim", line) for line in progress.output(width)]
+        lines += [("dim", line) for line in progress.list_output(width)]
         lines = lines[-max(height - 1 - len(progress.agents), 1) :]
         agents = (describe_agent(it, width - 2).text for it in progress.agents.values())
         lines += [("dim", f"  {line}") for line in agents]
         if self.screen.asking:
             return lines[-max(height, 1) :]
-        spinner = ("", progress.line(self.clock(), width))
+        spinner = ("", progress.format_line(self.clock(), width))
         gap = [("", "")] if self._will_stand_apart(bool(tail)) else []
         apart = [("", "")] if tail or (self._last == "text" and not lines) else []
-        below = [("dim", clip(tip, width))] if (tip := progress.tip(self.clock())) else []
+        below = [("dim", clip(tip, width))] if (tip := progress.choose_tip(self.clock())) else []
         return [*gap, *lines, *apart, spinner, *below][-max(height, 1) :]
 
     def _render_tail(self) -> list[str]:
@@ -350,9 +350,9 @@ class Renderer:
         if event.diff and event.diff.strip() == screen.approved:
             screen.approved = ""
         elif event.diff:
-            from kode.cli.screen.diffs import painted_diff
+            from kode.cli.screen.diffs import paint_diff
 
-            screen.print_painted(painted_diff(screen, event.diff, MAX_DIFF_LINES))
+            screen.print_painted(paint_diff(screen, event.diff, MAX_DIFF_LINES))
             self._last = "line"  # what follows stands apart
         elif event.name == "todo" and not event.is_error:
             screen.print(indent(event.text.partition("\n")[2], 20), "dim")
@@ -387,7 +387,7 @@ class Renderer:
         if event.status not in events.FINISHED:  # what was refused or failed stands above
             self._print_gap("line")
             word = "Error:" if event.status == "error" else ""
-            self.screen.print(ending_line(event), "error" if word else "warning", word)
+            self.screen.print(describe_ending(event), "error" if word else "warning", word)
         if event.steps or event.status not in events.FINISHED:  # else no model was asked
             self._print_gap("line")
             line = summary_line(event, self.screen.waited_s, len(self._failed))
@@ -421,7 +421,7 @@ class ProgressRenderer(Renderer):
             self.screen.clear_line()
             return
         stop = STOP if self.progress.since is not None else "Ctrl-C skips"
-        self.screen.show_line(self.progress.line(self.clock(), self.screen.width - 1, stop))
+        self.screen.show_line(self.progress.format_line(self.clock(), self.screen.width - 1, stop))
         if self._tick is None:
             loop = asyncio.get_running_loop()
             self._tick = loop.call_later(LINE_EVERY_S, self._show_line, True)

@@ -364,7 +364,7 @@ class Screen:
             if file.isatty() and os.fstat(file.fileno()).st_uid == os.getuid():
                 file.write(BELL.encode())
 
-    async def quiet(self) -> None:
+    async def wait_for_pause(self) -> None:
         """Waits until nothing was typed for `QUIET_S`, so that no stray key answers a question."""
         if self.editor is not None:
             await self.editor.quiet(QUIET_S)
@@ -397,8 +397,8 @@ def open_screen(
         stream=out,
         rich_terminal=terminal,
         color=terminal and not (no_color or os.environ.get("NO_COLOR")),
-        columns=lambda: _size(out).columns,
-        rows=lambda: _size(out).lines,
+        columns=lambda: _terminal_size(out).columns,
+        rows=lambda: _terminal_size(out).lines,
         plain=plain or (is_dumb and out.isatty()),
         theme=find_theme(os.environ),
     )
@@ -433,7 +433,7 @@ def fill_bands(text: str, width: int) -> str:
     return "\n".join(rows)
 
 
-def _size(stream: TextIO) -> os.terminal_size:
+def _terminal_size(stream: TextIO) -> os.terminal_size:
     try:
         size = os.get_terminal_size(stream.fileno())
     except (OSError, ValueError):

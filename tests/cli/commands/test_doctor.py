@@ -106,7 +106,7 @@ def test_each_module_of_a_plugin_is_tried(monkeypatch: pytest.MonkeyPatch) -> No
     faulty = Installed(name="faulty", plugin=Plugin(name="faulty", summary="", **added), **about)
     monkeypatch.setattr(installed, "find_plugins", lambda: (faulty,))
 
-    [finding] = doctor._find_in_plugins()
+    [finding] = doctor._check_plugins()
 
     assert finding.state == "missing"
     assert "faulty: nowhere" in finding.detail
@@ -147,7 +147,7 @@ def test_a_check_that_fails_is_a_finding(tmp_path: Path, monkeypatch: pytest.Mon
     def fails(case: Case) -> Finding:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(doctor, "CHECKS", (doctor.python, fails))
+    monkeypatch.setattr(doctor, "CHECKS", (doctor.check_python, fails))
     fine, fault = examine(tmp_path)
     assert (fine.state, fault.state) == ("ok", "missing")
     assert (fault.what, fault.detail) == ("fails", "RuntimeError: boom")

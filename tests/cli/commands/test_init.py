@@ -21,7 +21,7 @@ REFUSED = ServerAnswer(url=OK.url, state="refused", detail="it refuses the key (
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(init, "local_places", tuple)
+    monkeypatch.setattr(init, "list_local_addresses", tuple)
     for row in PROVIDERS:
         monkeypatch.delenv(row.url_variable or "KODE_BASE_URL", raising=False)
 
@@ -50,7 +50,7 @@ def test_a_key_that_is_refused_is_asked_for_again(
     reached += [REFUSED, OK]
     said += ["OpenAI", "sk-proj-wrong", "sk-proj-right"]
     part = {"api_key": "sk-proj-right"}
-    assert init.choose() == {"provider": "openai", "providers": {"openai": part}}
+    assert init.choose_provider() == {"provider": "openai", "providers": {"openai": part}}
     out = capsys.readouterr().out
     assert REFUSED.detail in out
     assert "It works" in out
@@ -65,7 +65,7 @@ def test_names_of_models_cannot_control_the_terminal(
     monkeypatch.setattr(init, "find_local_servers", lambda: [(provider_row("vllm"), found)])
     said += ["1", "2"]
 
-    assert init.choose() == {"provider": "vllm", "providers": {"vllm": {"model": "b"}}}
+    assert init.choose_provider() == {"provider": "vllm", "providers": {"vllm": {"model": "b"}}}
     assert "\x1b" not in capsys.readouterr().out
 
 
@@ -75,7 +75,7 @@ def test_a_key_is_taken_untested_where_nothing_can_be_reached(
     reached += [ServerAnswer(url=OK.url, state="unreachable", detail="no route")]
     said += ["1", "sk-ant-0123456789"]
     part = {"api_key": "sk-ant-0123456789"}
-    assert init.choose() == {"provider": "anthropic", "providers": {"anthropic": part}}
+    assert init.choose_provider() == {"provider": "anthropic", "providers": {"anthropic": part}}
     assert "no route" in capsys.readouterr().out
 
 
@@ -83,7 +83,7 @@ def test_a_server_at_another_address_needs_no_key(said: list[str]) -> None:
     with ScriptedServer() as server:
         said += [ADDRESS, "not an address", server.openai_url]
         part = {"base_url": server.openai_url, "model": "scripted-model"}
-        assert init.choose() == {"provider": "server", "providers": {"server": part}}
+        assert init.choose_provider() == {"provider": "server", "providers": {"server": part}}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_address_needs_no_scheme_and_may_want_a_key(
     reached += [REFUSED, OK]
     said += [ADDRESS, answer, "key-of-another-kind", "2"]
     part = {"base_url": url, "api_key": "key-of-another-kind", "model": "o3"}
-    assert init.choose() == {"provider": "server", "providers": {"server": part}}
+    assert init.choose_provider() == {"provider": "server", "providers": {"server": part}}
 
 
 def test_the_set_up_writes_a_file_for_its_owner_alone(
@@ -130,8 +130,8 @@ def test_a_local_server_without_a_model_says_so(
 ) -> None:
     with ScriptedServer() as server:
         place = (provider_row("llamacpp"), server.openai_url)
-        monkeypatch.setattr(init, "local_places", lambda: (place,))
+        monkeypatch.setattr(init, "list_local_addresses", lambda: (place,))
         server.answers, server.loading = answers, not answers
         said += ["1"]
         with pytest.raises(UserError, match="loaded no model"):
-            init.choose()
+            init.choose_provider()

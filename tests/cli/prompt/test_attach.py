@@ -8,9 +8,9 @@ from kode.cli.prompt.attach import (
     Pastes,
     Picture,
     clipboard_picture,
-    mentions,
+    find_mentions,
+    format_mention,
     read_mentioned,
-    write_mention,
 )
 from tests.pictures import png
 from tests.tables import for_each
@@ -33,12 +33,12 @@ SEVEN = "\n".join(f"line {n}" for n in range(7))
     ],
 )
 def test_names_in_a_text_stand_after_an_at_sign(text, names):
-    assert mentions(text) == names
+    assert find_mentions(text) == names
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1))
 def test_every_printable_name_that_is_written_is_understood(name):
-    assert name in mentions(f"see @{write_mention(name)}") or name != name.strip() == ""
+    assert name in find_mentions(f"see @{format_mention(name)}") or name != name.strip() == ""
 
 
 @pytest.fixture

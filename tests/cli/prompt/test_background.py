@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.prompt.submit import press, show_details
+from kode.cli.prompt.submit import run_key_command, show_details
 from tests.cli.prompt.test_state import Chat
 from tests.cli.some_events import ended
 from tests.cli.terminals import Person
@@ -74,8 +74,8 @@ async def test_leaving_is_asked_about_once_while_something_runs(chat, answer, le
     chat.talk.commands.take(Command(), None)
     chat.state.screen.editor = person = Person(answer)
 
-    press(chat.state, "/quit")
-    press(chat.state, "/quit")
+    run_key_command(chat.state, "/quit")
+    run_key_command(chat.state, "/quit")
     await chat.settled()
     chat.state.screen.flush()
 

@@ -11,7 +11,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from kode.cli.prompt.editor import Editor
-from kode.cli.prompt.keys import bindings
+from kode.cli.prompt.keys import make_bindings
 from kode.cli.prompt.slash import switch_vi
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.menu import Choice, Menu
@@ -30,7 +30,7 @@ async def prompt() -> AsyncIterator[tuple[Editor, PipeInput]]:
     screen = make_screen(rich_terminal=True)
     state = PromptState(screen, Renderer(screen), {})
     with create_pipe_input() as keys, create_app_session(input=keys):
-        editor = Editor(state, bindings)
+        editor = Editor(state, make_bindings)
         drawn = asyncio.Event()
         running = asyncio.ensure_future(editor.run(drawn.set))
         try:

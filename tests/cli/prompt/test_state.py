@@ -6,10 +6,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from kode.cli.parser import HINTS
-from kode.cli.prompt.repl import finish
+from kode.cli.prompt.repl import close_repl
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
-from kode.cli.prompt.submit import command_of, open_conversation, run_turn, submit
+from kode.cli.prompt.submit import open_conversation, parse_command, run_turn, submit
 from kode.cli.screen.render import Renderer
 from kode.errors import SessionError
 from kode.events import MemoryChanged
@@ -93,7 +93,7 @@ async def test_lines_typed_before_the_conversation_opens_wait_for_it(chat):
     open_conversation(chat.state, opening)
     submit(chat.state, "echo")
     submit(chat.state, "/cost")
-    opening_line, *queued = [line.split(" (")[0] for _, line in chat.state.live(80, 9)]
+    opening_line, *queued = [line.split(" (")[0] for _, line in chat.state.live_lines(80, 9)]
     assert "Opening" in opening_line
     assert queued == ["queued: echo", "queued: /cost"]
     go.set()
@@ -129,7 +129,7 @@ async def test_a_conversation_that_cannot_be_opened_ends_the_repl(chat):
     chat.state.opened = None
     open_conversation(chat.state, opening)
     await chat.settled()
-    await finish(chat.state)
+    await close_repl(chat.state)
 
     assert chat.state.leaving
     assert str(chat.state.fault) == "No key. Run `kode init`."
@@ -155,10 +155,10 @@ async def test_an_unread_message_returns_to_the_line_when_stopped(chat):
     submit(chat.state, "read it")
     submit(chat.state, "then this")
     chat.state.interrupt()
-    await chat.state.idle()
+    await chat.state.wait_until_idle()
 
     assert line == ["read it"]
-    assert chat.state.live(80, 10) == [("dim", "queued: then this (↑ to edit)")]
+    assert chat.state.live_lines(80, 10) == [("dim", "queued: then this (↑ to edit)")]
     assert chat.talk.asked == []
     assert chat.text == ""
 
@@ -227,7 +227,7 @@ async def test_a_side_question_is_answered_beside_a_turn(chat):
     while "btw: does it?" not in chat.text:
         await asyncio.sleep(0)
     assert "btw: does it?\n│ does it? It does.\n" in chat.text
-    assert [line for _, line in chat.state.live(80, 9)][-1] == "btw: for long? (Esc stops it)"
+    assert [line for _, line in chat.state.live_lines(80, 9)][-1] == "btw: for long? (Esc stops it)"
     chat.state.interrupt()
     while chat.state.beside:
         await asyncio.sleep(0)
@@ -240,7 +240,7 @@ async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(chat):
     await chat.running()
 
     chat.state.leave()
-    await finish(chat.state)
+    await close_repl(chat.state)
 
     assert chat.talk.cancelled == 1
     assert chat.talk.closed
@@ -277,7 +277,7 @@ async def test_a_fault_in_kode_leaves_the_prompt_alive(chat, monkeypatch, tmp_pa
     ],
 )
 def test_commands_of_other_agents_lead_to_their_like_here(typed, command):
-    assert command_of(typed) == command
+    assert parse_command(typed) == command
 
 
 def test_aliases_lead_to_commands_and_shadow_none():

@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from kode.cli.screen.diffs import painted_diff
+from kode.cli.screen.diffs import paint_diff
 from kode.cli.screen.lines import cell_width
 from tests.cli.terminals import make_screen
 
@@ -24,7 +24,7 @@ def screen(*, width=80, color=False):
 
 
 def test_changed_lines_have_the_colours_of_their_syntax():
-    text = painted_diff(screen(color=True), DIFF, 40)
+    text = paint_diff(screen(color=True), DIFF, 40)
 
     assert "\x1b[94mdef\x1b[0m \x1b[1madd\x1b[0m(a, b):" in text
     assert "\x1b[94mreturn\x1b[0m a \x1b[1;4m-\x1b[0m b" in text
@@ -36,22 +36,22 @@ def test_changed_lines_have_the_colours_of_their_syntax():
 def test_an_unlimited_diff_leaves_nothing_out():
     diff = "@@ -0,0 +1,900 @@\n" + f"+{'x' * 900}\n" * 900
 
-    assert painted_diff(screen(), diff).count("x") == 900 * 900
+    assert paint_diff(screen(), diff).count("x") == 900 * 900
 
 
 def test_signs_count_only_within_a_hunk():
     diff = "--- a/q.sql\n+++ b/q.sql\n@@ -1,2 +1 @@\n--- a comment\n select\n"
 
-    painted = painted_diff(screen(color=True), diff)
+    painted = paint_diff(screen(color=True), diff)
 
     assert "\x1b[1;31m-\x1b[0m \x1b[2m-- a comment\x1b[0m" in painted
-    assert "  1 - -- a comment" in painted_diff(screen(), diff, 40)
+    assert "  1 - -- a comment" in paint_diff(screen(), diff, 40)
 
 
 def test_a_very_long_line_takes_few_rows():
     diff = "@@ -0,0 +1 @@\n+" + "x" * 5000 + "\n"
 
-    rows = painted_diff(screen(), diff, 40).split("\n")
+    rows = paint_diff(screen(), diff, 40).split("\n")
 
     assert len(rows) == 4
     assert "the line continues" in rows[-1]
@@ -61,11 +61,11 @@ def test_a_very_long_line_takes_few_rows():
 def test_wide_characters_fit_the_width(width):
     diff = "@@ -1 +1 @@\n-" + "漢字" * 60 + "\n+" + "👍🏽 ok " * 30 + "\n"
 
-    for row in painted_diff(screen(width=width), diff, 40).split("\n"):
+    for row in paint_diff(screen(width=width), diff, 40).split("\n"):
         assert cell_width(row) <= width
 
 
 @given(st.text())
 def test_any_text_is_shown_without_a_fault(text):
-    painted_diff(screen(color=True), "@@ -1,3 +1,3 @@\n" + text)
-    painted_diff(screen(color=True, width=20), "@@ -1,3 +1,3 @@\n" + text, 10)
+    paint_diff(screen(color=True), "@@ -1,3 +1,3 @@\n" + text)
+    paint_diff(screen(color=True, width=20), "@@ -1,3 +1,3 @@\n" + text, 10)

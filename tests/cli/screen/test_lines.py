@@ -3,14 +3,14 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from kode.cli.screen.diffs import painted_diff
+from kode.cli.screen.diffs import paint_diff
 from kode.cli.screen.lines import (
-    breaks,
     cell_width,
     clip,
     clip_middle,
     count,
     duration,
+    find_breaks,
     money,
     one_line,
     wrap_words,
@@ -62,7 +62,7 @@ def whole_words(text: str, shown: str) -> set[str]:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_diff_breaks_no_word(width):
-    shown = painted_diff(make_screen(width), DIFF)
+    shown = paint_diff(make_screen(width), DIFF)
 
     body = DIFF.partition("@@\n")[2]
     assert whole_words(body.replace("\n-", "\n- ").replace("\n+", "\n+ "), f"{shown} - +") == set()
@@ -72,4 +72,4 @@ def test_a_diff_breaks_no_word(width):
 def test_a_path_that_fits_no_line_breaks_after_a_slash():
     path = "src/kode/providers/openai/responses_in.py"
 
-    assert breaks(path, 40) == [path.index("responses_in")]
+    assert find_breaks(path, 40) == [path.index("responses_in")]

@@ -18,7 +18,7 @@ from tests.tables import for_each
 def after(*timed):
     progress = Progress()
     for at, event in timed:
-        progress.take(event, at)
+        progress.update(event, at)
     return progress
 
 
@@ -45,27 +45,27 @@ def after(*timed):
 def test_the_line_says_what_goes_on_and_since_when(events, shown):
     progress = after((0, TurnStarted(text="x")), *events)
 
-    assert progress.line(20, 80)[2:].startswith(shown)
+    assert progress.format_line(20, 80)[2:].startswith(shown)
 
 
 def test_between_turns_nothing_goes_on_but_what_kode_is_at():
     progress = after((0, TurnStarted(text="x")), (1, TextDelta(text="y")), (2, ended()))
     assert progress.idle
 
-    progress.take(Working(what="Saving memory"), 3)
+    progress.update(Working(what="Saving memory"), 3)
 
     assert not progress.idle
-    assert "Saving memory… 2s" in progress.line(5, 80)
+    assert "Saving memory… 2s" in progress.format_line(5, 80)
 
 
 def test_output_of_a_running_call_is_bounded_and_harmless():
     started = ToolStarted(call_id="1", name="shell", subject="make")
     progress = after((0, TurnStarted(text="x")), (1, started))
     for _ in range(100):
-        progress.take(ToolOutput(call_id="1", text="\x1b[2Jx\t\x07" * 1000 + "\n"), 2)
+        progress.update(ToolOutput(call_id="1", text="\x1b[2Jx\t\x07" * 1000 + "\n"), 2)
 
     assert len(progress.running["1"].output) < 10_000
-    for line in progress.output(40):
+    for line in progress.list_output(40):
         assert cell_width(line) <= 40
         assert line.isprintable()
 

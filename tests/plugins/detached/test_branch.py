@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 
 from kode import paths
-from kode.cli.commands.run import RunOptions, surround
+from kode.cli.commands.run import RunOptions, wrap_by_plugins
 from kode.cli.flags import working_directory
 from kode.errors import ConfigError, SessionError, UserError
 from kode.plugins.detached import places
@@ -21,7 +21,7 @@ def flags(project, *words):
 
 
 def test_a_run_without_a_change_leaves_no_worktree(project, capsys):
-    with surround(arguments := flags(project), None):
+    with wrap_by_plugins(arguments := flags(project), None):
         cwd = working_directory(arguments)
         assert (cwd / "a.txt").exists()
         assert cwd != project
@@ -34,7 +34,7 @@ def test_a_run_without_a_change_leaves_no_worktree(project, capsys):
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_work_is_kept_with_what_merges_it(project, capsys, is_committed):
     (project / "a.txt").write_text("uncommitted\n")
-    with surround(arguments := flags(project, "login"), None):
+    with wrap_by_plugins(arguments := flags(project, "login"), None):
         root = working_directory(arguments)
         (root / "b.txt").write_text("two\n")
         if is_committed:
@@ -51,17 +51,19 @@ def test_work_is_kept_with_what_merges_it(project, capsys, is_committed):
     with pytest.raises(SessionError):
         places.find_background(paths.kode_home(), "login")
     with pytest.raises(UserError, match="There is a worktree login already"):
-        with surround(flags(project, "login"), None):
+        with wrap_by_plugins(flags(project, "login"), None):
             pass
 
 
 def test_a_name_of_a_worktree_is_a_word(project):
     for name in ("2026", "a/b", "-x", ""):
         with pytest.raises(ConfigError, match="--worktree"):
-            with surround(Namespace(**vars(flags(project)) | {"worktree": name or "."}), None):
+            with wrap_by_plugins(
+                Namespace(**vars(flags(project)) | {"worktree": name or "."}), None
+            ):
                 pass
     with pytest.raises(ConfigError, match="begins another session"):
-        with surround(flags(project), "20260101-000000-abcdef"):
+        with wrap_by_plugins(flags(project), "20260101-000000-abcdef"):
             pass
 
 
