@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from types import SimpleNamespace
 from typing import Any
 
 from kode.errors import ConfigError, ContextOverflow, RefusedError, Setting, ThinkingRefused
@@ -233,27 +232,32 @@ class HttpProvider:
             await client.close()
 
 
-def find_types(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-    """Finds the packages of types in OpenAI's SDK, most of its memory and time: each is executed
-    once something in it is asked for."""
-    spec = PathFinder.find_spec(name, path) if name.startswith("openai.types") else None
-    if spec is None or not spec.submodule_search_locations:
-        return None
+class LateTypes(SourceFileLoader):
+    """Executes a package of OpenAI's types, most of its memory and time, once something in it is
+    asked for; `importlib.util.LazyLoader` would already do so for a module below."""
 
-    def execute(package: Any, name: str) -> Any:
-        del package.__getattr__
-        SourceFileLoader.exec_module(package.__loader__, package)
-        return getattr(package, name)
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path) if name.startswith("openai.types") else None
+        if spec is None or not spec.origin or not spec.submodule_search_locations:
+            return None
+        spec.loader = cls(name, spec.origin)
+        return spec
 
-    vars(spec.loader)["exec_module"] = lambda it: setattr(it, "__getattr__", partial(execute, it))
-    return spec
+    def exec_module(self, module: Any) -> None:
+        def execute(name: str) -> Any:
+            del module.__getattr__
+            SourceFileLoader.exec_module(self, module)
+            return getattr(module, name)
+
+        module.__getattr__ = execute
 
 
 def sdk_of(api: str) -> Any:
     """The module of the SDK that has the client for a format; its import takes a while."""
     name = "anthropic" if api == "messages" else "openai"
     if name not in sys.modules:
-        sys.meta_path.insert(0, SimpleNamespace(find_spec=find_types))
+        sys.meta_path.insert(0, LateTypes)
     return importlib.import_module(name)
 
 
@@ -280,7 +284,7 @@ def open_client(
         ),
     }
     if row.client and (api == "messages" or row.client == "bedrock"):
-        return _open_cloud(api, row, endpoint, base_url, options)
+        return _open_cloud(row, endpoint, base_url, options)
     if api == "messages":
         # None: the SDK looks for another credential, a token or a profile.
         credential = key or (None if is_official else "none")
@@ -303,13 +307,11 @@ CLOUD_CLIENTS = {
 PROJECT = "ANTHROPIC_VERTEX_PROJECT_ID"
 
 
-def _open_cloud(
-    api: str, row: ProviderRow, endpoint: Endpoint, base_url: str | None, options: dict[str, Any]
-) -> Any:
+def _open_cloud(row: ProviderRow, endpoint: Endpoint, base_url: str | None, options: Any) -> Any:
     """The client of a cloud, which finds region, resource and credentials in the environment. A key
-    is the bearer token of Bedrock and Foundry, and the access token of Vertex. Raises: UserError.
-    """
-    key, kind = endpoint.api_key, "access_token" if row.client == "vertex" else "api_key"
+    is the bearer token of Bedrock and Foundry, the access token of Vertex. Raises: UserError."""
+    api, key = endpoint.api, endpoint.api_key
+    kind = "access_token" if row.client == "vertex" else "api_key"
     if not key and row.needs_key:
         raise missing_key(endpoint)
     if row.client == "vertex" and not os.environ.get(PROJECT):
