@@ -8,7 +8,7 @@ maintainers collect it from the vendors' own pages. Only what kode uses is kept:
 call tools, of vendors that kode knows by name, with the fields of `kode.provider.ModelInfo`; a
 field that has its default is left out. The same source gives the same bytes on the same day.
 
-What the source lacks or has wrong stands in `CORRECTIONS`, each with where it is from. Open weights
+What the source has wrong stands in `CORRECTIONS`, each with where it is from. Open weights
 that anybody may host are in `kode/providers/more_models.json`.
 """
 
