@@ -90,15 +90,12 @@ def summarize_turn(messages: Sequence[Message], clock: str, max_chars: int) -> t
 
 def describe_work(messages: Sequence[Message]) -> str:
     """The calls that ran, by kind: `edited a.py, b.py; ran pytest -q (exit status 1)`."""
-    calls, results = list[ToolCall](), dict[str, ToolResult]()
-    for message in messages:
-        for part in message.parts:
-            if isinstance(part, ToolCall):
-                calls.append(part)
-            elif isinstance(part, ToolResult):
-                results[part.call_id] = part
+    parts = [part for message in messages for part in message.parts]
+    results = {part.call_id: part for part in parts if isinstance(part, ToolResult)}
     kinds = defaultdict[str, dict[str, str]](dict)
-    for call in calls:
+    for call in parts:
+        if not isinstance(call, ToolCall):
+            continue
         result = results.get(call.id)
         if result is None or result.refusals or result.cut or call.name in _TOOLS_LEFT_OUT:
             continue

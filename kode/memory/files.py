@@ -84,21 +84,16 @@ class FileStore:
     def __post_init__(self) -> None:
         self.log = Log(self.root / "history.jsonl", read_only=self.read_only)
         self.view = self.log.view
-        self._facts, self._records = (
-            self.layout.facts(self.project),
-            self.layout.records(self.project),
-        )
         self._watched: tuple[MemoryView | None, list[str], list[str]] = None, [], []
         """The files of facts: the view and the places from which they follow, and their names."""
 
     def fact_places(self) -> list[str]:
         """The places of facts in this project that there are, in the order of a prompt."""
-        return self._find_existing(self._facts)
+        return self._find_existing(self.layout.facts(self.project))
 
-    def record_places(self, *, is_for_all: bool = True, is_with_files: bool = True) -> list[str]:
-        """The places of records of past work that there are; `is_for_all`: whether all are read;
-        `is_with_files`: also those of files that the log does not name."""
-        return self._find_existing(self._records, is_for_all, is_with_files)
+    def record_places(self, *, is_for_all: bool = True) -> list[str]:
+        """The places of records of past work that there are; `is_for_all`: whether all are read."""
+        return self._find_existing(self.layout.records(self.project), is_for_all=is_for_all)
 
     def fact_file_times(self) -> Mapping[str, int]:
         """When each file of facts of this project was last written, in nanoseconds, by name."""
@@ -138,18 +133,15 @@ class FileStore:
                 f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
             ) from error
 
-    def _find_existing(
-        self, patterns: Sequence[str], is_for_all: bool = True, is_with_files: bool = True
-    ) -> list[str]:
+    def _find_existing(self, patterns: Sequence[str], *, is_for_all: bool = True) -> list[str]:
         names = list[str]()
         for pattern in patterns:
-            if "*" not in pattern:
+            if "*" in pattern:
+                places = self.view().list_places(pattern, is_for_all=is_for_all)
+                paths = (str(path.relative_to(self.root)) for path in self.root.glob(pattern))
+                names += sorted({*places, *paths})
+            else:
                 names.append(pattern)
-                continue
-            places = {*self.view().list_places(pattern, is_for_all=is_for_all)}
-            if is_with_files:
-                places |= {str(path.relative_to(self.root)) for path in self.root.glob(pattern)}
-            names += sorted(places)
         return list(dict.fromkeys(names))
 
     def _files(self, place: str, *views: MemoryView) -> dict[str, FileFormat]:

@@ -184,14 +184,14 @@ class OpenMemory:
     def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
         """Records of past work that a model may see, here or in some places, oldest first."""
         view = self.store.view()
-        if places is None and self._notes[0] is view:
-            return self._notes[1]
-        names = self.store.record_places(is_with_files=False) if places is None else places
-        notes = [note for place in names for note in view.current(place) if not note.private]
-        notes.sort(key=lambda note: note.claimed_at)
-        if places is None:
+        if places or self._notes[0] is not view:
+            names = places or self.store.record_places()
+            notes = [note for place in names for note in view.current(place) if not note.private]
+            notes.sort(key=lambda note: note.claimed_at)
+            if places:
+                return notes
             self._notes = view, notes
-        return notes
+        return self._notes[1]
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""
