@@ -10,7 +10,7 @@ import os
 import tempfile
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -313,7 +313,9 @@ async def replay_recording(
     }
     config = config.model_copy(update=settings)
     bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)
-    session = ReplayedSession(**vars(bare.context.session))
+    opened = bare.context.session
+    given = {each.name: getattr(opened, each.name) for each in fields(opened) if each.init}
+    session = ReplayedSession(**given)
     for entry in recording.transcript.entries:
         session.recorded[_entry_key(entry)].append(entry)
     bare.context.session = session
