@@ -313,8 +313,7 @@ async def replay_recording(
     }
     config = config.model_copy(update=settings)
     bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)
-    opened = bare.context.session
-    given = {each.name: getattr(opened, each.name) for each in fields(opened) if each.init}
+    given = {it.name: getattr(bare.context.session, it.name) for it in fields(Session) if it.init}
     session = ReplayedSession(**given)
     for entry in recording.transcript.entries:
         session.recorded[_entry_key(entry)].append(entry)
