@@ -95,9 +95,7 @@ def arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
             value = [_rename_arguments(it, fields) if isinstance(it, dict) else it for it in value]
         renamed[name] = value
     required = schema.get("required", ())
-    renamed = {
-        name: value for name, value in renamed.items() if value is not None or name in required
-    }
+    renamed = {key: it for key, it in renamed.items() if it is not None or key in required}
     if tool.name == "shell":
         return _convert_shell_call(renamed)
     if tool.name == "job" and "shell_id" in foreign:  # only Claude Code's KillShell has it

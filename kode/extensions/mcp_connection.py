@@ -293,8 +293,7 @@ class Connection:
         elif kind == "tools" and "object" not in str(types_of_arguments):
             fault = "its arguments are no object"
         if fault:
-            name = item.get("name", raw)
-            self.left_out[f"{kind.removesuffix('s')} {str(name)[:80]!r}: {fault}"] = None
+            self.left_out[f"{kind[:-1]} {str(item.get('name', raw))[:80]!r}: {fault}"] = None
         elif len(self._items[kind]) < MAX_LISTED:
             self._items[kind].append(item)
             name = item["name"] if kind == "tools" else kind
@@ -383,9 +382,8 @@ def _make_form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
 def _make_field(name: str, schema: Mapping[str, Any], required: bool) -> ElicitField:
     kind: Any = schema.get("type")
     listed = schema.get("items", {}) if kind == "array" else schema
-    options = listed.get("enum") or [
-        choice.get("const") for choice in listed.get("oneOf") or listed.get("anyOf") or ()
-    ]
+    choices = listed.get("oneOf") or listed.get("anyOf") or ()
+    options = listed.get("enum") or [choice.get("const") for choice in choices]
     if options:
         kind = "choices" if kind == "array" else "choice"
     return ElicitField(

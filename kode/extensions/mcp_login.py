@@ -10,29 +10,31 @@ import json
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from mcp.client.auth.oauth2 import OAuthClientProvider
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthToken,
-)
-from pydantic import AnyUrl, BaseModel
+from mcp.shared import auth
+from pydantic import AnyUrl, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from kode import durable
 from kode.broken_json import object_of
 from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
 from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields, tokens_file
-from kode.values import dataclass
+from kode.values import dataclass, field
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
 _PAGE = "You are logged in. You can close this page and return to kode."
-Model = TypeVar("Model", bound=BaseModel)
+_RENEWAL = {
+    "token_expiry_time": float,
+    "oauth_metadata": auth.OAuthMetadata,
+    "protected_resource_metadata": auth.ProtectedResourceMetadata,
+}
+"""What the SDK's `OAuthContext` needs to renew tokens, and forgets with the process."""
 
 
 def make_authorization(
@@ -51,8 +53,8 @@ def make_authorization(
     async def keep_page(page: str) -> None:
         pages.append(page)
 
-    async def log_in() -> AuthorizationCodeResult:
-        result: asyncio.Future[AuthorizationCodeResult] = asyncio.Future()
+    async def log_in() -> auth.AuthorizationCodeResult:
+        result: asyncio.Future[auth.AuthorizationCodeResult] = asyncio.Future()
         try:
             listener = await asyncio.start_server(
                 partial(_answer_browser, result), "127.0.0.1", port
@@ -73,17 +75,19 @@ def make_authorization(
         raise failure
 
     callback = AnyUrl(f"http://127.0.0.1:{port}{CALLBACK}")
-    return OAuthClientProvider(
+    provider = OAuthClientProvider(
         server_url=server.url,
-        client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[callback]),
+        client_metadata=auth.OAuthClientMetadata(client_name="kode", redirect_uris=[callback]),
         storage=tokens,
         redirect_handler=keep_page,
         callback_handler=log_in,
     )
+    tokens.context = provider.context
+    return provider
 
 
 async def _answer_browser(
-    result: "asyncio.Future[AuthorizationCodeResult]",
+    result: "asyncio.Future[auth.AuthorizationCodeResult]",
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
@@ -100,8 +104,7 @@ async def _answer_browser(
         writer.write(f"{head}\r\n\r\n{page}".encode())
         await writer.drain()
         if is_return and not result.done() and "code" in query:
-            answer = {key: query.get(key) for key in ("code", "state", "iss")}
-            result.set_result(AuthorizationCodeResult.model_validate(answer))
+            result.set_result(auth.AuthorizationCodeResult.model_validate(query))
         elif is_return and not result.done():
             reason = (query.get("error_description") or query["error"])[:200]
             result.set_exception(ServerError(f"the login was refused: {reason}"))
@@ -110,37 +113,40 @@ async def _answer_browser(
 
 @dataclass
 class _Tokens:
-    """The SDK's `TokenStorage`, in one file. A damaged one is set aside, which requires a new
-    login."""
+    """The SDK's `TokenStorage`, in one file, and what renews the tokens in a later process. A
+    damaged one is set aside, which requires a new login."""
 
     path: Path
     url: str
+    context: Any = field(default_factory=SimpleNamespace)
 
-    async def get_tokens(self) -> OAuthToken | None:
-        return self._read("tokens", OAuthToken)
+    async def get_tokens(self) -> Any:
+        for name, kind in _RENEWAL.items():
+            setattr(self.context, name, self._read(name, kind))
+        return self._read("tokens", auth.OAuthToken)
 
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self._write("tokens", tokens)
+    async def set_tokens(self, tokens: auth.OAuthToken) -> None:
+        self._write(tokens=tokens, **{name: getattr(self.context, name, None) for name in _RENEWAL})
 
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self._read("client", OAuthClientInformationFull)
+    async def get_client_info(self) -> Any:
+        return self._read("client", auth.OAuthClientInformationFull)
 
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self._write("client", client_info)
+    async def set_client_info(self, client_info: auth.OAuthClientInformationFull) -> None:
+        self._write(client=client_info)
 
-    def _read(self, part: str, kind: type[Model]) -> Model | None:
-        """Raises no error for damage."""
+    def _read(self, part: str, kind: Any) -> Any:
+        """None for what there is not. Raises no error for damage."""
         try:
             value = self._load().get(part)
-            return None if value is None else kind.model_validate(value)
+            return None if value is None else TypeAdapter(kind).validate_python(value)
         except ValueError:  # also pydantic's
             durable.set_aside(self.path)
             return None
 
-    def _write(self, part: str, value: BaseModel) -> None:
+    def _write(self, **parts: Any) -> None:
         with durable.hold_lock(self.path.parent):
-            plain = value.model_dump(mode="json", exclude_none=True)
-            document = {**self._load(), "url": self.url, part: plain}
+            plain = to_jsonable_python(parts, exclude_none=True)
+            document = {**self._load(), "url": self.url, **plain}
             data = json.dumps(seal_object(document), indent=2).encode()
             durable.replace_file(self.path, data + b"\n")
 

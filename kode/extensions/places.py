@@ -120,14 +120,13 @@ def places(around: Surroundings, kind: str) -> list[ExtensionFolder]:
     families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
     personal = [around.home / kind, *(around.user_home / family / kind for family in families[1:])]
     above = [top / family / kind for top in project_folders(around.cwd) for family in families]
-    home = {
-        real_path(folder): ExtensionFolder(folder=folder, scope="home", top=around.user_home)
-        for folder in filter(Path.is_dir, personal)
-    }
-    project = {
-        real_path(folder): ExtensionFolder(folder=folder, scope="project", top=around.project)
-        for folder in filter(Path.is_dir, above)
-    }
+
+    def existing(folders: list[Path], scope: Scope, top: Path) -> dict[str, ExtensionFolder]:
+        known = filter(Path.is_dir, folders)
+        return {real_path(f): ExtensionFolder(folder=f, scope=scope, top=top) for f in known}
+
+    home = existing(personal, "home", around.user_home)
+    project = existing(above, "project", around.project)
     return [*(place for real, place in project.items() if real not in home), *home.values()]
 
 

@@ -167,18 +167,22 @@ def guarded():
         yield ServerFields(name="guarded", url=url)
 
 
-async def test_a_person_logs_in_once_and_the_tokens_are_private(guarded, connect, tmp_path):
+async def test_a_person_logs_in_once_and_the_tokens_are_private(
+    guarded, connect, tmp_path, monkeypatch
+):
     pages = []
 
     def tell(page):
         pages.append(page)
         go_to(page)
 
-    for person in (tell, None):  # the second time nobody is there
+    for person, later_s in ((tell, 0), (None, 0), (None, 4_000)):  # the last renews them
+        monkeypatch.setattr(time, "time", partial(float, time.time() + later_s))
         async with connect(guarded, tell=person) as connection:
             assert list(await connection.tools()) == ["open"]
     assert len(pages) == 1
     (tokens,) = (tmp_path / "mcp").glob("*.json")
+    assert "tok-renewed" in tokens.read_text()
     assert tokens.stat().st_mode & 0o777 == 0o600
     assert tokens.parent.stat().st_mode & 0o777 == 0o700
 

@@ -17,7 +17,7 @@ from kode.conversation import Settings, open_conversation
 from kode.errors import KodeError
 from kode.events import no_emit
 from kode.extensions import trust
-from kode.extensions.mcp_login import OAuthToken, _Tokens
+from kode.extensions.mcp_login import _Tokens, auth
 from kode.memory.pending import Pending
 from kode.messages import user_message
 from kode.permissions import approvals
@@ -69,7 +69,7 @@ def make_home(folder: Path) -> Place:
     where = place.project / ".mcp.json"
     item = trust.Candidate(kind="mcp", name="files", origin=where, scope="project", content="run\n")
     trust.approve(place.home, place.project, [item])
-    _tokens(place)._write("tokens", OAuthToken(access_token="t", token_type="Bearer"))
+    _tokens(place)._write(tokens=auth.OAuthToken(access_token="t", token_type="Bearer"))
     (place.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
     with place.streams():
         _make_queue(place)
@@ -184,7 +184,7 @@ def _tokens(place: Place) -> _Tokens:
 
 
 def read_logins(place: Place) -> Values:
-    tokens = _tokens(place)._read("tokens", OAuthToken)
+    tokens = _tokens(place)._read("tokens", auth.OAuthToken)
     return {tokens.model_dump_json()} if tokens is not None else set()
 
 

@@ -11,11 +11,10 @@ from starlette.routing import Route
 
 PORT = int(os.environ["PORT"])
 HERE = f"http://127.0.0.1:{PORT}"
-TOKEN = "tok-0123456789"
+TOKEN, RENEWED = "tok-0123456789", "tok-renewed-89"
 WIDE = "tok-wide-56789"
 """What a call needs: the token of a login for the scope `write`."""
 scopes = []
-
 
 DOCUMENTS = {
     "/.well-known/oauth-protected-resource": {
@@ -54,12 +53,13 @@ async def answer(request):
         return RedirectResponse(f"{query['redirect_uri']}?{back}")
     if path == "/token":
         form = await request.form()
-        assert form["code"] == "c-1"
-        assert form["code_verifier"]
-        given = WIDE if "write" in scopes[-1] else TOKEN
-        return JSONResponse({"access_token": given, "token_type": "Bearer", "expires_in": 3600})
+        is_renewal = form.get("refresh_token") == "r-1" and form["resource"] == f"{HERE}/mcp"
+        assert is_renewal or (form["code"] == "c-1" and form["code_verifier"])
+        given = RENEWED if is_renewal else WIDE if "write" in scopes[-1] else TOKEN
+        lasting = {"expires_in": 3600, "refresh_token": "r-1"}
+        return JSONResponse({"access_token": given, "token_type": "Bearer", **lasting})
     token = request.headers.get("authorization", "").removeprefix("Bearer ")
-    if token not in (TOKEN, WIDE):
+    if token not in (TOKEN, WIDE, RENEWED):
         where = f'Bearer resource_metadata="{HERE}/.well-known/oauth-protected-resource"'
         return Response(status_code=401, headers={"WWW-Authenticate": where})
     if request.method != "POST":
@@ -75,6 +75,5 @@ async def answer(request):
     return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], **reply})
 
 
-methods = ["GET", "POST", "DELETE"]
-app = Starlette(routes=[Route("/{path:path}", answer, methods=methods)])
+app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST", "DELETE"])])
 uvicorn.run(app, host="127.0.0.1", port=PORT, log_level="critical")
