@@ -84,7 +84,7 @@ def cut_to_width(text: str, width: int) -> str:
         return text[:width]
     used = 0
     for at, character in enumerate(text):
-        used += cell_width(character)
+        used += most_columns(character)
         if used > width:
             return text[:at]
     return text
@@ -126,7 +126,7 @@ def find_breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True)
             starts.append(begin)
             used = hang
         while cut_words and used + most_columns(line[begin:end]) > width:
-            piece = cut_to_width(line[begin:end], width - used) or line[begin]
+            piece = cut_to_width(line[begin : end - 1], width - used) or line[begin]
             slash = piece.rfind("/") + 1
             begin += slash if slash > len(piece) // 2 else len(piece)
             starts.append(begin)
