@@ -108,9 +108,9 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
         try:
             await start_ms(outside)
             await start_ms(inside)
-        except DownloadNeededError:
+        except DownloadNeededError as needed:
             try:
-                await inside.download(entry)
+                await inside.download(entry, needed.item)
             except ServerError:
                 return []
         except ServerError:

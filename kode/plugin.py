@@ -35,7 +35,7 @@ HOMES = {
     ),
     "kode.events": "Event TextDelta TurnEnded",
     "kode.extensions.review": "BundleItems",
-    "kode.extensions.places": "Bundle",
+    "kode.extensions.definitions": "Bundle",
     "kode.git": "run_git",
     "kode.installed": "Command ExportFile Plugin require_extra",
     "kode.memory.commands": "open_memory",
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
         UserError as UserError,
     )
     from kode.events import Event as Event, TextDelta as TextDelta, TurnEnded as TurnEnded
-    from kode.extensions.places import Bundle as Bundle
+    from kode.extensions.definitions import Bundle as Bundle
     from kode.extensions.review import BundleItems as BundleItems
     from kode.git import run_git as run_git
     from kode.installed import (

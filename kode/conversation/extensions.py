@@ -13,10 +13,9 @@ from kode.engine.command import AllowedCommand, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import review, trust
-from kode.extensions.definitions import AgentDefinition, catalogue, skill_tool
+from kode.extensions.definitions import AgentDefinition, catalogue, skill_tool, surroundings
 from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
-from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
-from kode.extensions.places import surroundings
+from kode.extensions.hooks import CHANGES_COUNT, Hook, is_current
 from kode.extensions.review import FoundExtensions, in_use, reread
 from kode.sandbox.reach import Interest
 from kode.tool import Action, ToolContext
@@ -237,7 +236,7 @@ async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
         if not ended.is_finished:
             return ended
         fields = {"stop_hook_active": number > 0, "last_assistant_message": ended.result, **names}
-        event: Event = "SubagentStop" if child else "Stop"
+        event: str = "SubagentStop" if child else "Stop"
         try:
             answer = await hooks.at(event, fields, tuple(names.values()))
         except asyncio.CancelledError:

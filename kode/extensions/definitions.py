@@ -1,37 +1,238 @@
-"""Skills, commands and agents: Markdown files with front matter, written for any agent.
+"""Finds the folders and bundles with extensions, nearest first, and reads skills, commands and
+agents: Markdown files with front matter, written for any agent.
 
-A skill is a folder with a SKILL.md, instructions for a kind of task: a model gets its name and
-description in the system prompt, and its body on request. A command stands for a prompt: `/review
-12` for the text of `review.md`. An agent says what a subagent is for, which tools it has, and how
-it works. What they run passes the gate like any command; see `kode.conversation.turns`.
+A skill is a folder with instructions for a kind of task: a model gets its name and description in
+the system prompt, and its body on request. A command stands for a prompt: `/review 12` for the text
+of `review.md`. An agent says what a subagent is for. What they run passes the gate like any
+command; see `kode.conversation.turns`.
 """
 
 import contextlib
+import itertools
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from kode import installed, paths
+from kode.config.files import project_folders, resolve_inside
 from kode.errors import ConfigError, ToolError
-from kode.extensions.places import (
-    Document,
-    ExtensionFolder,
-    Surroundings,
-    files_below,
-    parts,
-    places,
-    read_document,
-    read_text,
-)
-from kode.extensions.trust import FOREIGN, Candidate, Kind, folder_content
+from kode.extensions.trust import FOREIGN, Candidate, Kind, Scope, folder_content
 from kode.messages import cut_list, shorten
 from kode.paths import real_path
 from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
 from kode.permissions.rules import parse
 from kode.provider import EFFORTS, Effort
 from kode.tool import Tool, ToolContext, ToolOutput, tool
-from kode.values import dataclass, replace
+from kode.values import dataclass, field, replace
+
+MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
+MAX_FOUND = 500
+"""Limit of files of one kind in one folder; a folder with more was not made for agents."""
+MAX_DEPTH = 4  # a group in a group, and a spare one
+SKIPPED = (".git", "node_modules", "__pycache__")
+MAX_HEAD_CHARS = 16_000  # many times the longest description
+
+_HEAD = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(
+    r"^(?=(?:agent|allowed-tools|argument-hint|arguments|color|context|description|disallowedTools|"
+    r"disable-model-invocation|effort|hooks|license|mcpServers|metadata|model|name|permissionMode|"
+    r"reasoningEffort|skills|tools|user-invocable|version)[ \t]*:)",
+    re.MULTILINE,
+)
+"""Where a field begins that agents know; in descriptions, examples have lines like `user: ...`."""
+PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
+"""What texts of a bundle call its folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Skills, commands, agents, hooks and servers that a person approved as one, all below a copy
+    in `$KODE_HOME`. Names are qualified: `BUNDLE:NAME`, of servers `BUNDLE.NAME`."""
+
+    name: str
+    folder: Path
+    skills: Mapping[str, Path] = field(default_factory=dict)
+    """Name → folder with a SKILL.md."""
+    commands: Mapping[str, Path] = field(default_factory=dict)
+    agents: Mapping[str, Path] = field(default_factory=dict)
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    """Event → groups, as `hooks` in a settings file."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name → entry, as `mcpServers` in a config file."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where to search for extensions."""
+
+    cwd: Path
+    project: Path
+    """The folder that approvals are stored for."""
+    home: Path
+    """`$KODE_HOME`."""
+    user_home: Path
+    bundles: tuple[Bundle, ...] = ()
+    faults: tuple[str, ...] = ()
+    """A sentence for each bundle that is off."""
+
+
+@dataclass(frozen=True)
+class ExtensionFolder:
+    """A folder that may contain extensions."""
+
+    folder: Path
+    scope: Scope
+    top: Path
+    """The project, or the person's home, around it."""
+
+
+def surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
+    """The surroundings of a working directory, for a person with this home folder, or none."""
+    user_home = user_home or paths.NO_HOME
+    return Surroundings(cwd, paths.project_root(cwd), home, user_home, *bundles_in(home))
+
+
+def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
+    """The bundles that a person approved and that are unchanged, and a sentence for each other.
+    Never raises."""
+    bundles, faults = list[Bundle](), list[str]()
+    try:
+        for plugin in installed.enabled_plugins() if paths.bundles_folder(home).is_dir() else ():
+            if plugin.bundles:
+                usable, off = installed.call_part(plugin, plugin.bundles, home)
+                bundles += usable
+                faults += off
+    except ConfigError as error:
+        faults.append(str(error))
+    return tuple(bundles), tuple(faults)
+
+
+def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, ExtensionFolder]]:
+    """The name, path and place of each part of one kind ("skills")."""
+    for bundle in bundles:
+        place = ExtensionFolder(folder=bundle.folder, scope="bundle", top=bundle.folder)
+        yield from ((name, path, place) for name, path in getattr(bundle, kind).items())
+
+
+def places(around: Surroundings, kind: str) -> list[ExtensionFolder]:
+    """The folders for `kind` ("skills"), nearest first: from the working directory up to the
+    repository's root, then the home."""
+    families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
+    personal = [around.home / kind, *(around.user_home / family / kind for family in families[1:])]
+    above = [top / family / kind for top in project_folders(around.cwd) for family in families]
+    places = [ExtensionFolder(folder, "home", around.user_home) for folder in personal]
+    places += [ExtensionFolder(folder, "project", around.project) for folder in above]
+    # Of one folder by two paths, the person's counts.
+    by_path = {real_path(it.folder): it for it in reversed(places) if it.folder.is_dir()}
+    return sorted(by_path.values(), key=lambda it: (it.scope == "home", places.index(it)))
+
+
+def files_below(folder: Path, suffix: str) -> Iterator[Path]:
+    """Files with this suffix, sorted, at most `MAX_FOUND` and `MAX_DEPTH` folders deep; does not
+    follow links to folders."""
+
+    def walk() -> Iterator[Path]:
+        for where, folders, names in os.walk(folder):
+            depth = len(Path(where).relative_to(folder).parts)
+            folders[:] = sorted(set(folders) - set(SKIPPED)) if depth < MAX_DEPTH else []
+            yield from (Path(where) / name for name in sorted(names) if name.endswith(suffix))
+
+    return itertools.islice(walk(), MAX_FOUND)
+
+
+def read_text(path: Path, place: ExtensionFolder) -> str:
+    """The text of a file of a place.
+
+    Raises: ConfigError if it is unreadable, too large or not text, or a project's link out of the
+        place: a repository must not choose which of the reader's files leak, nor load what the
+        person does not see beside it.
+    """
+    folders = (place.top, place.folder) if place.scope in FOREIGN else ()
+    try:
+        real = resolve_inside(path, *folders)
+        if not real.is_file():
+            raise ConfigError(f"{path} is not a file")
+        with real.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path} could not be read ({error.strerror})") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(f"{path} is larger than {MAX_FILE_BYTES // 1024} KB")
+    if b"\0" in data:
+        raise ConfigError(f"{path} is not text")
+    text = data.decode("utf-8-sig", "replace")
+    return text.replace(PLUGIN_ROOT, str(place.top)) if place.scope == "bundle" else text
+
+
+# ── front matter: YAML between two lines of `---`. Lenient, because the files were written for
+# other agents, some of which take what is no YAML.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    whole: str
+    body: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """A field as one text; "" if it is missing. A list is joined with commas."""
+        value = self.fields.get(name)
+        return ", ".join(filter(None, map(_plain, value if isinstance(value, list) else [value])))
+
+
+def read_document(path: Path, place: ExtensionFolder) -> Document:
+    """Reads a file with its front matter. Raises: ConfigError as `read_text`, and if the fields
+    cannot be told apart: without its limits it would do more than intended."""
+    try:
+        return parse_document(read_text(path, place))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse_document(text: str) -> Document:
+    """Splits a text into fields and body. If the front matter is no YAML, as in `description: Use
+    when: it rains`, each known field is read alone, as YAML or else as the text up to the next.
+    Raises: ValueError."""
+    plain = text.replace("\r\n", "\n").removeprefix("\ufeff")
+    match = _HEAD.match(plain)
+    if match is None:
+        return Document(whole=text, body=plain.strip())
+    if len(head := match[1]) > MAX_HEAD_CHARS:
+        raise ValueError(f"its front matter has over {MAX_HEAD_CHARS} characters")
+    if (fields := _load(head)) is None:
+        first, *parts = _FIELD.split(head)
+        if first and not re.match(r"[A-Za-z][\w-]*[ \t]*:", first):
+            raise ValueError("its front matter is not YAML")
+        fields = {}
+        for part in parts:
+            name, _, value = part.partition(":")
+            loaded = _load(part) or {}
+            fields[name.strip()] = loaded[name] if [*loaded] == [name] else value.strip()
+    return Document(whole=text, body=plain[match.end() :].strip(), fields=fields)
+
+
+def _load(head: str) -> dict[str, Any] | None:
+    import yaml
+
+    try:
+        # The same in C, five times as fast, if the wheel has it.
+        value = yaml.load(head, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError, ValueError):  # an invalid date is a ValueError
+        return None
+    if value is None:
+        return {}
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else None
+
+
+def _plain(value: Any) -> str:
+    """Allows only plain values: an alias in YAML can expand to more text than fits in memory."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value).strip() if isinstance(value, str | int | float) else ""
+
 
 FILE = "SKILL.md"
 MAX_NAME_CHARS = 64
@@ -98,20 +299,11 @@ class Skill(ExtensionDefinition):
     for_model: bool = True
     """Whether the model may load it; the person always may."""
 
-    @property
-    def folder(self) -> Path:
-        return self.item.origin
-
     def instructions(self) -> str:
         """The body for a model, and where its files are."""
         files = ", ".join(cut_list(self.files, MAX_LISTED_FILES))
         about = f" It has these files: {files}." if files else ""
-        return f"[Skill {self.item.name}, from {self.folder}.{about}]\n{self.body}"
-
-
-def list_skills(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Folders with a SKILL.md, sorted; anything inside one belongs to it."""
-    return (("", path.parent) for path in sorted(folder.glob(f"*/{FILE}")))
+        return f"[Skill {self.item.name}, from {self.item.origin}.{about}]\n{self.body}"
 
 
 def read_skill(folder: Path, place: ExtensionFolder, called: str = "") -> Skill:
@@ -163,20 +355,19 @@ def skill_tool(skills: Sequence[Skill], reread: Callable[[Skill], Skill]) -> Too
         file: Annotated[str | None, "Relative to the skill's folder"] = None,
     ) -> ToolOutput:
         if name not in by_name:
-            names = ", ".join(by_name)
-            raise ToolError(f"There is no skill {name!r}. The skills are: {names}.")
+            raise ToolError(f"There is no skill {name!r}. The skills are: {', '.join(by_name)}.")
         loaded = reread(by_name[name])
         if file is None:
             return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
-        path = Path(real_path(loaded.folder / file))
-        if Path(real_path(loaded.folder)) not in path.parents:
+        path = Path(real_path(loaded.item.origin / file))
+        if Path(real_path(loaded.item.origin)) not in path.parents:
             raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
         try:
-            text = read_text(path, replace(loaded.place, folder=loaded.folder))
+            text = read_text(path, replace(loaded.place, folder=loaded.item.origin))
         except ConfigError as error:
             files = ", ".join(loaded.files) or "none"
             raise ToolError(f"{error}. Its files are: {files}.") from None
-        read = (str(loaded.folder / file),)
+        read = (str(loaded.item.origin / file),)
         return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines", files_read=read)
 
     return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
@@ -206,12 +397,6 @@ class CommandPiece(NamedTuple):
 
     text: str
     runs: bool = False
-
-
-def list_commands(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files of commands in a folder, with their names."""
-    for path in files_below(folder, ".md"):
-        yield path.relative_to(folder).with_suffix("").as_posix().replace("/", ":"), path
 
 
 def read_command(path: Path, place: ExtensionFolder, name: str) -> CommandDefinition:
@@ -248,15 +433,9 @@ def _read_allowed(document: Document) -> tuple[str, ...] | None:
 def pieces(body: str, arguments: str) -> list[CommandPiece]:
     """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
     `$9` are not expanded again. Arguments without a placeholder follow at the end."""
-    words = _words(arguments)
-    pieces, position = list[CommandPiece](), 0
-    for match in _RUN.finditer(body):
-        pieces.append(
-            CommandPiece(_fill_arguments(body[position : match.start()], arguments, words))
-        )
-        pieces.append(CommandPiece(_fill_arguments(match[1], arguments, words), runs=True))
-        position = match.end()
-    pieces.append(CommandPiece(_fill_arguments(body[position:], arguments, words)))
+    texts = [_fill_arguments(text, arguments, _words(arguments)) for text in _RUN.split(body)]
+    # Every second one is a command line.
+    pieces = [CommandPiece(text, runs=index % 2 == 1) for index, text in enumerate(texts)]
     if arguments and not _ARGUMENT.search(body):
         pieces.append(CommandPiece(f"\n\nARGUMENTS: {arguments}"))
     return [piece for piece in pieces if piece.text]
@@ -317,11 +496,6 @@ def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
     return ways.isdisjoint(agent.without) and (agent.tools is None or bool(ways & agent.tools))
 
 
-def list_agents(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files of agents in a folder, without names: each file names its agent."""
-    return (("", path) for path in files_below(folder, ".md"))
-
-
 def read_agent(path: Path, place: ExtensionFolder, called: str) -> AgentDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     document = read_document(path, place)
@@ -341,21 +515,25 @@ def read_agent(path: Path, place: ExtensionFolder, called: str) -> AgentDefiniti
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────
 
-Lister = Callable[[Path], Iterator[tuple[str, Path]]]
-"""Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
-READERS: Mapping[str, tuple[Lister, Callable[[Path, ExtensionFolder, str], Any]]] = {
-    "skills": (list_skills, read_skill),
-    "commands": (list_commands, read_command),
-    "agents": (list_agents, read_agent),
-}
+READERS: dict[str, Any] = {"skills": read_skill, "commands": read_command, "agents": read_agent}
+
+
+def _list_files(kind: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """What may be in a folder, each with the name that its place gives it, or ""; anything in the
+    folder of a skill belongs to it."""
+    if kind == "skills":
+        yield from (("", path.parent) for path in sorted(folder.glob(f"*/{FILE}")))
+    for path in files_below(folder, ".md") if kind != "skills" else ():
+        name = path.relative_to(folder).with_suffix("").as_posix().replace("/", ":")
+        yield name if kind == "commands" else "", path
 
 
 def find_definitions(around: Surroundings, kind: str) -> tuple[list[Any], list[str]]:
     """Those of a kind ("skills"), nearest first and bundles last, and a sentence for each unusable
     one. Of a bundle's the person saw those when they approved it."""
     problems: list[str] = []
-    list_files, folders = READERS[kind][0], places(around, kind)
-    files = ((name, path, it) for it in folders for name, path in list_files(it.folder))
+    folders = places(around, kind)
+    files = ((name, path, it) for it in folders for name, path in _list_files(kind, it.folder))
     definitions = [*read_definitions(kind, files, problems)]
     return [*definitions, *read_definitions(kind, parts(around.bundles, kind), [])], problems
 
@@ -366,7 +544,7 @@ def read_definitions(
     """Reads each; adds to `problems` a sentence for each unusable one."""
     for name, path, place in files:
         try:
-            yield READERS[kind][1](path, place, name)
+            yield READERS[kind](path, place, name)
         except ConfigError as error:
             reason = str(error).rstrip(".")
             problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {reason}.")

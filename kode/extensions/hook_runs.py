@@ -1,10 +1,8 @@
-"""Runs hooks at their events, around calls, at questions, at the start and end of turns and
-sessions, and applies their answers. Each run is recorded in the session. The caller supplies how a
-hook runs in the sandbox.
+"""Runs hooks at their events, and applies their answers. Each run is recorded in the session. The
+caller supplies how a hook runs in the sandbox.
 
-A hook gets one JSON object on stdin, in the terms of the agent it was written for: `edit_file` is
-`Edit` with `old_string`, a path is absolute; a matcher may also use kode's own tool names. Its
-answer is the exit code and the output:
+A hook gets one JSON object on stdin, in the terms of the agent it was written for. Its answer is
+the exit status and the output:
 
     exit 0  its output may be a JSON object; else, at the start of a session or turn, it is context
     exit 2  it blocks; stderr gives the reason
@@ -26,10 +24,10 @@ from kode.broken_json import object_of
 from kode.credentials import mask
 from kode.errors import Setting, StorageError, ToolError, ToolRefused
 from kode.events import Notice
-from kode.extensions.hooks import Event, Hook
+from kode.extensions.hooks import Hook
 from kode.extensions.trust import FOREIGN
 from kode.messages import cut_list
-from kode.permissions.names import TOOLS, PermissionMode
+from kode.permissions.names import MODE_CALLED, TOOLS
 from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, Tool, ToolOutput
@@ -42,18 +40,8 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 100_000
 """Limit of a tool's output."""
 
-MODES: Mapping[PermissionMode, str] = {
-    "ask": "default",
-    "auto-edit": "acceptEdits",
-    "plan": "plan",
-    "full": "bypassPermissions",
-}
-
-_INPUT_NAMES: Mapping[str, str] = {
-    "path": "file_path",
-    "old_text": "old_string",
-    "new_text": "new_string",
-}
+_MODES = {mode: name for name, mode in MODE_CALLED.items()}  # the last name of each is Claude's
+_INPUT_NAMES = {"path": "file_path", "old_text": "old_string", "new_text": "new_string"}
 """Arguments of tools for one file → what hooks call them."""
 
 TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
@@ -62,8 +50,7 @@ TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agen
 
 def line_of(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
     """The line that a hook gets on stdin."""
-    value = {**common, "hook_event_name": event, **fields}
-    return json.dumps(value, ensure_ascii=False) + "\n"
+    return json.dumps({**common, "hook_event_name": event, **fields}, ensure_ascii=False) + "\n"
 
 
 def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) -> str:
@@ -174,10 +161,7 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
         answer = _read_answer_object(name, value)
         if answer.outcome == "allow" and hook.item.scope in FOREIGN:
             # What it says may come from any file of the repository, which the model may edit.
-            remark = (
-                f"The hook {name} allows calls. A repository's hook cannot: it may refuse, or have "
-                "you asked. Put it into your own config to let it allow."
-            )
+            remark = f"The hook {name} allows calls, which a repository's cannot: use your config."
             return replace(answer, outcome="", reason="", remark=remark)
         return answer
     printed = ran.stdout.strip() if hook.event in PRINTS_CONTEXT else ""
@@ -257,8 +241,8 @@ def _text(value: Any) -> str:
 
 
 CHANGED = (
-    "has changed since you approved it, or what it loads has, so it is off until you approve it "
-    "again (`kode extensions approve`); if its settings or program changed, start kode again then"
+    "has changed since you approved it, or what it loads has: it is off until `kode extensions "
+    "approve`; if its settings or program changed, start kode again then"
 )
 
 
@@ -284,7 +268,7 @@ class Hooks:
             "session_id": session.id or "",
             "transcript_path": str(session.path or ""),
             "cwd": str(self.conversation.place.cwd),
-            "permission_mode": MODES[self.conversation.gate.state.mode],
+            "permission_mode": _MODES[self.conversation.gate.state.mode],
         }
 
     def note(self, text: str) -> None:
@@ -296,7 +280,7 @@ class Hooks:
                 self.conversation.report(error)
 
     async def at(
-        self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
+        self, event: str, fields: Mapping[str, Any], names: Sequence[str] = ()
     ) -> HookAnswer:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
         first that refuses. What the first makes of a call's input is the input for the others.
@@ -404,12 +388,11 @@ class Hooks:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
 
-    def has(self, *events: Event) -> bool:
+    def has(self, *events: str) -> bool:
         return any(hook.event in events for hook in self.hooks)
 
-    async def _run_hook(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
-        line = self._mask(line_of(event, self.common(), fields))
-        ran = await self.run(self, hook, line)
+    async def _run_hook(self, hook: Hook, event: str, fields: Mapping[str, Any]) -> HookAnswer:
+        ran = await self.run(self, hook, self._mask(line_of(event, self.common(), fields)))
         answer = answer_of(hook, ran)
         for kind, text in (("allows", answer.remark), ("lost", describe_lost(hook, ran))):
             if text and (hook.item.name, kind) not in self._shown:

@@ -11,33 +11,23 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from kode import paths
 from kode.config.files import FILES, parse_document, project_folders
 from kode.credentials import redact
 from kode.errors import ConfigError
-from kode.extensions.places import Bundle, ExtensionFolder, Surroundings, read_text
+from kode.extensions.definitions import Bundle, ExtensionFolder, Surroundings, read_text
 from kode.extensions.trust import Candidate, folder_content
 from kode.paths import real_path
 from kode.values import dataclass, replace
 
-Event = Literal[
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PermissionRequest",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PreCompact",
-    "Stop",
-    "SubagentStop",
-    "Notification",
-    "SessionEnd",
-]
-EVENTS: tuple[str, ...] = get_args(Event)
+EVENTS = (
+    "SessionStart UserPromptSubmit PreToolUse PermissionRequest PostToolUse PostToolUseFailure "
+    "PreCompact Stop SubagentStop Notification SessionEnd"
+).split()
 DEFAULT_TIMEOUT_S = 60.0  # as Claude Code's
 MAX_TIMEOUT_S = 600.0  # as a command's
 
@@ -46,11 +36,11 @@ _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
 _VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
 
-CHANGES_COUNT: tuple[Event, ...] = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
+CHANGES_COUNT = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
 """Events whose hooks may change the project, as formatters do: changes are decided like a
 command's. At other events nobody waits for changes, and they are dropped."""
 
-JUDGES: tuple[Event, ...] = ("PreToolUse", "PermissionRequest")
+JUDGES = ("PreToolUse", "PermissionRequest")
 """Events whose hooks decide whether something may be done. What others do, a command of the model
 could do as well."""
 
@@ -133,13 +123,14 @@ def _read_events(
     """The hooks of the `hooks` section of a settings file. A project's name programs relative to
     `folders`."""
     counts: Counter[str] = Counter()
-    for event, group in _pairs(events if isinstance(events, dict) else {}):
+    pairs = events.items() if isinstance(events, dict) else ()
+    for event, group in ((event, group) for event, groups in pairs for group in _objects(groups)):
         if event not in EVENTS:
             problems.append(f"{path}: kode has no event {event!r} for hooks.")
             continue
         matcher = str(group.get("matcher") or "")
         name = f"{event}:{matcher}" if matcher else event
-        for _, entry in _pairs({"": group.get("hooks")}):
+        for entry in _objects(group.get("hooks")):
             counts[name] += 1
             numbered = name if counts[name] == 1 else f"{name}:{counts[name]}"
             try:
@@ -149,12 +140,9 @@ def _read_events(
                 problems.append(f"The hook {numbered} of {path} was left out: {reason}.")
 
 
-def _pairs(lists: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each key with each object of its list; anything else than an object counts as an empty
-    one."""
-    for key, values in lists.items():
-        for value in values if isinstance(values, list) else ():
-            yield key, value if isinstance(value, dict) else {}
+def _objects(values: Any) -> list[dict[str, Any]]:
+    """The items of a list; anything else than an object counts as an empty one."""
+    return [it if isinstance(it, dict) else {} for it in values] if isinstance(values, list) else []
 
 
 def _read_hook(
@@ -192,6 +180,7 @@ def _read_hook(
         for program in covers[1:]:
             with contextlib.suppress(ConfigError):  # no text: nothing that a person could judge
                 content += f"\n=== {program}\n{read_text(program, place)}\n"
+    changes = "need approval, as a command's do" if event in CHANGES_COUNT else "are dropped"
     return Hook(
         item=Candidate(
             kind="hook",
@@ -200,22 +189,14 @@ def _read_hook(
             scope=place.scope,
             content=content,
             covers=tuple(map(str, covers)),
-            can=_describe_ability(event),
+            can="It runs in the sandbox: no network, your home hidden, and its file changes "
+            f"{changes}. `kode extensions approve NAME --outside` lets it run without one.",
         ),
         event=event,
         matcher=matcher,
         command=command,
         timeout_s=min(float(timeout), MAX_TIMEOUT_S),
         guard=entry.get("guard") is True,
-    )
-
-
-def _describe_ability(event: str) -> str:
-    """What a hook may do once it is approved, for the person."""
-    changes = "need approval, as a command's do" if event in CHANGES_COUNT else "are dropped"
-    return (
-        "It runs in the sandbox: no network, your home hidden, and its file changes "
-        f"{changes}. `kode extensions approve NAME --outside` lets it run without one."
     )
 
 
@@ -237,8 +218,7 @@ def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:
     """The files that words of a command line may mean. Without parsing as a shell would, anything
     that begins with a variable or a command's output is looked up in all of the folders."""
     with contextlib.suppress(ValueError):
-        words = shlex.split(command)
-        command = "\n".join((command.translate(_WITHOUT_QUOTES), *words))
+        command = "\n".join((command.translate(_WITHOUT_QUOTES), *shlex.split(command)))
     for word in dict.fromkeys((*command.split("\n"), *_BETWEEN_WORDS.split(command))):
         name = _VARIABLE.sub("", word)
         for folder in folders:

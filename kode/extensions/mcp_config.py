@@ -18,7 +18,7 @@ from kode.config.model import describe_allowed
 from kode.credentials import redact
 from kode.errors import ConfigError
 from kode.extensions import trust
-from kode.extensions.places import bundles_in
+from kode.extensions.definitions import bundles_in
 from kode.extensions.trust import Candidate, Scope
 from kode.paths import real_path
 from kode.values import dataclass
@@ -165,11 +165,9 @@ def resolve(entry: ServerEntry, environ: Mapping[str, str]) -> ServerFields:
     try:
         return ServerFields.model_validate({**entry.values, "name": entry.name}, context=variables)
     except KeyError as error:
-        name = error.args[0]
-        raise ConfigError(
-            f"{entry.origin}: the MCP server {entry.name} uses ${{{name}}}, which is not set. Set "
-            f"{name} in the environment, or write ${{{name}:-DEFAULT}}."
-        ) from error
+        name, about = error.args[0], f"{entry.origin}: the MCP server {entry.name}"
+        text = f"{about} uses ${{{name}}}, which is not set. Set {name} in the environment"
+        raise ConfigError(f"{text}, or write ${{{name}:-DEFAULT}}.") from error
 
 
 def target_of(values: Mapping[str, Any]) -> str:
@@ -248,10 +246,8 @@ def _find_fault(path: Path, name: str, values: Any) -> str:
     if bool(server.program) == bool(server.url) or (server.url and server.type == "stdio"):
         return f"{about} needs either a `command` or a `url` (type http, sse)."
     if server.url and not ADDRESS.match(server.url):
-        return (
-            f"{about} needs a `url` that begins with http:// or https://. A program goes into "
-            "`command` (`kode mcp add NAME -- COMMAND`)."
-        )
+        text = f"{about} needs a `url` that begins with http:// or https://."
+        return f"{text} A program goes into `command` (`kode mcp add NAME -- COMMAND`)."
     return ""
 
 

@@ -89,7 +89,6 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 @asynccontextmanager
 async def connect(
     server: ServerFields,
-    *,
     wrapped: "Attempt | None",
     place: Workplace,
     tell: Callable[[str], None] | None = None,
@@ -170,8 +169,6 @@ class Connection:
                 elicitation_callback=self._elicit if self.elicit else None,
             )
             await links.enter_async_context(self.client)
-        listening = asyncio.ensure_future(self._listen_for_changes())
-        links.callback(listening.cancel)
 
     async def tools(self) -> Mapping[str, ToolDefinition]:
         """Its tools by name. Of two with one name the first counts: the second would hide it."""
@@ -304,15 +301,6 @@ class Connection:
         if isinstance(message, changes):
             self.news.set()
         await asyncio.sleep(0)
-
-    async def _listen_for_changes(self) -> None:
-        """Servers of the newer era announce changes only to listeners; older ones do not support
-        that, which is fine."""
-        with contextlib.suppress(Exception):
-            listening = self.client.listen(tools_list_changed=True, prompts_list_changed=True)
-            async with listening as changes:
-                async for _ in changes:
-                    self.news.set()
 
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams

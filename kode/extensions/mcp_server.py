@@ -2,9 +2,9 @@
 tools with the pinned ones. A failure costs a line for the person and an error for the waiting call.
 
 A server starts without a network. If it never started before and reached for the network, a person
-is asked for one start with it, which fills a folder of its own with what its launcher downloads
-(`npx`, `uvx`, `bunx`); that has to do from then on, even if the server ended in that start. A
-changed entry begins with an empty folder.
+is asked for one start with the internet (see `mcp_proxy`), which fills a folder of its own with
+what its launcher downloads (`npx`, `uvx`, `bunx`); that has to do from then on, even if the server
+ended in that start. A changed entry begins with an empty folder.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -45,6 +46,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_connection import Connection
+    from kode.extensions.mcp_proxy import InternetProxy
     from kode.sandbox.sandbox import Attempt, Sandbox
 
 DOWNLOAD_TIMEOUT_S = 600.0  # hundreds of MB, such as a browser
@@ -52,6 +54,9 @@ DOWNLOAD_TIMEOUT_S = 600.0  # hundreds of MB, such as a browser
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
+INTERNET = "It can connect to public addresses, not to this machine or your private network."
+NETWORK = "It can connect to the internet, your local network and programs here (localhost)."
+"""What a start reaches, for the person: in a network of its own, and where there can be none."""
 LAUNCHERS = ("npx", "uvx", "bunx", "pnpx")
 """Programs whose first start in an empty folder is a download."""
 _FOLDERS = {
@@ -64,23 +69,20 @@ _FOLDERS = {
 }
 """Variable → folder in the cache, for what does not follow `XDG_CACHE_HOME`: the sandbox sets that
 to the cache."""
-_QUICK = {
-    "npm_config_update_notifier": "false",
-    "npm_config_fetch_retries": "0",
-    "UV_HTTP_RETRIES": "0",
-}
+_QUICK = {"npm_config_fetch_retries": "0", "UV_HTTP_RETRIES": "0"}
 """So that a launcher without a network ends at once, instead of trying for minutes."""
 _OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
 """So that it takes what it has without asking whether there is something newer."""
-_REFUSED = {
-    "network": ("the network", {"socket", "lookup", "connection", "port"}),
-    "write": ("a change of files", {"write"}),
-}
-"""Key of an entry → what the sandbox refuses without it, and the names of that in `Blocked`."""
+_NETWORK = {"socket", "lookup", "connection", "port"}
+"""What is refused without a network, as `Blocked` calls it."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DownloadNeededError(ServerError):
     """A server that never started reached for the network, which it does not have."""
+
+    item: Candidate
+    """The start that a person may approve."""
 
 
 # ── opening a connection ─────────────────────────────────────────────────────────────────────
@@ -125,28 +127,32 @@ class Opener:
                     await asyncio.to_thread(_mark_started, entry, place.home)
                 connection.find_refusals = start.find_refusals
                 yield connection
-        except TimeoutError as error:
+        except (TimeoutError, ServerError) as error:
             late = ServerError(f"it did not start in {limit_s:g} s")
-            raise start.explain(late, is_first) from error
-        except ServerError as error:
-            raise start.explain(error, is_first) from error
+            failure = error if isinstance(error, ServerError) else late
+            raise start.explain(failure, is_first) from error
 
-    async def download(self, entry: ServerEntry) -> None:
-        """Starts an approved server once with the network, so that its launcher fills its cache,
-        and ends it. Meanwhile it sees no other project, and changes none: one that must may fail.
-        Raises: ConfigError, ServerError."""
-        start = await self._start(entry, downloads=True)
-        files = cache_folder(entry, self.place.home) / "files"
+    async def download(self, entry: ServerEntry, approved: Candidate) -> None:
+        """Starts a server once as a person approved, so that its launcher fills its cache, and ends
+        it. Meanwhile it sees no other project, and changes none: one that must may fail. Raises:
+        ConfigError; ServerError, also where it reached for more than the internet."""
+        start = await self._start(entry, approved=approved)
+        proxy, failure = start.proxy, None
+        serving = proxy.serve() if proxy else contextlib.nullcontext()
         try:
-            async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), await self._connect(start):
-                pass
-        except TimeoutError as error:
+            async with serving, asyncio.timeout(DOWNLOAD_TIMEOUT_S), await self._connect(start):
+                is_filled = True
+        except TimeoutError:
             late = f"it did not start in {DOWNLOAD_TIMEOUT_S:g} s, with the network"
-            raise ServerError(late) from error
-        except ServerError:
-            if not any(files.iterdir()):
-                raise
-        await asyncio.to_thread(_mark_started, entry, self.place.home)
+            raise start.explain(ServerError(late)) from None
+        except ServerError as error:
+            files = cache_folder(entry, self.place.home) / "files"
+            is_filled = any(files.iterdir()) and (proxy is None or proxy.connections > 0)
+            failure = None if is_filled and not (proxy and proxy.refused) else error
+        if is_filled:
+            await asyncio.to_thread(_mark_started, entry, self.place.home)
+        if failure is not None:
+            raise start.explain(failure)
 
     def needs_start(self, entry: ServerEntry) -> bool:
         """Whether it never started in the sandbox as its entry is now: it may need a download."""
@@ -155,110 +161,120 @@ class Opener:
         return self.sandboxed and in_sandbox and not has_started
 
     async def _start(
-        self, entry: ServerEntry, *, pinned: bool = False, downloads: bool = False
+        self, entry: ServerEntry, *, pinned: bool = False, approved: Candidate | None = None
     ) -> "_ServerStart":
-        """Raises: ConfigError, also where it may run only outside and nobody has approved that;
-        ServerError, SandboxUnknownError, StorageError."""
+        """`approved`: a start to download. Raises: ConfigError, also where it may run only outside
+        and nobody has approved that; ServerError, SandboxUnknownError, StorageError."""
         require_extra("mcp")
         server, place = resolve(entry, os.environ), self.place
         if entry.scope == "bundle" and entry not in find_servers(place.home, place.project)[0]:
             raise ConfigError("its bundle changed since you approved it: `kode extensions list`")
-        if downloads:
-            server = server.model_copy(update={"write": False, "network": True})
+        start = _ServerStart(entry, server)
         if not server.command:
-            return _ServerStart(server)
+            return start
         why = "it is to run without a sandbox" if server.outside else ""
         if not self.sandboxed and entry.scope in trust.FOREIGN:
             why = why or "the sandbox is off"
         if self.sandboxed and not server.outside:
-            folder = cache_folder(entry, place.home)
-            start = await asyncio.to_thread(
-                self._wrap_in_sandbox, server, folder, pinned, downloads
-            )
-            if start is not None:
+            if await asyncio.to_thread(self._wrap_in_sandbox, start, pinned, approved):
                 return start
             why = "there is no sandbox here (`kode doctor` says more)"
         approvals = trust.load(place.home, place.project)
         is_approved = trust.state(trust.outside(entry.item), approvals) == "trusted"
         if why and (self.required or not is_approved):
             raise ConfigError(
-                f"{why}, and without one it is not started unless you say so: "
-                f"`kode extensions approve {entry.name} --outside`."
+                f"{why}: it starts only after `kode extensions approve {entry.name} --outside`."
             )
-        return _ServerStart(server)
+        return start
 
     def _wrap_in_sandbox(
-        self, server: ServerFields, folder: Path, pinned: bool, downloads: bool
-    ) -> "_ServerStart | None":
-        """The server with its program in the sandbox; None where there is none. Not on the event
+        self, start: "_ServerStart", pinned: bool, approved: Candidate | None
+    ) -> bool:
+        """Puts the program of a server in the sandbox; False where there is none. Not on the event
         loop. Raises: ConfigError for what cannot be shown; ServerError, SandboxUnknownError,
         StorageError."""
+        from kode.extensions.mcp_proxy import InternetProxy
         from kode.sandbox.reach import Grants
         from kode.sandbox.sandbox import ProgramError, Sandbox
 
-        user_home, files = paths.user_home(), folder / "files"
+        server, user_home = start.server, paths.user_home()
+        folder = cache_folder(start.entry, self.place.home)
         shown = tuple(Path(real_path(paths.expand_path(path))) for path in server.read)
         for path in shown:
             if user_home and user_home.is_relative_to(path):
-                raise ConfigError(
-                    f"`read` names {path}, with all of your home: name a folder in it."
-                )
-        durable.make_folder(files)
-        cache = Path(real_path(files))
-        grants = Grants(network=server.network, project=server.write, read=shown, cache=cache)
+                raise ConfigError(f"`read` names {path}, all of your home: name a folder in it.")
+        durable.make_folder(files := folder / "files")
         place = replace(self.place, cwd=self.place.project)
-        if downloads:  # of the person's folders the project alone
+        writes, cache = server.write and not approved, Path(real_path(files))
+        if approved:  # of the person's folders the project alone
             place = replace(place, roots=(), readable=())
+        grants = Grants(network=server.network, project=writes, read=shown, cache=cache)
         sandbox = Sandbox(place=place, grants=grants, has_layers=False, denied=self.denied)
-        if downloads:
+        if approved:
             sandbox.siblings = ()
-        if sandbox.support().kind == "none":
-            return None
+        if (kind := sandbox.support().kind) == "none":
+            return False
+        start.sandbox, environment = sandbox, dict(server.environment)
+        start.item = download_item(start.entry, sandbox.reach(kind).network == "loopback")
         variables = {name: str(files / below) for name, below in _FOLDERS.items()}
-        if not server.network:
-            variables |= _QUICK | (_OFFLINE if is_filled(folder) else {})
-            program = Path(server.program).name
-            if program in LAUNCHERS and not is_filled(folder):
-                raise DownloadNeededError(f"it never ran here, and {program} has to download it")
+        program, has_started = Path(server.program).name, is_filled(folder)
         try:
-            wrapped = sandbox.start_program(server.command, records_opens=pinned)
+            if approved and approved.content.endswith(INTERNET):
+                known = {**os.environ, **environment}
+                upstream = known.get("https_proxy") or known.get("HTTPS_PROXY", "")
+                start.proxy = InternetProxy(sandbox.loopback().listen(), upstream)
+                environment |= start.proxy.variables()
+            elif approved:
+                sandbox.grants = replace(grants, network=True)
+            elif not server.network:
+                variables |= _QUICK | (_OFFLINE if has_started else {})
+                if program in LAUNCHERS and not has_started:
+                    text = f"it never ran here, and {program} has to download it"
+                    raise DownloadNeededError(text, item=start.item)
+            start.wrapped = sandbox.start_program(server.command, records_opens=pinned)
         except ProgramError as error:
             raise ServerError(f"{error}{_advise_to_show(error.hidden)}") from error
-        update = {"environment": variables | {**server.environment}}
-        return _ServerStart(server.model_copy(update=update), sandbox, wrapped)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ServerError(f"its sandbox could not be made: {error}") from error
+        start.server = server.model_copy(update={"environment": {**variables, **environment}})
+        return True
 
     async def _connect(self, start: "_ServerStart") -> "AbstractAsyncContextManager[Connection]":
-        module = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
-        connection: AbstractAsyncContextManager[Connection] = module.connect(
-            start.server,
-            wrapped=start.wrapped,
-            place=self.place,
-            tell=self.tell,
-            elicit=self.elicit,
-        )
-        return connection
+        await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
+        from kode.extensions.mcp_connection import connect
+
+        return connect(start.server, start.wrapped, self.place, self.tell, self.elicit)
 
 
 @dataclass
 class _ServerStart:
     """A server about to start."""
 
+    entry: ServerEntry
     server: ServerFields
     sandbox: "Sandbox | None" = None
     wrapped: "Attempt | None" = None
+    proxy: "InternetProxy | None" = None
+    item: Candidate = field(init=False)
+    """What a person would have to approve for a download, in the sandbox."""
 
     def find_refusals(self) -> str:
         """What the sandbox has refused it, and what would allow that, in sentences; "" for
         nothing."""
         kinds = {hit.what for hit in self.wrapped.find_blocked()} if self.wrapped else set[str]()
+        targets = ", ".join(self.proxy.refused) if self.proxy else ""
+        refused = {
+            "network": targets or ("the network" if kinds & _NETWORK else ""),
+            "write": "a change of files" if "write" in kinds else "",
+        }
         return "".join(
             f' The sandbox refused it {what}: `"{key}": true` in its entry allows that (`kode mcp '
             f"add --{key}`)."
-            for key, (what, names) in _REFUSED.items()
-            if kinds & names and not getattr(self.server, key)
+            for key, what in refused.items()
+            if what and not self.entry.values.get(key)
         )
 
-    def explain(self, failure: ServerError, is_first: bool) -> ServerError:
+    def explain(self, failure: ServerError, is_first: bool = False) -> ServerError:
         """Why it failed, with what would help in the sandbox; `is_first`: it never started."""
         fault, advice, sandbox = failure.fault.rstrip("."), self.find_refusals(), self.sandbox
         named = [word for word in self.server.command[1:] if "/" in word]
@@ -266,13 +282,11 @@ class _ServerStart:
         if hidden := [it for word in named if sandbox for it in sandbox.hidden_paths(word)]:
             advice = f" The sandbox hides {' and '.join(hidden)}{_advise_to_show(hidden)}"
         elif sandbox and SOCKET in fault:
-            advice = (
-                " The sandbox allows no unix socket, such as that of a container engine: "
-                '`"outside": true` in its entry runs it without one, once you have said yes.'
-            )
+            what = "no unix socket, such as that of a container engine"
+            advice = f' The sandbox allows {what}: `"outside": true` in its entry runs it without.'
         elif wants_network and (sys.platform == "darwin" or "network" in advice):
             text = "it never ran here, and reached for the network, perhaps for a download"
-            return DownloadNeededError(f"{text} ({fault})")
+            return DownloadNeededError(f"{text} ({fault})", item=self.item)
         details = {"untrusted": failure.untrusted, "fault": f"{fault}.{advice}"}
         return ServerError(f"{failure.text.rstrip('.')}.{advice}", **details) if advice else failure
 
@@ -285,22 +299,22 @@ def _advise_to_show(hidden: Sequence[str]) -> str:
 def _check(entry: ServerEntry, approvals: Approvals) -> None:
     """Raises: ConfigError if an approved server, or what it loads, has changed."""
     if trust.state(entry.item, approvals) == "changed":
-        raise ConfigError(
-            "it, or what it loads, has changed since you approved it, so it stays off: "
-            f"`kode mcp approve {entry.name}` shows the change."
-        )
+        what = f"`kode mcp approve {entry.name}` shows the change"
+        raise ConfigError(f"it, or what it loads, has changed, so it stays off: {what}.")
 
 
 # ── what launchers download ──────────────────────────────────────────────────────────────────
 
 
-def download_item(entry: ServerEntry) -> Candidate:
-    """What a person approves: one start of this command with the network."""
+def download_item(entry: ServerEntry, is_alone: bool = True) -> Candidate:
+    """What a person approves: one start of this command with the network; `is_alone`: in one of its
+    own, with the internet."""
     values = entry.values
     written = {key: values[key] for key in ("command", "args", "read") if key in values}
     written["env"] = sorted(values.get("env", {}))
-    content = [json.dumps(written, indent=2, ensure_ascii=False), *entry.files_of_command(), ""]
-    return replace(entry.item, kind="mcp-download", content="\n".join(content))
+    text, reaches = json.dumps(written, indent=2, ensure_ascii=False), (NETWORK, INTERNET)[is_alone]
+    content = "\n".join((text, *entry.files_of_command(), reaches))
+    return replace(entry.item, kind="mcp-download", content=content)
 
 
 def cache_folder(entry: ServerEntry, home: Path) -> Path:
@@ -359,8 +373,8 @@ class McpServer:
     """See `mcp_connection.Connection`."""
     fault: str = ""
     """Why it does not run; "" while it does, or is starting."""
-    needs_download: bool = False
-    """Whether it stays off until a person has allowed one start with the network."""
+    download: Candidate | None = None
+    """The start with the network without which it stays off, for a person to approve."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the first start has succeeded or failed."""
     _connection: "Connection | None" = None
@@ -380,7 +394,7 @@ class McpServer:
 
     def start(self) -> None:
         """Starts it in the background, unless it runs, is starting, or needs a download."""
-        if self._life is None or (self._life.done() and not self.needs_download):
+        if self._life is None or (self._life.done() and not self.download):
             self.settled.clear()
             self._life = asyncio.ensure_future(self._run_connection())
 
@@ -389,7 +403,7 @@ class McpServer:
         if self._life is not None:
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
-            self._life, self.needs_download = None, False
+            self._life = self.download = None
             self.settled.clear()
 
     async def connect(self) -> "Connection":
@@ -405,7 +419,7 @@ class McpServer:
         is_over = self._life is None or self._life.done()
         if not is_over:
             text += " It is starting: try again later."
-        elif not self.needs_download:
+        elif not self.download:
             text += " The next call starts it again."
         untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
         raise ServerError(text, untrusted=untrusted).about(self.setting if is_over else None)
@@ -414,9 +428,9 @@ class McpServer:
         try:
             await self._run()
         except KodeError as error:
-            self.needs_download = isinstance(error, DownloadNeededError)
+            self.download = error.item if isinstance(error, DownloadNeededError) else None
             fault = error.fault if isinstance(error, ServerError) else str(error)
-            if self.needs_download:  # whoever opens the session asks
+            if self.download:  # whoever opens the session asks
                 self.fault = f"{fault}. `kode mcp test {self.name}` asks whether it may"
             else:
                 self.report(fault)

@@ -17,15 +17,18 @@ from kode.extensions.definitions import (
     CHARS_PER_TOKEN,
     READERS,
     AgentDefinition,
+    Bundle,
     CommandDefinition,
     Skill,
+    Surroundings,
     find_definitions,
+    parts,
     read_definitions,
+    surroundings,
 )
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import ServerEntry, entries_in, find_servers
 from kode.extensions.mcp_server import forget
-from kode.extensions.places import Bundle, Surroundings, parts, surroundings
 from kode.extensions.trust import Approvals, Candidate
 from kode.messages import align_columns, cut_list, shorten
 from kode.paths import real_path
@@ -105,17 +108,15 @@ def find_extensions(around: Surroundings, approvals: Approvals) -> FoundExtensio
 def reread(thing: SkillOrCommand, home: Path, project: Path) -> SkillOrCommand:
     """Reads a skill or command again from disk. Raises: ToolError if it has changed since this
     session began: the person approved only that content."""
-    item = thing.item
+    item, about = thing.item, f"The {thing.item.kind} {thing.item.name}"
     try:
-        now: SkillOrCommand = READERS[f"{item.kind}s"][1](item.origin, thing.place, item.name)
+        now: SkillOrCommand = READERS[f"{item.kind}s"](item.origin, thing.place, item.name)
     except ConfigError as error:
-        raise ToolError(f"The {item.kind} {item.name} cannot be read any more: {error}.") from None
+        raise ToolError(f"{about} cannot be read any more: {error}.") from None
     changed = item.scope in trust.FOREIGN and now.item.content != item.content
     if changed or trust.is_held(now.item, home, project):
-        raise ToolError(
-            f"The {item.kind} {item.name} has changed since this session began, so it is off until "
-            "it is approved again (`kode extensions trust list`)."
-        )
+        about += " has changed since this session began, so it is off until it is approved again"
+        raise ToolError(f"{about} (`kode extensions trust list`).")
     return now
 
 
@@ -203,10 +204,9 @@ SHOWN_LINES = 60
 
 DOWNLOADS = (
     "It never ran here, and wants the network, as `npx` and `uvx` do to install a server. For "
-    "this one start in the sandbox it sees this project, no other, and what `read` names here, and "
-    "changes only its own cache. It can connect to the internet, to your local network and to "
-    "programs on this machine (localhost, such as databases), and send what it sees and the "
-    "variables named here. Later starts have no network."
+    "this one start in the sandbox it sees this project, no other, and what `read` names here, "
+    "changes only its own cache, and can send what it sees and the variables named here. Later "
+    "starts have no network."
 )
 _OUTSIDE = (
     "Run it without a sandbox",

@@ -19,7 +19,7 @@ from kode.events import Emit, Notice, ToolOutput as OutputEvent
 from kode.extensions import trust
 from kode.extensions.definitions import CHARS_PER_TOKEN, AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import ServerEntry, ToolDefinition, find_servers
-from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
+from kode.extensions.mcp_server import McpServer, Opener, pinned_definitions
 from kode.extensions.review import Reviewer, find_items, name_of
 from kode.extensions.trust import Approvals, Candidate
 from kode.messages import Image
@@ -115,7 +115,7 @@ class Extensions:
             server.start()
         await _wait_for(unlisted, FIRST_TURN_WAITS_S)
         await _wait_for(new, FIRST_START_WAITS_S)
-        await self._ask_to_download([server for server in new if server.needs_download])
+        await self._ask_to_download([server for server in new if server.download])
         self.reachable = (*tools_of(servers), *pair_of(servers))
         return self._choose_offered(window_tokens)
 
@@ -123,8 +123,7 @@ class Extensions:
         servers = list(self.servers.values())
         tools = tools_of(servers)
         texts = (f"{it.name}{it.description}{json.dumps(it.parameters())}" for it in tools)
-        tokens = sum(map(len, texts)) // CHARS_PER_TOKEN
-        is_large = tokens > window_tokens * SHARE_OF_WINDOW
+        is_large = sum(map(len, texts)) // CHARS_PER_TOKEN > window_tokens * SHARE_OF_WINDOW
         if is_large if self.deferred == "auto" else self.deferred:
             return pair_of(servers)
         absent = [server for server in servers if not server.definitions and not server.runs]
@@ -139,7 +138,7 @@ class Extensions:
 
     async def _ask_to_download(self, servers: Sequence[McpServer]) -> None:
         """Asks once about all that need a start with the network, and starts them together."""
-        items, off = {it.name: download_item(it.entry) for it in servers}, list[Candidate]()
+        items, off = {it.name: it.download for it in servers if it.download}, list[Candidate]()
         try:
             for root in {server.entry.root for server in servers}:
                 those = [items[server.name] for server in servers if server.entry.root == root]
@@ -156,11 +155,11 @@ class Extensions:
         if names := ", ".join(server.name for server in allowed):
             text = f"Starting with the network, once, to download: {names}."
             self.emit(Notice(text=text, level="info"))
-        await asyncio.gather(*map(self._restart_once, allowed))
+        await asyncio.gather(*(self._restart_once(it, items[it.name]) for it in allowed))
 
-    async def _restart_once(self, server: McpServer) -> None:
+    async def _restart_once(self, server: McpServer, approved: Candidate) -> None:
         try:
-            await self.opener.download(server.entry)
+            await self.opener.download(server.entry, approved)
         except KodeError as error:
             server.report(str(error))
         else:
@@ -212,8 +211,7 @@ class Extensions:
             keys = ", ".join(prompts) or "none"
             raise UserError(f"{name} has no prompt {key}. It has: {keys}.")
         names = [each.rstrip("!") for each in prompts[key]]
-        words = argument.split(maxsplit=max(0, len(names) - 1))
-        values = dict(zip(names, words, strict=False))
+        values = dict(zip(names, argument.split(maxsplit=max(0, len(names) - 1)), strict=False))
         if missing := [it for it in names if f"{it}!" in prompts[key] and it not in values]:
             raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")
         content = await connection.prompt(key, values)
@@ -341,10 +339,8 @@ async def _call_tool(
         connection = await server.connect()
         about = f"The MCP server {server.name}"
         if name in server.held:
-            raise ToolError(
-                f"{about} has changed {name} since the person approved it, so it is off until they "
-                f"run `kode mcp approve {server.name}`. Do without it."
-            )
+            how = f"they run `kode mcp approve {server.name}`. Do without it"
+            raise ToolError(f"{about} has changed {name} since its approval: off until {how}.")
         if name not in server.definitions:
             names = ", ".join(map(visible, server.definitions)) or "none"
             raise ToolError(f"{about} has no tool {name!r}. It has: {names}.")

@@ -133,23 +133,18 @@ def folder_content(folder: Path) -> str:
             if path.is_dir():
                 text = f"{path} links to a folder: replace the link with a copy to approve it."
                 raise ConfigError(text)
-            real = resolve_inside(path, folder)
-            if (read := _read_regular(str(real), MAX_BYTES + 1)) is None:
+            if (read := _read_regular(str(resolve_inside(path, folder)), MAX_BYTES + 1)) is None:
                 raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
             data, size = read[0], size + len(read[0])
             if len(parts) == MAX_FILES or size > MAX_BYTES:
-                raise ConfigError(
-                    f"{folder} has more than {MAX_FILES} files or {MAX_BYTES // 2**20} MB, too "
-                    "many to approve as one: move unneeded files out of it."
-                )
+                most = f"{MAX_FILES} files or {MAX_BYTES // 2**20} MB"
+                raise ConfigError(f"{folder} has more than {most}: move unneeded files out of it.")
             name = path.relative_to(folder).as_posix()
             mark = " executable" if path.stat().st_mode & 0o111 else ""
             link = f" -> {os.readlink(path)!r}" if path.is_symlink() else ""
             parts.append(f"=== {name!r}{link}{mark} ({len(data)} bytes)\n{_as_text(data)}\n")
     except OSError as error:
-        raise ConfigError(
-            f"{error.filename} cannot be read ({error.strerror}), so it cannot be approved."
-        ) from error
+        raise ConfigError(f"{error.filename} cannot be read ({error.strerror}).") from error
     return "".join(parts)
 
 
@@ -194,10 +189,9 @@ def written_after(item: Candidate, approvals: Approvals) -> str:
     if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
         return ""
     covers = item.covers or (str(item.origin),)
-    files = [name for name in covers if not os.path.isdir(name)]
-    for where, _, names in (entry for name in covers for entry in os.walk(name)):
-        files += [os.path.join(where, name) for name in names]
-    return next(filter(None, map(approvals.marks.source, files)), "")
+    walks = (entry for cover in covers for entry in os.walk(cover))
+    inside = (os.path.join(where, name) for where, _, names in walks for name in names)
+    return next(filter(None, map(approvals.marks.source, (*covers, *inside))), "")
 
 
 def is_held(item: Candidate, home: Path, project: Path) -> bool:
@@ -259,18 +253,28 @@ def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str])
     # Of the settings file only the entry is in the content.
     covers = [path for path in item.covers if path != str(item.origin)]
     besides = [path for path in opened if not any(is_below(path, cover) for cover in covers)]
+    # Where it found, or looked for, what it opened.
+    places = {path if path.is_dir() else path.parent for path in map(Path, opened)}
+    folders = tuple(sorted(str(place) for place in places if ".git" not in place.parts))
 
     def pin(approvals: dict[tuple[str, ...], Approved]) -> None:
         if (approval := approvals.get(_identity(item))) is None:
             return
         since = datetime.fromisoformat(approval.approved_at).timestamp()
-        folders = _folders_of(opened)
-        approvals[_identity(item)] = replace(
-            approval,
-            loads=_add_opened(approval.loads, besides, project=project, since=since),
-            folders=folders,
-            names=_hash_names(folders),
-        )
+        loads = dict(approval.loads)
+        for path in besides:
+            # What git keeps there changes with each commit; what it runs, no command may change.
+            inside = Path(path).is_relative_to(project)
+            if path in loads or not inside or ".git" in Path(path).relative_to(project).parts:
+                continue
+            if (load := _look_at_load(path, project)) is not None:
+                loads[path] = load[0] if load[1] <= since else ""
+        if len(loads) > MAX_LOADED:
+            raise ConfigError(
+                f"It opens over {MAX_LOADED:,} files of the project: put it into your own config."
+            )
+        names = _hash_names(folders)
+        approvals[_identity(item)] = replace(approval, loads=loads, folders=folders, names=names)
 
     return _change_approvals(home, project, pin)
 
@@ -346,27 +350,6 @@ def _as_text(data: bytes) -> str:
 # that a change to one of them is a change of the extension.
 
 
-def _add_opened(
-    hashes: Mapping[str, str], opened: Iterable[str], *, project: Path, since: float
-) -> dict[str, str]:
-    """`hashes` with the project's files among `opened`. One that was changed after `since`, in
-    seconds of the clock, counts as not approved. Raises: ConfigError for too many files."""
-    files = dict(hashes)
-    for path in opened:
-        # What git keeps there changes with each commit; what it runs, no command may change.
-        inside = Path(path).is_relative_to(project)
-        if path in files or not inside or ".git" in Path(path).relative_to(project).parts:
-            continue
-        if (load := _look_at_load(path, project)) is not None:
-            files[path] = load[0] if load[1] <= since else ""
-    if len(files) > MAX_LOADED:
-        raise ConfigError(
-            f"It opens more than {MAX_LOADED:,} files of the project, too many to approve with "
-            "it: it has to load less, or belongs into your own configuration."
-        )
-    return files
-
-
 def _changed_loads(approval: Approved, project: Path) -> Iterator[str]:
     """The files that differ from the approved ones. Never raises."""
     for path, digest in approval.loads.items():
@@ -378,12 +361,6 @@ def _changed_loads(approval: Approved, project: Path) -> Iterator[str]:
         version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
         if _digest_of(path, project, version) != digest:
             yield path
-
-
-def _folders_of(opened: Iterable[str]) -> tuple[str, ...]:
-    """The folders in which an extension found, or looked for, what it opened."""
-    folders = {str(path if path.is_dir() else path.parent) for path in map(Path, opened)}
-    return tuple(sorted(folder for folder in folders if ".git" not in Path(folder).parts))
 
 
 def _hash_names(folders: Sequence[str]) -> str:

@@ -1,7 +1,6 @@
 """The sandbox: limits, enforced by the kernel, what a command that nobody approved can reach.
 
-    sandbox.py    read this first: what the machine has, and what the commands of a session share
-    attempt.py    one command in it: how it starts, what was blocked, what it changed
+    sandbox.py    read this first: what the machine has, what commands share, one command in it
     reach.py      what a command may reach, compiled for bubblewrap, Landlock and Seatbelt
     layer.py      the throw-away copy of the folders of work, and what of it becomes real
     kernel.py     Landlock and seccomp: what the kernel enforces, set by `launcher.py`, and reports

@@ -352,8 +352,7 @@ def _drop_replaced(carried: Path, upper: Path) -> None:
     with contextlib.suppress(OSError):
         for name in os.listdir(upper):
             version, earlier = upper / name, carried / name
-            is_folder = _find_kind(version) == _find_kind(earlier) == "folder"
-            if is_folder and not _is_opaque(version):
+            if _find_kind(version) == _find_kind(earlier) == "folder" and not _is_opaque(version):
                 _drop_replaced(earlier, version)
             else:
                 beneath.remove_tree(earlier)

@@ -17,6 +17,7 @@ from kode.errors import GitError
 from kode.git import run_git, settings_folders
 from kode.paths import expand_path
 from kode.permissions import places
+from kode.sandbox.reach import read_regular
 from kode.values import dataclass, field
 from kode.workplace import is_below
 
@@ -42,7 +43,9 @@ def find_named(root: Path) -> frozenset[str]:
     search.add_texts(*[f"{root}/{name}" for name in places.names("names_programs")])
     search.take_scripts(_RUN_BY_INSTALLING)
     for path in search.texts:  # which grows meanwhile
-        search.take_words(_COMMENT.sub("", _read(path)), os.path.dirname(path))
+        search.take_words(
+            _COMMENT.sub("", read_regular(path, MAX_TEXT_BYTES)), os.path.dirname(path)
+        )
     return frozenset(search.paths)
 
 
@@ -89,7 +92,7 @@ class _NameSearch:
         words = {path for word in _words(text) for path in self._find_inside(word, folder)}
         for path in filter(_is_program, words - self.paths):
             self.paths.add(path)
-            if path.endswith(".sh") or _SHELL.match(_read(path)):
+            if path.endswith(".sh") or _SHELL.match(read_regular(path, MAX_TEXT_BYTES)):
                 self.add_texts(path)
         names = ("GNUmakefile", "makefile", "Makefile") if _MAKE.search(text) else ()
         makefiles = [path for name in names if os.path.isfile(path := f"{self.root}/{name}")]
@@ -102,7 +105,7 @@ class _NameSearch:
     def take_scripts(self, only: Iterable[str] = ()) -> None:
         """Takes in what the scripts of the manifest name."""
         with contextlib.suppress(ValueError, AttributeError, RecursionError):
-            scripts = json.loads(_read(self.manifest)).get("scripts", {})
+            scripts = json.loads(read_regular(self.manifest, MAX_TEXT_BYTES)).get("scripts", {})
             for name in only or scripts:
                 self.take_words(str(scripts.get(name, "")), str(self.root))
 
@@ -124,12 +127,3 @@ def _is_program(path: str) -> bool:
 
 def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if "://" not in word and len(word) < 300]
-
-
-def _read(path: str) -> str:
-    """The beginning of a regular file; "" for anything else."""
-    with contextlib.suppress(OSError, ValueError):
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        with open(os.open(path, flags), "rb") as file:
-            return file.read(MAX_TEXT_BYTES).decode(errors="replace")
-    return ""

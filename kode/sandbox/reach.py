@@ -53,7 +53,7 @@ _ELSEWHERE = re.compile(r"(?<![\w./])(?:\.\./)+[\w@.+-][\w@.+/-]*")
 """A path of a manifest that leads out of its folder."""
 _GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
 """Git's settings for commits; not shown if they contain a key."""
-_KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
+_HOLDS_KEY = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
 RUN_BY_GIT = ("hooks", "config", "config.worktree", "commondir")
 """What makes git run programs, outside of any sandbox."""
 MAX_BESIDE = 1000
@@ -157,11 +157,6 @@ def is_visible(reach: Reach, path: str) -> bool:
     return access(reach, path) in ("readable", "writable")
 
 
-def is_outside(reach: Reach, path: str) -> bool:
-    """Whether a real path is hidden only because nothing shows it."""
-    return [it.path for it in reach.places if is_below(path, str(it.path))] == [Path("/")]
-
-
 def find_program(name: str) -> str | None:
     """The path of a program of the system; None if there is none."""
     return shutil.which(name, path=SYSTEM_PATH)
@@ -222,7 +217,7 @@ def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
     has a manifest itself."""
     homes, folders = own_homes(), [place.project, place.cwd]
     for folder in folders:  # which grows meanwhile
-        texts = (_read(folder / name) for name in _MANIFESTS)
+        texts = (read_regular(folder / name) for name in _MANIFESTS)
         words = (word for text in texts for word in _ELSEWHERE.findall(text))
         for target in (_real(folder / word) for word in words):
             is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
@@ -258,7 +253,7 @@ def make_reach(
     read = [path for path in grants.read if _is_for_all(path, homes)]
     # A key may have come into them since the last command.
     settings = [home / name for home in homes for name in _GIT_SETTINGS]
-    settings = [it for it in settings if it.exists() and not _KEY_IN_SETTINGS.search(_read(it))]
+    settings = [it for it in settings if it.exists() and not _HOLDS_KEY.search(read_regular(it))]
     keys = [home / name for home in homes for name in names("key_folders")]
     keys = [key for key in keys if any(map(key.is_relative_to, (*folders, *read)))]
     patterns = (path for name in place.readable for path in sorted(name.parent.glob(name.name)))
@@ -387,10 +382,11 @@ def _is_plain_folder(path: Path) -> bool:
     return path.is_dir() and paths.real_path(path) == str(path)
 
 
-def _read(path: Path) -> str:
-    """The text of a file; "" for none."""
-    with contextlib.suppress(OSError):
-        return path.read_text("utf-8", "replace") if path.is_file() else ""
+def read_regular(path: str | Path, most: int = -1) -> str:
+    """The text of a regular file, up to `most` bytes; "" for anything else."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            return file.read(most).decode(errors="replace")
     return ""
 
 

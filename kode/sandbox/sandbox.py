@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -64,12 +65,11 @@ WrapCommand = Callable[[tuple[str, ...]], "Attempt"]
 """Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ProgramError(KodeError):
     """There is no such program, or commands in the sandbox cannot see it, at the `hidden` paths."""
 
-    def __init__(self, message: str, hidden: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.hidden = hidden
+    hidden: Sequence[str] = ()
 
 
 _PREFIX = "layers-"
@@ -142,6 +142,10 @@ def _lock_folder(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int
 _LOOPBACK_S = 10.0  # takes milliseconds; a loaded machine is slow
 _OWNER = 0xB701  # the call for the user namespace that owns a namespace (ioctl_ns(2))
 _WHOLE = ("--ro-bind", "/", "/", "--unshare-user-try")
+_LISTEN = (
+    "import socket; listener = socket.create_server(('127.0.0.1', 0)); "
+    "socket.send_fds(socket.socket(fileno=0), [b'l'], [listener.fileno()])"
+)
 
 
 class Loopback(NamedTuple):
@@ -151,6 +155,26 @@ class Loopback(NamedTuple):
     enter: tuple[str, ...] = ()
     """The beginning of an argument list that starts a program in it; empty where there is none."""
     descriptors: tuple[int, ...] = ()  # must be passed to the child under the same numbers
+
+    def run(self, *argv: str, stdin: int = subprocess.DEVNULL) -> None:
+        """Runs a program in it. Raises: OSError, SubprocessError, also if it fails."""
+        subprocess.run(
+            [*self.enter, *argv],
+            pass_fds=self.descriptors,
+            stdin=stdin,
+            capture_output=True,
+            timeout=_LOOPBACK_S,
+            check=True,
+        )
+
+    def listen(self) -> socket.socket:
+        """A socket that listens in it, for this process. Raises: OSError, SubprocessError."""
+        if not self.enter:
+            raise OSError("this machine has no network apart for it")
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            self.run(sys.executable, "-I", "-S", "-c", _LISTEN, stdin=theirs.fileno())
+            return socket.socket(fileno=socket.recv_fds(ours, 1, 1)[1][0])
 
     def close(self) -> None:
         for descriptor in self.descriptors:
@@ -171,17 +195,10 @@ def make_loopback() -> Loopback:
         user = fcntl.ioctl(net, _OWNER)
         opened.callback(os.close, user)
         names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
-        enter = (nsenter, *names, "--preserve-credentials", "--")
-        subprocess.run(
-            [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
-            pass_fds=(user, net),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LOOPBACK_S,
-            check=True,
-        )
+        made = Loopback((nsenter, *names, "--preserve-credentials", "--"), (user, net))
+        made.run(bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":")
         opened.pop_all()
-        return Loopback(enter=enter, descriptors=(user, net))
+        return made
     return Loopback()
 
 
@@ -223,7 +240,7 @@ class Sandbox:
     _is_unknown: bool = False  # whether the last self-test ran out of time
     _store: LayerStore | None = None
     _loopback: Loopback | None = None
-    _lock_folder: threading.RLock = field(default_factory=threading.RLock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would
     spoil each other's folders, and select a weaker sandbox."""
 
@@ -257,9 +274,8 @@ class Sandbox:
 
     def reach(self, kind: Kind) -> Reach:
         """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
-        network: Network = "all" if self.grants.network else "none"
-        if network == "none" and kind in BUBBLEWRAP and self.loopback().enter:
-            network = "loopback"
+        is_alone = not self.grants.network and kind in BUBBLEWRAP and self.loopback().enter
+        network: Network = "loopback" if is_alone else "all" if self.grants.network else "none"
         temporary = self.temporary_folder()
         return reach.make_reach(self.place, self.grants, kind, self._shown, temporary, network)
 
@@ -286,7 +302,7 @@ class Sandbox:
         """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about
         0.1 s) while that is not known. Raises: SandboxUnknownError where the trial runs out of
         time; the next call tries again. Nothing may run outside for that reason."""
-        with self._lock_folder:
+        with self._lock:
             if self._support is None:
                 from kode.sandbox.trial import find_support
 
@@ -297,7 +313,7 @@ class Sandbox:
 
     def kind(self) -> SandboxKind:
         """Where commands can be tried, as far as is known; tries once if nobody has."""
-        with self._lock_folder, contextlib.suppress(SandboxUnknownError):
+        with self._lock, contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown:
                 kind = self.support().kind
                 return kind if kind in ("none", "layered") else "plain"
@@ -327,7 +343,7 @@ class Sandbox:
             raise ProgramError(f"there is no program {argv[0]}: install it, or correct the name")
         if hidden := self.hidden_paths(program):
             message = f"{argv[0]} cannot be started: the sandbox hides {' and '.join(hidden)}"
-            raise ProgramError(message, hidden)
+            raise ProgramError(message, hidden=hidden)
         return self.begin(Interest(records_opens=records_opens)).wrap((program, *argv[1:]))
 
     def forget(self) -> None:
@@ -351,14 +367,14 @@ class Sandbox:
 
     def loopback(self) -> Loopback:
         """The network that its commands share; an empty one where each has its own."""
-        with self._lock_folder:
+        with self._lock:
             self._loopback = self._loopback or make_loopback()
             return self._loopback
 
     def store(self) -> Path:
         """The folder for layers, masks and temporary files, not in a working folder, and hidden
         from commands. Raises: OSError if none can be created."""
-        with self._lock_folder:
+        with self._lock:
             if self._store is None:
                 self._store = open_store(self.place.home, outside=self.folders)
                 atexit.register(self._store.close)
@@ -367,15 +383,14 @@ class Sandbox:
     def close(self) -> None:
         """Removes its `/tmp` and copies, unless a command still runs in it. It can be used
         again."""
-        with self._lock_folder:
+        with self._lock:
             if self.running:
                 return
             self.carried = {}
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()
-            if self._loopback is not None:
-                self._loopback.close()
+            (self._loopback or Loopback()).close()
             self._store = self._loopback = None
 
 
@@ -385,8 +400,7 @@ def missing_protection() -> str:
         return ""
     return (
         "bubblewrap is not installed: commands have no copy of the project to write in, and kode "
-        "asks before each that writes. Install your system's package `bubblewrap`; `kode doctor` "
-        "says what this machine has."
+        "asks before each that writes. Install your system's package `bubblewrap`."
     )
 
 
@@ -444,13 +458,11 @@ class Attempt:
             for folder in map(str, self.sandbox.folders):
                 if paths.real_path(folder) != folder:  # what it leads to would be shown
                     raise OSError(f"{folder} has become a link")
-            launcher = (
-                self._in_seatbelt() if self.kind == "seatbelt" else self._launcher_arguments()
-            )
+            begin = self._in_seatbelt if self.kind == "seatbelt" else self._launcher_arguments
+            self.argv = (*begin(), *argv)
         except BaseException:
             self.settle()
             raise
-        self.argv = (*launcher, *argv)
         self.sandbox.running.append(self)
         return self
 
@@ -485,9 +497,11 @@ class Attempt:
         lines = (line for line in output.splitlines() if _MISSING.search(line))
         for path in (path for line in lines for path in _PATH.findall(line)):
             with contextlib.suppress(OSError, ValueError):  # nobody may look there
+                real = paths.real_path(path)
+                around = [it.path for it in self.reach.places if is_below(real, str(it.path))]
                 # Of homes and of kode's folders not even what exists is said.
-                if reach.is_outside(self.reach, paths.real_path(path)) and os.path.exists(path):
-                    return paths.real_path(path)
+                if around == [Path("/")] and os.path.exists(path):
+                    return real
         return ""
 
     def list_opened(self) -> Opens | None:

@@ -70,13 +70,17 @@ def explain_refusal(address: Address) -> str:
         is_special = each.is_multicast or each.is_unspecified or each.is_reserved
         if is_special or not each.is_global or getattr(each, "is_site_local", False):
             return "it is not a public address"
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as own:
+        # Sends nothing. The way to an address of this machine begins at that address.
+        if own.connect_ex((str(address), 9)) == 0 and own.getsockname()[0] == str(address):
+            return "it is this machine itself"
     return ""
 
 
 async def resolve(host: str) -> list[Address]:
     """All addresses of a host name, or of an address in any spelling. Raises: OSError."""
-    loop = asyncio.get_running_loop()
-    rows = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    rows = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     # A zone (`fe80::1%eth0`) names a link; such an address is refused in any case.
     texts = dict.fromkeys(str(row[4][0]).split("%")[0] for row in rows)
     return [ipaddress.ip_address(text) for text in texts]

@@ -1,19 +1,24 @@
 """What a server reaches, and the one start with the network of a launcher that downloads it. Needs
 bubblewrap; the registry is a server of the test."""
 
+import asyncio
 import shutil
 import socket
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
+from urllib.parse import urlsplit
 
 import pytest
 
 from kode.errors import ConfigError, ServerError
-from kode.extensions import mcp_server, review, trust
+from kode.extensions import mcp_proxy, mcp_server, review, trust
 from kode.extensions.mcp_server import DownloadNeededError, Opener
+from kode.sandbox.sandbox import Loopback
 from tests.extensions.conftest import SERVERS, an_entry
 from tests.needs import PLAIN_PYTHON, needs
 from tests.permissions.gates import ONCE, Person
@@ -56,49 +61,104 @@ def servers(place):
     return Opener(place=place, sandboxed=True)
 
 
+@pytest.fixture
+def download(servers, monkeypatch):
+    """The start with the network; the registry counts as public."""
+
+    async def start(entry, item=None):
+        with monkeypatch.context() as patch:
+            patch.setattr(mcp_proxy, "explain_refusal", lambda address: "")
+            await servers.download(entry, item or mcp_server.download_item(entry))
+
+    return start
+
+
 async def tools(servers, entry):
     async with servers(entry) as connection:
         return sorted(await connection.tools())
 
 
-async def test_only_the_first_start_has_the_network_once_allowed(servers, entry, registry):
-    with pytest.raises(DownloadNeededError):
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_only_the_first_start_has_the_network_once_allowed(
+    servers, entry, registry, download, monkeypatch, is_alone
+):
+    if not is_alone:  # where a command has no loopback, its question says so
+        monkeypatch.setattr("kode.sandbox.sandbox.make_loopback", Loopback)
+    with pytest.raises(DownloadNeededError) as needed:
         await tools(servers, entry())
+    item = needed.value.item
+    assert ("(localhost)" in item.content) is not is_alone
     assert registry.asked == 0
-    await servers.download(entry())
+    await download(entry(), item)
     registry.program.write_text("raise SystemExit('something else')")
     assert await tools(servers, entry()) == ["variable", "write"]
     assert await tools(servers, entry()) == ["variable", "write"]
     assert registry.asked == 1
 
 
-async def test_the_start_with_the_network_sees_no_other_project(home, servers, entry, project):
+async def test_the_start_with_the_network_sees_no_other_project(
+    home, servers, entry, project, download
+):
     for folder in (project, project.parent / "beside"):
         folder.mkdir(exist_ok=True)
         (folder / "package.json").write_text('{"dependencies": {"b": "file:../beside"}}')
     seen = mcp_server.cache_folder(entry("look"), home) / "files" / "npm" / "package.json"
-    await servers.download(entry("look"))
+    await download(entry("look"))
     assert not seen.exists()
     await tools(servers, entry("look"))
     assert seen.exists()
 
 
-async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry):
+@pytest.mark.parametrize("way", ["direct", "by the proxy", "private"])
+async def test_the_start_with_the_network_reaches_public_addresses_alone(
+    servers, entry, registry, way
+):
+    address = "http://10.1.2.3:443/x" if way == "private" else registry.address
+    wanted = entry(args=["fetching.py", address, way])
+    with pytest.raises(ServerError, match="`kode mcp add --network`") as failed:
+        await servers.download(wanted, mcp_server.download_item(wanted))
+    target = urlsplit(address).netloc
+    assert (f"{target} (it is " in str(failed.value)) is (way != "direct")
+    assert registry.asked == 0
+
+
+async def test_ones_own_proxy_gets_the_address_that_was_judged(monkeypatch):
+    async def relay(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    found = [*map(ip_address, ("10.0.0.1", "93.184.215.14"))]
+    monkeypatch.setattr(mcp_proxy, "resolve", AsyncMock(return_value=found))
+    own = await asyncio.start_server(relay, "127.0.0.1", 0)
+    upstream = f"http://me:s%40y@127.0.0.1:{own.sockets[0].getsockname()[1]}"
+    proxy = mcp_proxy.InternetProxy(socket.create_server(("127.0.0.1", 0)), upstream)
+    async with own, proxy.serve():
+        reader, writer = await asyncio.open_connection(*proxy.listener.getsockname())
+        writer.write(b"CONNECT a.test:443 HTTP/1.1\r\nX: y\r\n\r\n")
+        _, _, connect, _, login, *rest = (await reader.read()).split(b"\r\n")
+        writer.close()
+    assert connect == b"CONNECT 93.184.215.14:443 HTTP/1.1"
+    assert login == b"Proxy-Authorization: Basic bWU6c0B5"
+    assert rest == [b"", b""]
+
+
+async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry, download):
     trust.approve(home, home, [mcp_server.download_item(entry())])
-    await servers.download(entry())
+    await download(entry())
     changed = entry("more")
-    assert trust.state(mcp_server.download_item(changed), trust.load(home, home)) == "changed"
+    item = mcp_server.download_item(changed)
+    assert trust.state(item, trust.load(home, home)) == "changed"
     with pytest.raises(DownloadNeededError):
         await tools(servers, changed)
     assert registry.asked == 1
-    await servers.download(changed)  # which removes what the old one downloaded
+    await download(changed)  # which removes what the old one downloaded
     assert not mcp_server.cache_folder(entry(), home).exists()
     assert mcp_server.is_filled(mcp_server.cache_folder(changed, home))
 
 
-async def test_a_server_writes_where_its_entry_says(home, servers, entry, project):
+async def test_a_server_writes_where_its_entry_says(home, servers, entry, project, download):
     wanted = entry("touch")
-    await servers.download(wanted)
+    await download(wanted)
     beside = mcp_server.cache_folder(wanted, home) / "started"
     async with servers(wanted) as connection:
         inside = {"path": str(beside.parent / "files" / "a")}
@@ -110,12 +170,12 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
     assert not (home / "config.json").exists()
     assert not {"new.txt", "touched.txt"} & {path.name for path in project.iterdir()}
 
-    await servers.download(entry("must-touch"))
+    await download(entry("must-touch"))
     with pytest.raises(ServerError, match="`kode mcp add --write`"):
         await tools(servers, entry("must-touch"))
     (project / ".git" / "hooks").mkdir()
-    writing = entry("must-touch", write=True)
-    await servers.download(writing)  # the start with the network changes nothing
+    writing = entry("must-touch", "again", write=True)
+    await download(writing)  # the start with the network changes nothing
     assert not (project / "touched.txt").exists()
     async with servers(writing) as connection:
         hook = {"path": str(project / ".git" / "hooks" / "pre-commit")}
@@ -124,7 +184,7 @@ async def test_a_server_writes_where_its_entry_says(home, servers, entry, projec
 
 
 async def test_a_server_gets_the_variables_its_question_named(
-    home, servers, entry, registry, monkeypatch
+    home, servers, entry, registry, monkeypatch, download
 ):
     monkeypatch.setenv("A_SECRET", "s3cret")
     person, wanted = Person(ONCE), entry(env={"TOKEN": "hidden-value"})
@@ -135,7 +195,7 @@ async def test_a_server_gets_the_variables_its_question_named(
     assert registry.address in question.preview
     assert "TOKEN" in question.preview
     assert "hidden-value" not in question.preview
-    await servers.download(wanted)
+    await download(wanted)
     async with servers(wanted) as connection:
         for name, value in {"TOKEN": "hidden-value", "A_SECRET": "(not set)"}.items():
             assert (await connection.call("variable", {"path": name}, print)).text == value

@@ -12,7 +12,7 @@ from kode.errors import ToolError, UserError
 from kode.events import ToolOutput as OutputEvent, no_emit
 from kode.extensions import review, session as session_module, trust
 from kode.extensions.mcp_config import Content, Offering, ServerEntry, ToolDefinition
-from kode.extensions.mcp_server import DownloadNeededError, McpServer
+from kode.extensions.mcp_server import DownloadNeededError, McpServer, download_item
 from kode.extensions.session import Extensions, tools_of
 from tests.permissions.gates import ONCE, Person
 from tests.pictures import png
@@ -91,11 +91,11 @@ async def test_first_starts_are_asked_about_at_once(extensions, asked):
 
     async def connect(entry):
         if entry.name not in downloaded:
-            raise DownloadNeededError("it never ran here")
+            raise DownloadNeededError("it never ran here", item=download_item(entry, True))
         return Fake()
 
-    async def download(entry):
-        downloaded.append(entry.name)
+    async def download(entry, approved):
+        downloaded.append(approved.name)
 
     one = extensions(connect, "a", "b", emit=notices.append, ask=person if asked else None)
     one.opener.download = download

@@ -22,8 +22,8 @@ from kode.cli.screen.question import make_ask
 from kode.config.load import load_config
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
+from kode.extensions.definitions import surroundings
 from kode.extensions.hooks import EVENTS
-from kode.extensions.places import surroundings
 from kode.extensions.review import lines_of, rows_of
 from kode.extensions.trust import Approvals, Approved, Candidate
 from kode.permissions.question import visible

@@ -593,7 +593,7 @@ async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterat
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
     from kode.config.load import load_config
-    from kode.extensions.mcp_server import DownloadNeededError, Opener, download_item
+    from kode.extensions.mcp_server import DownloadNeededError, Opener
 
     home, cwd = paths.kode_home(), directory()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
@@ -607,11 +607,11 @@ async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterat
     async with AsyncExitStack() as stack:
         try:
             connection = await stack.enter_async_context(open_entry(entry))
-        except DownloadNeededError:
+        except DownloadNeededError as needed:
             say(review.DOWNLOADS, sys.stderr)
-            if not await _approve_pending(entry, [download_item(entry)], unasked=unasked):
+            if not await _approve_pending(entry, [needed.item], unasked=unasked):
                 raise
-            await open_entry.download(entry)
+            await open_entry.download(entry, needed.item)
             connection = await stack.enter_async_context(open_entry(entry))
         yield connection
 

@@ -12,7 +12,7 @@ from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event, Notice, ToolFinished, TurnEnded
 from kode.extensions import review, trust
-from kode.extensions.places import Surroundings, surroundings
+from kode.extensions.definitions import Surroundings, surroundings
 from kode.extensions.review import FoundExtensions
 from kode.permissions.question import Ask
 from tests.workplaces import empty_repository

@@ -2,7 +2,7 @@ import contextlib
 
 from hypothesis import given, strategies as st
 
-from kode.extensions.places import parse_document as read
+from kode.extensions.definitions import parse_document as read
 from tests.tables import for_each
 
 EXAMPLE = 'Use it: when\n<example>\nContext: it fails\nuser: "fix: it"\n</example>\n'

@@ -4,8 +4,13 @@ from pathlib import Path
 
 from hypothesis import given, strategies as st
 
-from kode.extensions.definitions import CATALOGUE_SHARE, CHARS_PER_TOKEN, Skill, catalogue
-from kode.extensions.places import ExtensionFolder
+from kode.extensions.definitions import (
+    CATALOGUE_SHARE,
+    CHARS_PER_TOKEN,
+    ExtensionFolder,
+    Skill,
+    catalogue,
+)
 from kode.extensions.review import in_use
 from kode.extensions.trust import Candidate
 from kode.messages import Text, results_of

@@ -4,14 +4,22 @@ import contextlib
 import os
 import shutil
 import sys
-import urllib.request
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 address, *words = sys.argv[1:]
 cache = os.environ["npm_config_cache"]  # noqa: SIM112
 server = os.path.join(cache, "server.py")
 if not os.path.exists(server):
-    with urllib.request.urlopen(address, timeout=5) as answer:
-        data = answer.read()
+    source, proxy = (
+        urlsplit(address),
+        os.environ.get("https_proxy") if "direct" not in words else "",
+    )
+    connection = HTTPConnection(urlsplit(proxy or address).netloc, timeout=5)
+    if proxy:
+        connection.set_tunnel(source.hostname, source.port)
+    connection.request("GET", source.path)
+    data = connection.getresponse().read()
     os.makedirs(cache, exist_ok=True)
     with open(server, "wb") as file:
         file.write(data)

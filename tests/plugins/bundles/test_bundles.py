@@ -10,8 +10,8 @@ import pytest
 from kode.conversation.turns import find_named
 from kode.errors import ConfigError
 from kode.extensions import review
+from kode.extensions.definitions import surroundings
 from kode.extensions.mcp_config import find_servers
-from kode.extensions.places import surroundings
 from kode.extensions.trust import Approvals
 from kode.plugins.bundles import approved
 from kode.plugins.bundles.contents import parse_source, read_parts, read_tree
