@@ -93,7 +93,7 @@ class InternetProxy:
                     return streams
                 fault = "it does not answer"
         refused = f"{host}:{port} ({fault})" if host else fault
-        self.refused = [*self.refused, refused][:MAX_REFUSED]
+        self.refused = [*dict.fromkeys((*self.refused, refused))][:MAX_REFUSED]
         return None
 
     async def _dial(self, address: Address, port: int) -> Streams:
