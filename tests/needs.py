@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from typing import NoReturn
 
@@ -10,6 +11,8 @@ import pytest
 
 PACKAGES = {"bwrap": "bubblewrap", "rg": "ripgrep", "ps": "procps", "pgrep": "procps"}
 """Debian packages that are called otherwise than their program."""
+
+STARTS = ("bwrap", "--unshare-all", "--ro-bind", "/", "/", "true")
 
 MODULES = {"ray": "pip install 'kode[ray]'", "boto3": "pip install 'kode[bedrock]'"}
 """Packages of Python that only some tests need, and how to get each."""
@@ -22,11 +25,6 @@ environment lies."""
 def lacking(thing: str, why: str) -> NoReturn:
     """Skips the test that runs. `why`: how to get it, or what keeps it from working here."""
     pytest.skip(f"needs {thing} ({why})", allow_module_level=True)
-
-
-def lacking_sandbox(kind: str, why: str) -> NoReturn:
-    """Skips the test that runs for want of a kind of sandbox. `why`: as it says itself."""
-    lacking("Landlock" if kind == "landlock" else "bubblewrap", why)
 
 
 def needs(*programs: str) -> pytest.MarkDecorator:
@@ -42,3 +40,5 @@ def skip_without(program: str) -> None:
     elif shutil.which(program) is None:
         package = PACKAGES.get(program, program)
         lacking(package, f"apt install {package}")
+    elif program == "bwrap" and subprocess.run(STARTS, capture_output=True).returncode:
+        lacking("bubblewrap", "it starts nothing here, as in many containers")

@@ -24,7 +24,7 @@ from kode.events import no_emit
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
 from kode.tool import ALLOWED, Action, Blocked, Decision, FileChange, ToolContext, ToolOutput
-from tests.needs import lacking_sandbox
+from tests.needs import lacking
 from tests.sandbox.sandboxed import ran
 from tests.undo.changes import undo_in
 from tests.workplaces import workplace
@@ -40,7 +40,7 @@ async def test_a_cancellation_during_application_completes_it_and_allows_undo(
     made: Sandbox, tmp_path: Path
 ) -> None:
     if why := find_fault(made, "layered"):
-        lacking_sandbox("layered", why)
+        lacking("bubblewrap", why)
     work = tmp_path / "work"
     for at in range(20):
         (work / f"old{at}").write_text("old")

@@ -14,7 +14,7 @@ from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.trial import find_fault
 from kode.tool import ToolContext
 from kode.tools.shell import shell
-from tests.needs import lacking_sandbox
+from tests.needs import lacking
 from tests.sandbox.sandboxed import KINDS, SOURCES, Kind, Run, opened, put
 from tests.tools.conftest import context, run_tool
 from tests.workplaces import empty_repository, workplace
@@ -63,7 +63,7 @@ def need(made: Sandbox, kind: Kind) -> Run:
     if kind not in _FAULTS:
         _FAULTS[kind] = find_fault(made, kind)
     if _FAULTS[kind]:
-        lacking_sandbox(kind, _FAULTS[kind])
+        lacking("Landlock" if kind == "landlock" else "bubblewrap", _FAULTS[kind])
     return Run(kind, made)
 
 
