@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.corpora import DATA, rows
-from kode.permissions.shell.judge import judge
+from kode.permissions.shell.judge import judge_line
 from tests.workplaces import ground
 
 PROJECT = Path("/home/user/project")
@@ -26,11 +26,11 @@ WHERE = ground(PROJECT, PROJECT.parent)
 
 def measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The figures for some rows."""
-    judge("ls $(pwd)", WHERE)  # what is loaded on first use
+    judge_line("ls $(pwd)", WHERE)  # what is loaded on first use
     found, times_ms = [], []
     for row in rows:
         started = time.perf_counter()
-        found.append(judge(row["cmd"], WHERE).risk)
+        found.append(judge_line(row["cmd"], WHERE).risk)
         times_ms.append((time.perf_counter() - started) * 1000)
     pairs = list(zip(rows, found, strict=True))
     right = [klass in _right(row) for row, klass in pairs]

@@ -50,9 +50,7 @@ HOMES = {
     "kode.providers.models": "model_info_of=info_of",
     "kode.registry": "Dialect ProviderRow",
     "kode.session.entries": "AnyEntry=Entry CompactionEntry MessageEntry",
-    "kode.session.index": (
-        "find_session=find list_sessions search_sessions=search summarize_session=summarize"
-    ),
+    "kode.session.index": "find_session=find list_sessions search_sessions summarize_session",
     "kode.session.log": "Session",
     "kode.session.spending": "Spending",
     "kode.session.transcript": "Transcript",
@@ -174,8 +172,8 @@ if TYPE_CHECKING:
     from kode.session.index import (
         find as _find_session,
         list_sessions as list_sessions,
-        search as _search_sessions,
-        summarize as _summarize_session,
+        search_sessions as search_sessions,
+        summarize_session as summarize_session,
     )
     from kode.session.log import Session as Session
     from kode.session.spending import Spending as Spending
@@ -195,8 +193,6 @@ if TYPE_CHECKING:
     lock_file = _lock_file
     model_info_of = _model_info_of
     find_session = _find_session
-    search_sessions = _search_sessions
-    summarize_session = _summarize_session
     builtin_tools = _builtin_tools
 
 else:  # not for type checkers, so that they refuse any other name

@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import example, given, strategies as st
 
-from kode.credentials import find, is_key, keep_secret, redact, spellings
+from kode.credentials import find_credentials, is_key, keep_secret, redact, spellings
 from tests.tables import for_each
 
 CREDENTIALS = {
@@ -63,7 +63,7 @@ INNOCENT = [
 @for_each("name", CREDENTIALS)
 def test_a_credential_is_found_and_its_value_leaves_the_text(name: str) -> None:
     text = CREDENTIALS[name]
-    found = find(f"before {text} after")
+    found = find_credentials(f"before {text} after")
     assert found
     masked = redact(f"before {text} after")
     for credential in found:
@@ -75,7 +75,7 @@ def test_a_credential_is_found_and_its_value_leaves_the_text(name: str) -> None:
 
 @for_each("text", INNOCENT)
 def test_text_that_is_no_credential_stays_unchanged(text: str) -> None:
-    assert find(text) == []
+    assert find_credentials(text) == []
     assert redact(text) == text
 
 
@@ -109,7 +109,7 @@ def test_masking_again_changes_nothing(text: str) -> None:
 def test_time_grows_with_the_text_and_not_with_its_square(unit: str) -> None:
     def seconds(count: int) -> float:
         started = time.process_time()
-        find(unit * count)
+        find_credentials(unit * count)
         return time.process_time() - started
 
     assert seconds(40_000) < 30 * min(seconds(5_000) for _ in range(3)) + 0.05  # of 8, or of 64

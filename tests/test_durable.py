@@ -324,7 +324,7 @@ def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
 
 
 def line_of(text: str) -> bytes:
-    return entries.line_of(entries.MessageEntry(role="user", parts=(Text(text=text),)))
+    return entries.encode_line(entries.MessageEntry(role="user", parts=(Text(text=text),)))
 
 
 def read(parse: Callable[[bytes], Any], line: bytes) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kode import paths
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
-from kode.permissions.names import MODE_CALLED, MODE_MEANS, rules_of
+from kode.permissions.names import MODE_CALLED, MODE_MEANS, split_rules
 from kode.provider import EFFORTS
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _add_other_names(parser: Parser) -> None:
     add("--fallback-model", metavar="M")
     for name in ("--yolo", "--dangerously-skip-permissions"):
         add(name, dest="permission_mode", action="store_const", const="full")
-    rules: dict[str, Any] = {"metavar": "RULES", "action": "extend", "type": rules_of}
+    rules: dict[str, Any] = {"metavar": "RULES", "action": "extend", "type": split_rules}
     add("--allowedTools", "--allowed-tools", dest="allow", **rules)
     add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
 

@@ -20,7 +20,7 @@ import jiter
 from kode import durable, paths
 from kode.errors import ConfigError, Setting
 from kode.paths import real_path
-from kode.permissions.names import own_rule
+from kode.permissions.names import translate_rule
 
 MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
 FILES = (".claude/settings.local.json", ".claude/settings.json")
@@ -183,4 +183,4 @@ def find_foreign_settings(
 
 def _translate(rule: Any) -> str:
     """A rule of Claude Code in kode's words; "" for one that kode cannot express."""
-    return own_rule(_PATH.sub(r"\1\2", rule.strip())) if isinstance(rule, str) else ""
+    return translate_rule(_PATH.sub(r"\1\2", rule.strip())) if isinstance(rule, str) else ""

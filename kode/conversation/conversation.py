@@ -174,17 +174,17 @@ class Conversation:
     end_by: float | None = field(init=False)
     """When its last hooks must have ended, by `time.monotonic`; None before its end."""
 
-    start = sessions.start
+    start = sessions.start_session
     switch_session = sessions.switch_session
     end_jobs = sessions.end_jobs
-    close = sessions.close
-    turn = turns.turn
+    close = sessions.close_session
+    turn = turns.run_conversation_turn
     approve_plan = turns.approve_plan
     undo = rewind.undo
     redo = rewind.redo
-    diffs = rewind.diffs
-    prompts = rewind.prompts
-    would_undo = rewind.would_undo
+    diffs = rewind.list_diffs
+    prompts = rewind.list_prompts
+    would_undo = rewind.files_to_undo
     is_cut_short = rewind.is_cut_short
     undo_rewind = rewind.undo_rewind
     undo_compaction = rewind.undo_compaction
@@ -466,7 +466,7 @@ async def open_conversation(
         opened = settings, home, cwd, provider, session_id
         session = sessions.open_session(*opened, new_id=new_id, task=task)
     except StorageError as error:
-        raise error if settings.child is not None else sessions.not_recorded(error) from error
+        raise error if settings.child is not None else sessions.not_recorded_error(error) from error
     if settings.child is None and (fault := paths.find_home_fault(home)):
         settings.emit(Notice(text=fault))
     try:

@@ -41,7 +41,7 @@ def make_delegation(conversation: "Conversation", catalog: FoundExtensions) -> "
         agent=lambda: conversation.agent,
         limits=config.subagent,
         environment=child_environment(os.environ, conversation.agent.secrets, passed_on),
-        start=partial(start_of_child, conversation),
+        start=partial(make_child_start, conversation),
         ask=ask and partial(_ask_once, conversation.gate, ask),
         record=partial(_record_usage, conversation),
         share_tools=partial(_share_tools, conversation, catalog),
@@ -80,7 +80,7 @@ def _share_tools(
     return extensions.shared_tools(definition, provider.info.context_window)
 
 
-def start_of_child(conversation: "Conversation") -> "Start":
+def make_child_start(conversation: "Conversation") -> "Start":
     """The first line for a child that starts now, with the keys in use. Raises: ConfigError."""
     from kode.subagents.task import Start
 

@@ -13,7 +13,7 @@ from kode.engine.command import AllowedCommand, settle_changes
 from kode.errors import KodeError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import review, trust
-from kode.extensions.definitions import AgentDefinition, catalogue, skill_tool, surroundings
+from kode.extensions.definitions import AgentDefinition, catalogue, find_surroundings, skill_tool
 from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Hook, is_current
 from kode.extensions.review import FoundExtensions, in_use, reread
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
     """The extensions for a working directory, and which of them count, as they are on disk now."""
     home = paths.kode_home()
-    around = surroundings(cwd, home, paths.user_home())
+    around = find_surroundings(cwd, home, paths.user_home())
     approvals = trust.load(home, around.project, trust_project=trust_project)
     return review.find_extensions(around, approvals)
 
@@ -131,7 +131,7 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
     """Whether a hook, and what it loads, is as a person approved it. Raises: KodeError."""
     conversation, item, sandbox = hooks.conversation, hook.item, hooks.conversation.agent.sandbox
     place = conversation.place
-    around = await asyncio.to_thread(surroundings, place.cwd, place.home, place.user_home)
+    around = await asyncio.to_thread(find_surroundings, place.cwd, place.home, place.user_home)
     if not await asyncio.to_thread(is_current, hook, around):
         return False
     if await asyncio.to_thread(trust.is_held, item, place.home, place.project):
@@ -167,7 +167,7 @@ async def run_hook(
     item, dropped, leaves = hook.item, list[str](), False
     if not required:
         approvals = await asyncio.to_thread(trust.load, place.home, place.project)
-        leaves = trust.state(trust.outside(item), approvals) == "trusted"
+        leaves = trust.state(trust.outside_item(item), approvals) == "trusted"
     try:
         if leaves or not sandbox or (await asyncio.to_thread(sandbox.support)).kind == "none":
             if not leaves and item.scope != "home":
@@ -212,23 +212,23 @@ async def run_hook(
     return replace(ran, dropped=tuple(dropped))
 
 
-async def begin_session(hooks: Hooks) -> None:
+async def run_start_hooks(hooks: Hooks) -> None:
     """Runs the hooks of a session's start."""
     conversation = hooks.conversation
     source, model = conversation.begun_by, conversation.agent.provider.model
     answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
-    hooks.note(answer.context)
+    hooks.tell_model(answer.context)
 
 
-async def submit(hooks: Hooks, text: str) -> None:
+async def run_submit_hooks(hooks: Hooks, text: str) -> None:
     """Runs the hooks of a message. Raises: UserError if one refuses it; then nothing was done."""
     answer = await hooks.at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")
-    hooks.note(answer.context)
+    hooks.tell_model(answer.context)
 
 
-async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
+async def run_turn_end_hooks(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
     """Runs the hooks of a turn's end, which may continue it with what they say is missing."""
     child = hooks.conversation.settings.child
     names = {} if child is None else {"agent_type": child.agent_type}
@@ -247,12 +247,12 @@ async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
         if answer.outcome != "deny" or answer.stops:
             return ended
         # A hook may print text of a file or command: no turn treats it as the person's words.
-        hooks.note(answer.reason)
+        hooks.tell_model(answer.reason)
         ended = ended.join_with(await run(NOT_DONE))
     return ended
 
 
-async def end_session(hooks: Hooks, reason: str, wait_s: float) -> None:
+async def run_end_hooks(hooks: Hooks, reason: str, wait_s: float) -> None:
     """Runs the hooks of a session's end: `wait_s` for them all. Raises: StorageError."""
     hooks.conversation.end_by = time.monotonic() + wait_s
     await hooks.stop(wait_s / 2)

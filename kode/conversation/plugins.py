@@ -148,7 +148,7 @@ class PluginHost:
             self.screen(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
         return tuple(tool for tool in tools if tool not in clashing)
 
-    async def answer(self, message: str) -> str | Prompt | None:
+    async def run_slash_command(self, message: str) -> str | Prompt | None:
         """What a plug-in's slash command says; None where none is named. Raises: KodeError."""
         name, _, argument = message[1:].partition(" ")
         for opened in self.opened:

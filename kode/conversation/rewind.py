@@ -16,7 +16,7 @@ from kode.messages import shorten, text_of
 from kode.paths import relative_path
 from kode.session import entries, log
 from kode.session.entries import MessageEntry, RestoreEntry, RewindEntry, UndoEntry, is_turn
-from kode.session.index import summarize
+from kode.session.index import summarize_session
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.undo.undo import FileDiff, Undo, UndoResult, describe_undo, file_diffs
@@ -35,18 +35,18 @@ async def redo(conversation: "Conversation") -> str:
     return await _change_files(conversation, Undo.redo)
 
 
-def diffs(conversation: "Conversation") -> list[FileDiff]:
+def list_diffs(conversation: "Conversation") -> list[FileDiff]:
     """The changes to files that this session made through tools, file by file."""
     return file_diffs(conversation.agent.undo, conversation.place.cwd)
 
 
-def prompts(conversation: "Conversation") -> list[str]:
+def list_prompts(conversation: "Conversation") -> list[str]:
     """The person's prompt of each turn, oldest first."""
     return [text_of(message) for message in _prompts_of(conversation.session)]
 
 
-def would_undo(conversation: "Conversation") -> list[list[str]]:
-    """For each of `prompts`, the files that a rewind to it restores. Slow: call it in a thread."""
+def files_to_undo(conversation: "Conversation") -> list[list[str]]:
+    """For each of `list_prompts`, the files that a rewind to it restores. Call it in a thread."""
     cwd, past = conversation.place.cwd, conversation.agent.undo.history()
     return [
         sorted({relative_path(path, cwd) for change in past.since(turn) for path in change.changed})
@@ -117,7 +117,7 @@ async def finish_undos(conversation: "Conversation") -> None:
             if id == conversation.session.id:
                 text = await _change_files(conversation, Undo.finish)
             elif (
-                summary := summarize(paths.session_file(place.home, id), place.cwd)
+                summary := summarize_session(paths.session_file(place.home, id), place.cwd)
             ) and summary.cwd:
                 with (
                     suppress(BusyError, SessionError),

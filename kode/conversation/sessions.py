@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kode import durable, installed, paths
 from kode.assembly import make_agent, use_small_profile, uses_small_profile
 from kode.conversation.delegation import make_delegation
-from kode.conversation.extensions import add_extensions, begin_session, end_session
+from kode.conversation.extensions import add_extensions, run_end_hooks, run_start_hooks
 from kode.conversation.rewind import finish_undos
 from kode.conversation.turns import join_prompts
 from kode.engine.agent import Agent
@@ -24,7 +24,7 @@ from kode.engine.call import note_late_changes
 from kode.engine.command import settle_ended
 from kode.engine.context import Context, open_context
 from kode.engine.run import Run
-from kode.engine.tokens import room_to_think
+from kode.engine.tokens import thinking_room
 from kode.engine.turn import memory_state
 from kode.errors import (
     AuthenticationError,
@@ -48,7 +48,7 @@ from kode.providers import warm_up
 from kode.providers.models import cost_usd
 from kode.sandbox.sandbox import missing_protection, remove_abandoned
 from kode.session import log
-from kode.session.entries import Header, TaintEntry, UsageEntry, line_of, new_session_id
+from kode.session.entries import Header, TaintEntry, UsageEntry, encode_line, new_session_id
 from kode.session.index import writable_path
 from kode.session.log import Session, was_trimmed
 from kode.session.messages import conversation_messages, find_unreported, visible_messages
@@ -110,7 +110,7 @@ def open_session(
     elif child is not None and child.folder is not None:
         path = child.folder / "transcript.jsonl"
         if not path.exists():
-            durable.replace_file(path, line_of(header) + b"\n")
+            durable.replace_file(path, encode_line(header) + b"\n")
         session, _ = log.load(home, child.folder.name, path)
     else:
         session = log.create(home if settings.keep_session else None, header, task)
@@ -168,28 +168,28 @@ async def switch_session(conversation: "Conversation", session_id: str | None = 
     begun_by: BegunBy = "clear" if session_id is None else "resume"
     try:
         await _let_memory_process(conversation, "reset" if session_id is None else "exit")
-        await _leave(conversation, begun_by)
+        await _close_session(conversation, begun_by)
         enter_session(conversation, session, provider, place, begun_by)
     except BaseException:
         session.close()
         raise
 
 
-async def start(conversation: "Conversation") -> None:
+async def start_session(conversation: "Conversation") -> None:
     """Opens memory and extensions and renders the system prompt, once; the first turn calls it.
     Raises: KodeError; UserError for two tools with the same name."""
     async with conversation.start_lock:
         if conversation.catalog is None:
             await conversation.learn_model()
-            await _start(conversation)
-            works = (_maintain, _try_sandbox, _remove_leftovers)
+            await _start_once(conversation)
+            works = (_maintain_memory, _try_sandbox, _remove_leftovers)
             begun = (work(conversation) for work in works)
             conversation.upkeep = asyncio.gather(*begun, return_exceptions=True)
             if conversation.hooks is not None:
-                await begin_session(conversation.hooks)
+                await run_start_hooks(conversation.hooks)
 
 
-async def _start(conversation: "Conversation") -> None:
+async def _start_once(conversation: "Conversation") -> None:
     settings, session, plugins = conversation.settings, conversation.session, conversation.plugins
     config, child, extensions = settings.config, settings.child, conversation.extensions
     before = agent = conversation.agent
@@ -208,7 +208,7 @@ async def _start(conversation: "Conversation") -> None:
         offered.append(delegate_tool(conversation.delegation, in_use(catalog.agents)))
     beginning = session.beginning if session.messages else None
     declared = {tool.name for tool in beginning.tools} if beginning else new
-    is_judged = hooks is not None and hooks.has("PreToolUse")
+    is_judged = hooks is not None and hooks.has_hooks("PreToolUse")
     tools, withheld = list[Tool](), list[Tool]()
     for tool in (*offered, *agent.memory.tools()):
         may_run = tool.name in declared or is_judged or agent.gate.could_run(tool)
@@ -227,7 +227,7 @@ async def _start(conversation: "Conversation") -> None:
     resumed: InjectReason = "trimmed" if was_trimmed(session) else "resume"
     is_resumed = conversation.begun_by == "resume"
     await open_context(agent, conversation.context, resumed if is_resumed else "start")
-    _name_gaps(conversation, agent, new - declared)
+    _warn_of_gaps(conversation, agent, new - declared)
     await finish_undos(conversation)
     # `/model` may have changed the open agent meanwhile.
     changed = {field.name: getattr(conversation.agent, field.name) for field in fields(Agent)}
@@ -236,7 +236,7 @@ async def _start(conversation: "Conversation") -> None:
     conversation.hooks, conversation.catalog = hooks, catalog
 
 
-def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
+def _warn_of_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
     """Warns about rules in the settings that match no tool, and says that a continued session does
     not have the tools of a server that is `new` to it, and that a small window gets less."""
     emit, permissions = conversation.settings.emit, conversation.config.permissions
@@ -270,7 +270,7 @@ def import_first_turn(conversation: "Conversation") -> None:
                 installed.load_part(plugin, where)
 
 
-async def _maintain(conversation: "Conversation") -> None:
+async def _maintain_memory(conversation: "Conversation") -> None:
     while True:
         await conversation.agent.memory.maintain()
         await asyncio.sleep(MAINTAIN_EVERY_S)
@@ -335,7 +335,7 @@ async def _remove_leftovers(conversation: "Conversation") -> None:
     await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
 
 
-def not_recorded(error: StorageError) -> UserError:
+def not_recorded_error(error: StorageError) -> UserError:
     """The error for a session that cannot be saved, before anything was done in it."""
     return UserError(f"{error} With --no-session kode works without saving the session.")
 
@@ -357,7 +357,7 @@ async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
     )
 
 
-async def close(
+async def close_session(
     conversation: "Conversation", *, interrupted: bool = False, wait_s: float | None = None
 ) -> None:
     """Ends the session. What memory cannot process within its deadline is left to the next start;
@@ -379,11 +379,11 @@ async def close(
             await conversation.extensions.close()
         conversation.closing = "Closing"
         grace_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
-        await _leave(conversation, "exit", grace_s, leave_by)
+        await _close_session(conversation, "exit", grace_s, leave_by)
         for provider in (conversation.agent.provider, *conversation.to_close):
             await provider.aclose()
         conversation.closing = "Stopping plug-ins"
-        await conversation.plugins.close(_left_s(PLUGINS_GRACE_S, leave_by))
+        await conversation.plugins.close(_remaining_s(PLUGINS_GRACE_S, leave_by))
 
 
 async def _let_memory_process(conversation: "Conversation", reason: DropReason) -> None:
@@ -394,11 +394,11 @@ async def _let_memory_process(conversation: "Conversation", reason: DropReason) 
         await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 
 
-def _left_s(most_s: float, leave_by: float) -> float:
+def _remaining_s(most_s: float, leave_by: float) -> float:
     return min(most_s, max(LEAST_GRACE_S, leave_by - time.monotonic()))
 
 
-async def _leave(
+async def _close_session(
     conversation: "Conversation",
     reason: str,
     grace_s: float = CLOSE_GRACE_S,
@@ -417,13 +417,13 @@ async def _leave(
     try:
         if conversation.hooks is not None:
             conversation.closing = "Running hooks"
-            await end_session(conversation.hooks, reason, _left_s(HOOKS_GRACE_S, leave_by))
+            await run_end_hooks(conversation.hooks, reason, _remaining_s(HOOKS_GRACE_S, leave_by))
     except StorageError as error:
         conversation.report(error)
     try:
         if conversation.catalog is not None:
             conversation.closing = "Saving memory"
-            await agent.memory.close(_left_s(grace_s, leave_by))
+            await agent.memory.close(_remaining_s(grace_s, leave_by))
             session.append(*memory_state(agent, session))
     except StorageError as error:
         conversation.report(error)
@@ -486,13 +486,13 @@ async def _ask(conversation: "Conversation", provider: Provider, request: Reques
         request,
         small=uses_small_profile(conversation.config, provider),
         effort=request.effort or ("low" if info.efforts else None),  # it needs little thought
-        max_output_tokens=most and min(info.max_output_tokens, most + room_to_think(info)),
+        max_output_tokens=most and min(info.max_output_tokens, most + thinking_room(info)),
     )
     asked_at = time.monotonic()
     message = await provider.reply(request, no_emit)
     spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
     usage = message.usage or Usage()
-    spend.add(usage, cost := cost_usd(info, usage))
+    spend.count_request(usage, cost := cost_usd(info, usage))
     entry = UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
     conversation.session.append(entry)
     return message

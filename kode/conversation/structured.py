@@ -63,7 +63,7 @@ def form_of_schema(schema: Any, where: str) -> Form:
         for reference in map(str, filter(None, references)):
             resolver.lookup(reference)
     except SchemaError as error:
-        raise ConfigError(f"{where} is not a JSON schema: {_describe(error)}.") from None
+        raise ConfigError(f"{where} is not a JSON schema: {_describe_fault(error)}.") from None
     except Unresolvable as error:
         raise ConfigError(
             f"{where} refers to {error.ref}, which is not in it. Put all of it in one schema."
@@ -75,7 +75,7 @@ def form_of_schema(schema: Any, where: str) -> Form:
             value = from_json(text, allow_inf_nan=False)
         except ValueError as error:
             raise ValueError(f"it is not JSON ({error})") from None
-        if faults := [_describe(error) for error in validator.iter_errors(value)]:
+        if faults := [_describe_fault(error) for error in validator.iter_errors(value)]:
             raise ValueError("; ".join(faults[:MAX_FAULTS]))
         return value
 
@@ -147,6 +147,6 @@ class StructuredAnswer:
             return replace(ended, status="error", error=f"{fault} Ask for less, or simpler.")
 
 
-def _describe(error: Any) -> str:
+def _describe_fault(error: Any) -> str:
     """A validator's finding with its place: `$.items[0].name: 3 is not of type 'string'`."""
     return f"{error.json_path}: {shorten(str(error.message), 200)}"

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from kode import installed
 from kode.config.choice import resolve_model
-from kode.conversation.extensions import end_turn, submit
+from kode.conversation.extensions import run_submit_hooks, run_turn_end_hooks
 from kode.engine.agent import Agent
-from kode.engine.call import run_aside
+from kode.engine.call import run_person_call
 from kode.engine.run import Evidence, Run
 from kode.engine.turn import run_turn
 from kode.errors import StorageError, Unavailable, UserError
@@ -30,7 +30,7 @@ from kode.extensions.definitions import CommandDefinition, Skill, files_named, p
 from kode.extensions.review import FoundExtensions, in_use, reread
 from kode.messages import Image, Text, ToolCall, Usage, plural, text_of
 from kode.paths import real_path
-from kode.permissions.decide import limited_to
+from kode.permissions.decide import limit_calls
 from kode.permissions.names import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
 
 
-async def turn(
+async def run_conversation_turn(
     conversation: "Conversation",
     text: str,
     *,
@@ -72,10 +72,10 @@ async def turn(
         parts, steering = [*parts, structured.request], structured.take_steering
     text = join_prompts(text_of(session.pending) if session.pending else "", text)
     typed = text if typed is None else typed
-    run = partial(_run, conversation, parts, steering, Evidence(), typed=typed)
+    run = partial(_run_with_attachments, conversation, parts, steering, Evidence(), typed=typed)
     try:
         session.record_prompt(text, typed)
-        ended = await _answer(conversation, text, run)
+        ended = await _answer_message(conversation, text, run)
     except StorageError as error:
         conversation.notices.add(str(error))  # the caller says it
         raise
@@ -97,7 +97,7 @@ def join_prompts(cut_short: str, text: str) -> str:
     return "\n\n".join((text, cut_short) if is_command else (cut_short, text))
 
 
-async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
+async def _answer_message(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
     if conversation.catalog is None:
         await conversation.start()
     else:
@@ -107,9 +107,9 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
     await _note_late_results(conversation)
     plugins, hooks = conversation.plugins, conversation.hooks
     if hooks is not None:
-        await submit(hooks, text)
+        await run_submit_hooks(hooks, text)
     if text.startswith("/"):
-        answer = await plugins.answer(text)
+        answer = await plugins.run_slash_command(text)
         if isinstance(answer, str):
             conversation.settings.emit(TextDelta(text=answer.replace("\n", "  \n")))
             conversation.settings.emit(ended := TurnEnded(status="success", result=answer))
@@ -121,11 +121,11 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
     is_named = text.startswith("/")
     ended = await (_run_named(conversation, text, run) if is_named else run(text))
     if hooks is not None:
-        ended = await end_turn(hooks, ended, run)
+        ended = await run_turn_end_hooks(hooks, ended, run)
     return ended
 
 
-async def _run(
+async def _run_with_attachments(
     conversation: "Conversation",
     attachments: list[Text | Image],
     steering: "Steering",
@@ -137,7 +137,7 @@ async def _run(
     **within: Any,
 ) -> TurnEnded:
     """Runs a turn; what is attached goes with the first of several. Raises: StorageError."""
-    mode_note = _mode_note(conversation)
+    mode_note = _describe_mode(conversation)
     if conversation.extensions is not None and "@" in text:
         for outside in await conversation.extensions.read_mentioned(text):
             conversation.note_outside(outside.text, outside.untrusted)
@@ -251,8 +251,8 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
         conversation.attachments.append(Text(text=words, source="instructions"))
         return await run(text)
     command = reread(thing, place.home, place.project)
-    limits = () if command.allowed is None else (limited_to(command.allowed, place),)
-    conversation.attachments += await _fill_in(conversation, command, argument, limits)
+    limits = () if command.allowed is None else (limit_calls(command.allowed, place),)
+    conversation.attachments += await _expand_command(conversation, command, argument, limits)
     model, provider = before.provider.model, before.provider.name
     try:
         if command.model:
@@ -267,7 +267,7 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
             conversation.use_model(model, provider)
 
 
-async def _fill_in(
+async def _expand_command(
     conversation: "Conversation",
     command: CommandDefinition,
     argument: str,
@@ -282,7 +282,7 @@ async def _fill_in(
         limited = replace(agent, interceptors=(*agent.interceptors, *limits))
         run = Run(agent=limited, context=context, emit=conversation.settings.emit)
         id, text = f"prepared-{secrets.token_hex(4)}", json.dumps(arguments)
-        result, pictures = await run_aside(run, ToolCall(id=id, name=tool, arguments=text))
+        result, pictures = await run_person_call(run, ToolCall(id=id, name=tool, arguments=text))
         images.extend(replace(picture, call_id="") for picture in pictures)
         return result.text
 
@@ -296,7 +296,7 @@ async def _fill_in(
     return [Text(text=text, source="instructions"), *images]
 
 
-def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
+def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know of the mode; records news of the plan. Raises: StorageError."""
     plan, entries = conversation.plan.text, effective(conversation.session.entries)
     known = _find_known_plan(entries)

@@ -35,7 +35,7 @@ class Credential(NamedTuple):
 
 
 def keep_secret(key: str) -> None:
-    """Makes `find` and `redact` recognize this key everywhere, in this process."""
+    """Makes `find_credentials` and `redact` recognize this key everywhere, in this process."""
     if is_key(key):
         _KEYS.update(dict.fromkeys(spellings(key)))
         redact.cache_clear()
@@ -59,7 +59,7 @@ def is_key(value: str) -> bool:
     return len(value) >= 8 and value not in _NO_KEYS and not is_placeholder(value)
 
 
-def find(text: str) -> list[Credential]:
+def find_credentials(text: str) -> list[Credential]:
     """The credentials in a text, in order, without overlaps. Positions are in characters."""
     # The only character whose lower case is longer would shift every position after it.
     lowered, spans = text.replace("İ", "I").lower(), list[Credential]()
@@ -122,7 +122,7 @@ def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
     pass finds no more. The last texts are remembered: each is shown, sent and stored."""
     for _ in range(8):
-        if len(text) < MIN_CHARS or not (credentials := find(text)):
+        if len(text) < MIN_CHARS or not (credentials := find_credentials(text)):
             break
         pieces, position = [], 0
         for credential in credentials:

@@ -73,7 +73,7 @@ class Spend:
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """Model name → how fast it has answered."""
 
-    def add(self, usage: Usage, cost_usd: float | None) -> None:
+    def count_request(self, usage: Usage, cost_usd: float | None) -> None:
         """Counts a request; an unknown price (None) counts only tokens. Raises: StorageError if the
         shared budget cannot be written."""
         self.usage += usage

@@ -29,14 +29,14 @@ from kode.engine.agent import Agent
 from kode.engine.command import AllowedCommand, join_outputs, run_tool, settle_ended
 from kode.engine.context import room_for_results
 from kode.engine.run import Effect, Run
-from kode.engine.tokens import clip_middle, size_of
+from kode.engine.tokens import clip_middle, utf8_size
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import Denial, Event, Notice, ToolFinished, ToolOutput as OutputEvent, ToolStarted
-from kode.extensions.familiar_calls import arguments as translate, find_called_tool
+from kode.extensions.familiar_calls import find_called_tool, translate_arguments as translate
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
-from kode.session.messages import find_unreported, notes, text_by_id
+from kode.session.messages import find_unreported, notes_on, text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, parse_arguments
 from kode.values import dataclass, field, fields, replace
 from kode.workplace import real_path, to_host
@@ -136,7 +136,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
         raise faults.exceptions[0] from None
     finally:
         if waiting:
-            _cut_short(run, waiting.values())
+            _record_cut_calls(run, waiting.values())
 
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
@@ -144,15 +144,15 @@ def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job
     unreported = find_unreported(run.context.session.entries)
     others_ended = [it for it in unreported if getattr(it, "name", None) != ended_job]
     if others_ended:
-        text = mask("\n".join(note.text for note in notes(others_ended)), run.agent.secrets)
+        text = mask("\n".join(note.text for note in notes_on(others_ended)), run.agent.secrets)
         result = replace(result, text=f"{result.text}\n\n{text}")
     ids = tuple([entry.id for entry in unreported])
     run.record(MessageEntry(role="tool", parts=(result, *others), notes_of=ids))
 
 
-def _cut_short(run: Run, waiting: Collection[CallProgress]) -> None:
+def _record_cut_calls(run: Run, waiting: Collection[CallProgress]) -> None:
     """Records a result for each call that the end of the turn leaves without one."""
-    results = [_result_of_cut(run, progress) for progress in waiting]
+    results = [_make_cut_result(run, progress) for progress in waiting]
     _record(run, *results)
     for progress, result in zip(waiting, results, strict=True):
         if progress.started:
@@ -160,7 +160,7 @@ def _cut_short(run: Run, waiting: Collection[CallProgress]) -> None:
             run.emit(progress.finish(output, stopped=True))
 
 
-def _result_of_cut(run: Run, progress: CallProgress) -> ToolResult:
+def _make_cut_result(run: Run, progress: CallProgress) -> ToolResult:
     if not progress.started:
         return failure_of(progress.call, NOT_RUN, cut="not_run")
     output, text = progress.output_so_far, INTERRUPTED
@@ -172,7 +172,7 @@ def _result_of_cut(run: Run, progress: CallProgress) -> ToolResult:
     return failure_of(progress.call, text, cut="interrupted")
 
 
-async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
+async def run_person_call(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
     emitted. Only the outside sources of its result are recorded. Raises: StorageError."""
     progress = CallProgress(call, run.agent)
@@ -205,7 +205,7 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
         summary = f"internal error in kode. {report(fault) if report else ''}".rstrip()
         output = ToolOutput(text=text, summary=summary)
     progress.untrusted = getattr(progress.error, "untrusted", "") or progress.untrusted
-    return await _conclude_call(run, progress, output)
+    return await _finish_call(run, progress, output)
 
 
 async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
@@ -296,7 +296,7 @@ async def _judge_action(run: Run, action: Action, progress: CallProgress) -> All
             case Decision(outcome="deny") as answer:
                 raise _refusal_error(answer, action)
             case Decision() as answer:
-                action = replace(action, advice=_gravest(answer, action.advice))
+                action = replace(action, advice=_choose_gravest(answer, action.advice))
     context = ToolContext(
         place=agent.place,
         call_id=action.call_id,
@@ -328,12 +328,12 @@ def _refusal_error(decision: Decision, action: Action) -> ToolRefused:
     return ToolRefused(refusal.for_model, refusal=refusal, instead=instead)
 
 
-def _gravity(advice: Decision) -> int:
+def _rank_advice(advice: Decision) -> int:
     return 2 if advice.run_in == "read_only" else 1 if advice.outcome == "ask" else 0
 
 
-def _gravest(now: Decision | None, before: Decision | None) -> Decision | None:
-    return max(filter(None, (now, before)), key=_gravity, default=None)
+def _choose_gravest(now: Decision | None, before: Decision | None) -> Decision | None:
+    return max(filter(None, (now, before)), key=_rank_advice, default=None)
 
 
 def _rewrite(agent: Agent, answer: Action, original: Action, before: Decision | None) -> Action:
@@ -345,9 +345,9 @@ def _rewrite(agent: Agent, answer: Action, original: Action, before: Decision | 
         by = f"{answer.changed_by} made a call of this one that cannot run"
         raise ToolError(f"{by}: {error}") from error
     # What earlier ones allowed was about another action.
-    before = before if before is not None and _gravity(before) else None
+    before = before if before is not None and _rank_advice(before) else None
     change = _describe_change(original, action)
-    return replace(action, advice=_gravest(action.advice, before), change=change)
+    return replace(action, advice=_choose_gravest(action.advice, before), change=change)
 
 
 def _describe_change(original: Action, action: Action) -> str:
@@ -367,7 +367,7 @@ async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand)
     progress.untrusted = decision.untrusted or progress.untrusted
     runs_programs = action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
     if runs_programs:  # also where it is cut short
-        run.evidence.note(WorkStep(ran_programs=True))
+        run.evidence.record_step(WorkStep(ran_programs=True))
     output = await agent.around(action, partial(run_tool, command))
     if action.change:
         output = replace(output, notes=(*output.notes, f"[{action.change}]"))
@@ -395,18 +395,18 @@ async def note_late_changes(run: Run) -> None:
         run.note_work(output.files_changed, output.agent_steps)
         tool, subject = command.action.tool.name, command.action.subject
         refusals = [refusal for refusal in output.refusals if refusal.by != "mode"]
-        if denials := [_denial(tool, subject, it, agent.secrets) for it in refusals]:
+        if denials := [_make_denial(tool, subject, it, agent.secrets) for it in refusals]:
             run.denials += denials
             run.evidence.refuse(_effect_of(command.action), denials, output.lost)
 
 
-def _denial(tool: str, subject: str, refusal: Refusal, values: tuple[str, ...]) -> Denial:
+def _make_denial(tool: str, subject: str, refusal: Refusal, values: tuple[str, ...]) -> Denial:
     # Whoever reads the result of a turn needs no word about what the model is to do then.
     reason = refusal.for_person if refusal.by == "person" else refusal.for_model
     return Denial(tool=tool, subject=mask(subject, values), reason=mask(reason, values))
 
 
-async def _conclude_call(
+async def _finish_call(
     run: Run, progress: CallProgress, output: ToolOutput
 ) -> tuple[ToolResult, ToolOutput]:
     agent, call, source = run.agent, progress.call, progress.untrusted
@@ -425,10 +425,10 @@ async def _conclude_call(
         pictures=tuple(map(partial(replace, call_id=call.id), output.pictures)),
     )
     whole = output.for_model
-    run.result_chars += max(0, progress.share - size_of(whole))
+    run.result_chars += max(0, progress.share - utf8_size(whole))
     for_model = fence_text(whole, mask(source, agent.secrets)) if source else whole
     await note_late_changes(run)
-    if reminder := run.repeats.note(call, whole):
+    if reminder := run.repeats.count_call(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
     result = ToolResult(
         call_id=call.id,
@@ -461,7 +461,7 @@ def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
 
 def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
     """Notes what was refused of a call, and what it did."""
-    denials = [_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
+    denials = [_make_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
     run.denials += denials
     effects, edits = progress.effects, {("edit", path) for path in output.files_changed}
     run.evidence.note_effects(edits if denials or progress.error else edits | effects)
@@ -471,7 +471,7 @@ def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
 
 def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str, ...]:
     """The text if it fits, else its two ends, with a note on where all of it is."""
-    size, room = size_of(text), progress.share
+    size, room = utf8_size(text), progress.share
     if size <= room + NOTE_CHARS:
         return (text,)
     name = re.sub(r"\W", "_", progress.call.name, flags=re.ASCII)[:60]

@@ -91,7 +91,7 @@ async def run_command(command: AllowedCommand) -> ToolOutput:
         output = await command.run(attempt.wrap)
         if attempt.ended.is_set():
             return await _settle(command, attempt, output)
-        return _find_source(command, output)  # it may open more
+        return _mark_outside_text(command, output)  # it may open more
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
@@ -105,12 +105,12 @@ async def _run_outside(command: AllowedCommand, decision: Decision) -> ToolOutpu
     if sandbox is not None and sandbox.carried:
         await asyncio.to_thread(sandbox.forget)
     if decision.line is None or decision.only_reads:
-        return _find_source(command, await command.run())
+        return _mark_outside_text(command, await command.run())
     async with command.agent.undo.step(writes=decision.line.writes):
-        return _find_source(command, await command.run())
+        return _mark_outside_text(command, await command.run())
 
 
-def _find_source(command: AllowedCommand, output: ToolOutput) -> ToolOutput:
+def _mark_outside_text(command: AllowedCommand, output: ToolOutput) -> ToolOutput:
     """Names the outside text in an output, by the words of the line: what it opened is not known,
     or not all of it."""
     line, source = command.context.decision.line, output.untrusted
@@ -138,7 +138,7 @@ async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutpu
     opened = attempt.outside_text
     output = output if settled is UNCHANGED else join_outputs((output, settled))
     if opened is None:
-        return _find_source(command, output)
+        return _mark_outside_text(command, output)
     return replace(output, untrusted=output.untrusted or opened)
 
 
@@ -170,20 +170,20 @@ async def settle_changes(
             return UNCHANGED
         return await _apply_changes(command, attempt, changes, may_ask=may_ask)
     except (KodeError, OSError) as error:
-        return describe_changes(command.context.place.cwd, (), {_fault(str(error)): ()})
+        return describe_changes(command.context.place.cwd, (), {_storage_refusal(str(error)): ()})
 
 
 async def _apply_changes(
     command: AllowedCommand, attempt: "Attempt", changes: Sequence[FileChange], *, may_ask: bool
 ) -> ToolOutput:
     agent, decision, cwd = command.agent, command.context.decision, command.context.place.cwd
-    diff = await asyncio.to_thread(diff_of, cwd, attempt, [*filter(_is_shown, changes)])
+    diff = await asyncio.to_thread(diff_changes, cwd, attempt, [*filter(_is_shown, changes)])
     if decision.run_in == "read_only":
         decided = [(change, replace(decision, outcome="deny", by="mode")) for change in changes]
     else:
         decided = await agent.gate.judge_changes(command.action, changes, diff, may_ask=may_ask)
     wanted = [change for change, decided_as in decided if decided_as.is_allowed]
-    left = await _make_real(agent.undo, attempt, wanted)
+    left = await _apply_with_undo(agent.undo, attempt, wanted)
     applied = [change for change in wanted if change.path not in left]
     changed = [change.path for change in applied if change.kind != "git"]
     agent.marks.record(changed, decision.untrusted or attempt.outside_text or "")
@@ -199,7 +199,7 @@ async def _apply_changes(
             lost.setdefault(replace(denied.refusal, of="changes"), []).append(change)
     for change in wanted:
         if change.path in left:
-            lost.setdefault(_fault(left[change.path]), []).append(change)
+            lost.setdefault(_storage_refusal(left[change.path]), []).append(change)
     output = describe_changes(cwd, applied, lost, stays)
     return output if lost else replace(output, diff=diff)
 
@@ -211,12 +211,12 @@ def _is_shown(change: FileChange) -> bool:
     return change.kind != "git" or (change.runs_later and change.change != "deleted")
 
 
-def _fault(reason: str) -> Refusal:
+def _storage_refusal(reason: str) -> Refusal:
     message = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
     return Refusal(by="fault", message=message, of="changes")
 
 
-async def _make_real(
+async def _apply_with_undo(
     undo: Undo, attempt: "Attempt", changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
     """Applies changes; returns the path of each that it left alone, with the reason."""
@@ -265,7 +265,7 @@ async def settle_ended(
     return [(agent.late.pop(task)[0], await task) for task in ended]
 
 
-def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str:
+def diff_changes(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str:
     """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
     for change in changes:

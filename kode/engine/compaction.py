@@ -7,8 +7,8 @@ The lists are made from the whole session, so that nothing fades over several co
 from collections.abc import Iterable, Mapping, Sequence
 
 from kode.engine.agent import Agent
-from kode.engine.reply import ask, note_search
-from kode.engine.tokens import chars_of, clip_middle, room_to_think, tokens_of, tokens_of_text
+from kode.engine.reply import ask_model, mark_search
+from kode.engine.tokens import chars_of, clip_middle, thinking_room, tokens_of, tokens_of_text
 from kode.errors import ContextOverflow, ThinkingRefused, ToolError
 from kode.events import no_emit
 from kode.messages import (
@@ -48,7 +48,7 @@ def note_tokens(info: ModelInfo) -> int:
     return max(1, min(NOTE_TOKENS, info.max_output_tokens, info.context_window // 8))
 
 
-async def note_on(
+async def write_note(
     agent: Agent, session: Session, conversation: Request, wish: str, behind: int
 ) -> str:
     """Asks the session's model for a hand-over note, at the end of the conversation: it knows what
@@ -63,7 +63,7 @@ async def note_on(
     # A note of half the length is better than one on half the messages.
     least = note // 2 + QUESTION_TOKENS
     question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
-    limit = min(note + room_to_think(info), info.max_output_tokens)
+    limit = min(note + thinking_room(info), info.max_output_tokens)
     limit = min(limit, max(behind, least) - QUESTION_TOKENS)
     request = replace(conversation, max_output_tokens=limit, answer_schema=None, aside=True)
 
@@ -73,11 +73,11 @@ async def note_on(
         if transcripts:
             # What the messages take stands behind the beginning, too.
             room = max(behind + sum(map(tokens_of, messages)) - least, info.context_window // 8)
-            text = clip_middle(transcript_of(messages), chars_of(room))
+            text = clip_middle(render_transcript(messages), chars_of(room))
             text = clip_middle(text, len(text) // transcripts)
             before, text = (), f"<transcript>\n{text}\n</transcript>\n\n{question}"
         asked = replace(request, messages=(*before, user_message(text, "note")))
-        return await answer_aside(agent, session, asked, "compaction")
+        return await ask_aside(agent, session, asked, "compaction")
 
     try:
         return await ask_for_note(int(behind < least))
@@ -88,19 +88,19 @@ async def note_on(
         return await ask_for_note(4)
 
 
-async def answer_aside(agent: Agent, session: Session, request: Request, purpose: str) -> str:
+async def ask_aside(agent: Agent, session: Session, request: Request, purpose: str) -> str:
     """The text of an answer beside the conversation, of which only the cost is recorded, for its
     `purpose`. A model that calls a tool is asked once more, without calls. Raises: ProviderError;
     StorageError."""
     for _ in range(2):
-        reply = await ask(agent, request, no_emit, [])
+        reply = await ask_model(agent, request, no_emit, [])
         if reply.usage is not None:
             cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
-            agent.spend.add(reply.usage, cost_usd)
+            agent.spend.count_request(reply.usage, cost_usd)
             session.append(
                 UsageEntry(purpose=purpose, usage=reply.usage, cost_usd=cost_usd, model=model)
             )
-        note_search(session, reply)
+        mark_search(session, reply)
         if not (calls := calls_of(reply)):
             break
         results = tuple(failure_of(call, NO_CALLS) for call in calls)
@@ -109,7 +109,7 @@ async def answer_aside(agent: Agent, session: Session, request: Request, purpose
     return text_of(reply).strip()
 
 
-def transcript_of(messages: Sequence[Message]) -> str:
+def render_transcript(messages: Sequence[Message]) -> str:
     """Messages as plain text, where they do not fit as they are."""
     lines = (_describe_part(message, part) for message in messages for part in message.parts)
     return "\n".join(filter(None, lines))
@@ -130,18 +130,18 @@ def _describe_part(message: Message, part: Part) -> str:
     return ""
 
 
-def newest_exchange(messages: Sequence[Message]) -> int:
+def find_newest_exchange(messages: Sequence[Message]) -> int:
     """The index of the newest reply, or of the first message if there is none: from there on is
     what was said and done last."""
     replies = (index for index, message in enumerate(messages) if message.role == "assistant")
     return max(replies, default=0)
 
 
-def first_kept(messages: Sequence[Message], keep: int | None, room: int, most: int) -> int:
+def find_first_kept(messages: Sequence[Message], keep: int | None, room: int, most: int) -> int:
     """The index of the first message that stays: the last `keep`, or as many as fit `room` tokens;
     never a tool message without its call. The newest exchange always does, up to `most` tokens; of
     it, with `keep`, what no request has carried."""
-    start, newest = len(messages), newest_exchange(messages)
+    start, newest = len(messages), find_newest_exchange(messages)
     if keep is not None:
         start = max(0, len(messages) - keep)
         follows = [message.role for message in messages[newest : newest + 2]]
@@ -178,7 +178,7 @@ def verbatim_texts(messages: Iterable[Message], room: int) -> tuple[str, ...]:
     return tuple(reversed(newest))
 
 
-def work_in(agent: Agent, messages: Sequence[Message]) -> dict[str, tuple[str, ...]]:
+def list_used_files(agent: Agent, messages: Sequence[Message]) -> dict[str, tuple[str, ...]]:
     """The files that calls `read` and changed (`edit`), in order of first use, limited to the
     newest, and the unfinished items of the `todo` list as last written. Calls that failed do not
     count."""
@@ -187,7 +187,7 @@ def work_in(agent: Agent, messages: Sequence[Message]) -> dict[str, tuple[str, .
     items: object = None
     failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
     for call in (call for m in messages for call in calls_of(m) if call.id not in failed):
-        arguments, effect = _arguments(call), effects.get(call.name, "")
+        arguments, effect = _parse_arguments(call), effects.get(call.name, "")
         path = arguments.get("path")
         if effect in files and isinstance(path, str) and not path.startswith(EARLIER):
             files[effect][path] = None
@@ -231,7 +231,7 @@ def _name_message(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
     names = []
     for result in results_of(entry):
         call = calls.get(result.call_id)
-        values = _arguments(call).values() if call is not None else ()
+        values = _parse_arguments(call).values() if call is not None else ()
         subject = next((value for value in values if isinstance(value, str)), "")
         names.append(f"{result.name} {shorten(subject, SUBJECT_CHARS)}".rstrip())
     text = shorten(text_of(entry), SUBJECT_CHARS)
@@ -239,7 +239,7 @@ def _name_message(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
     return ", ".join(names) or (f"{speaker}: {text}" if text else "")
 
 
-def _arguments(call: ToolCall) -> Mapping[str, object]:
+def _parse_arguments(call: ToolCall) -> Mapping[str, object]:
     try:
         return parse_arguments(call)
     except ToolError:

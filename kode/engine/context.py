@@ -1,7 +1,7 @@
 """Builds what the model gets: the system prompt, the tools, and messages that fit its window.
 
-`prepare` is the only way in: memory, project files and compaction enter the loop through it. What
-is sent is a pure function of the session's entries; each decision made here becomes an entry first.
+Memory, project files and compaction enter the loop through `prepare_request` alone. What is sent
+is a pure function of the session's entries: each decision made here becomes an entry first.
 
 A compaction keeps the newest exchange and replaces what is older by a note. The note is asked for
 inside the conversation, so the model has read all that it replaces (see `compaction`). Nothing is
@@ -208,7 +208,7 @@ def fixed_tokens(context: Context) -> int:
     return tokens_of_text(context.session.system) + sum(map(tokens_of_text, tools))
 
 
-async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
+async def prepare_request(agent: Agent, context: Context, emit: Emit) -> Request:
     """Builds and records the next request, reducing the context first if the window is too full.
 
     Raises: KodeError after compactions that freed nothing; ProviderError from the summary's
@@ -245,7 +245,7 @@ async def answer_question(agent: Agent, context: Context, question: str) -> str:
     request, messages = _make_request(agent, context), [*context.session.messages]
     add_message(messages, [], user_message(f"{QUESTION}\n\n{question}", "note"))
     request = replace(request, messages=messages, answer_schema=None, aside=True)
-    return await compaction.answer_aside(agent, context.session, request, "question")
+    return await compaction.ask_aside(agent, context.session, request, "question")
 
 
 def _make_request(agent: Agent, context: Context) -> Request:
@@ -273,7 +273,7 @@ def _can_free(agent: Agent, context: Context) -> bool:
     first_parts = messages[0].parts if messages else ()
     begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)
     least = int(agent.provider.info.context_window * LEAST_OUTPUT_SHARE)
-    is_old = compaction.newest_exchange(messages) > begins_with_note
+    is_old = compaction.find_newest_exchange(messages) > begins_with_note
     return is_old or _room_behind(agent, context) < least
 
 
@@ -328,16 +328,16 @@ async def compact(
         # More than a quarter of what there was would gain little.
         room = int(min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share)
         most = int(window * KEPT_EXCHANGE_SHARE * share)
-        start = compaction.first_kept(messages, drop.keep, room, most)
+        start = compaction.find_first_kept(messages, drop.keep, room, most)
     tail = messages[start:]
     kept_from = getattr(tail[0], "id", None) if tail else None
     before = compaction.messages_before(session, tail)
     summary = drop.recap
     if summary is None:
         behind, request = _room_behind(agent, context), _make_request(agent, context)
-        summary = await compaction.note_on(agent, session, request, wish or "", behind)
+        summary = await compaction.write_note(agent, session, request, wish or "", behind)
     room = int(min(agent.config.context.keep_user_tokens, window / 5) * share)
-    work = compaction.work_in(agent, [*before, *tail])
+    work = compaction.list_used_files(agent, [*before, *tail])
     session.append(
         CompactionEntry(
             opening=agent.opening(window),
@@ -390,7 +390,7 @@ def is_compactable(agent: Agent, context: Context) -> bool:
     """Whether a note would replace more than it takes: the newest exchange stays, and the opening
     and the person's words go beside the note."""
     messages = context.session.messages
-    old = messages[: compaction.newest_exchange(messages)]
+    old = messages[: compaction.find_newest_exchange(messages)]
     typed = sum(tokens_of_text(text_of(message)) for message in old if message.role == "user")
     opening = sum(map(tokens_of_text, context.opening.values()))
     stays = opening + min(typed, agent.config.context.keep_user_tokens)

@@ -21,14 +21,14 @@ MAX_RETRY_AFTER_S = 120.0  # a server that asks for a longer pause is reported, 
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
-def note_search(session: Session, message: Message) -> None:
+def mark_search(session: Session, message: Message) -> None:
     """Marks a session whose reply has what a search of the vendor found. Raises: StorageError."""
     for part in message.parts:
         if isinstance(part, ServerItem) and part.text:
             return session.append(TaintEntry(source="a web search of the model's vendor"))
 
 
-async def ask(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -> Message:
+async def ask_model(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -> Message:
     """Returns a complete message after at most `retry.max_attempts` attempts with backoff and
     jitter. `streamed` holds the text that the last one has streamed, also if it fails.
 

@@ -60,7 +60,7 @@ class Evidence:
         denials = [denial for _, group in self._refused.values() for denial in group]
         return tuple(dict.fromkeys(denials))
 
-    def note(self, step: WorkStep) -> None:
+    def record_step(self, step: WorkStep) -> None:
         """Records what a call, or a subagent, did."""
         self.edits += step.is_edit
         self._ran_programs = step.ran_programs or (self._ran_programs and not step.is_edit)
@@ -126,7 +126,7 @@ class Repeats:
     circling: str = ""
     """The tool that was called too often."""
 
-    def note(self, call: ToolCall, result: str) -> str:
+    def count_call(self, call: ToolCall, result: str) -> str:
         """Counts a call with its result. Returns a warning to add for the model, or ""."""
         key = (call.name, call.arguments, result)
         if key not in self.counts:
@@ -136,7 +136,7 @@ class Repeats:
         self.circling = call.name if count >= END_AT else self.circling
         return REMINDER.format(count=count, name=call.name) if count >= REMIND_AT else ""
 
-    def check(self) -> None:
+    def refuse_repeats(self) -> None:
         """Raises: ProviderError once a call was repeated too often."""
         if self.circling:
             raise ProviderError(
@@ -184,7 +184,7 @@ class Run:
         """Records what a call, a command or a subagent did."""
         self.files_changed |= dict.fromkeys(files_changed)
         for step in steps:
-            self.evidence.note(step)
+            self.evidence.record_step(step)
 
     def record(self, *entries: Entry) -> None:
         """Records entries after the outside sources that were read and are not on disk yet. Raises:

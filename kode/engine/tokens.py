@@ -17,14 +17,14 @@ IMAGE_TOKENS = (85, 1_600)
 ROOM_TO_THINK = 4_000  # tokens to think with before a short answer: some cannot be told not to
 
 
-def size_of(text: str) -> int:
+def utf8_size(text: str) -> int:
     """In bytes: a character of some scripts takes as much of the window as three others."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of_text(text: str) -> int:
     """An estimate for one text."""
-    return int(size_of(text) / BYTES_PER_TOKEN) + 1 if text else 0
+    return int(utf8_size(text) / BYTES_PER_TOKEN) + 1 if text else 0
 
 
 def tokens_of(message: Message) -> int:
@@ -60,6 +60,6 @@ def clip_middle(text: str, max_chars: int) -> str:
     return f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"
 
 
-def room_to_think(info: ModelInfo) -> int:
+def thinking_room(info: ModelInfo) -> int:
     """The tokens that this model may think before a short answer."""
     return ROOM_TO_THINK if info.efforts or info.thinking else 0

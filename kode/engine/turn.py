@@ -23,11 +23,11 @@ from kode.engine.context import (
     context_tokens,
     describe_news,
     missing_opening,
-    prepare,
+    prepare_request,
     record_pending,
     reduce_after_overflow,
 )
-from kode.engine.reply import ask, note_search
+from kode.engine.reply import ask_model, mark_search
 from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
@@ -56,7 +56,7 @@ from kode.messages import (
 from kode.provider import Request
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
-from kode.session.messages import find_unreported, notes, visible_messages
+from kode.session.messages import find_unreported, notes_on, visible_messages
 from kode.values import fields, replace
 
 LEAST_PARTIAL_CHARS = 60_000  # are kept; more if the model may write more
@@ -182,7 +182,7 @@ def _record_text(
     news = tuple(Text(text=describe_news(entry), source="news") for entry in context.news)
     name = "recall" if run.agent.small else ""
     memory = (Text(text=recalled, source="memory", section_name=name),) if recalled else ()
-    parts = (*missing_opening(context), *news, *memory, *notes(unreported), *attachments)
+    parts = (*missing_opening(context), *news, *memory, *notes_on(unreported), *attachments)
     session.begin_prompt(text, typed, parts, unreported)
     if news:
         session.append(*context.news)
@@ -194,7 +194,7 @@ async def _run_steps(run: Run) -> None:
     trouble, in_a_row, was_silent = "", 0, False
     while True:
         _check_limits(run)
-        message = await _ask(run)
+        message = await _ask_step(run)
         calls, before = calls_of(message), trouble
         is_answer = message.stop not in _UNUSABLE or (message.stop == "length" and not calls)
         trouble = "" if is_answer else message.stop or ""
@@ -203,7 +203,7 @@ async def _run_steps(run: Run) -> None:
             _handle_trouble(run, message, trouble, in_a_row)
         elif calls:
             await run_calls(run, calls)
-            run.repeats.check()
+            run.repeats.refuse_repeats()
             _record_steering(run)
         else:
             run.answer = text_of(message)
@@ -271,18 +271,18 @@ def _check_limits(run: Run) -> None:
         spend.shared.check()
 
 
-async def _ask(run: Run) -> Message:
+async def _ask_step(run: Run) -> Message:
     """One step: gets and records a reply, or the streamed part of an incomplete one."""
     run.steps += 1
     run.agent.spend.steps += 1
     faults = Counter[type[BaseException]]()
     while True:
         agent, context = run.agent, run.context
-        request = await prepare(agent, context, run.emit)
+        request = await prepare_request(agent, context, run.emit)
         run.emit(StepStarted(step=run.steps))
         asked_at, streamed = time.monotonic(), list[str]()
         try:
-            message = await ask(agent, request, run.emit, streamed)
+            message = await ask_model(agent, request, run.emit, streamed)
             break
         except (asyncio.CancelledError, ProviderError) as fault:
             faults[type(fault)] += 1
@@ -291,12 +291,12 @@ async def _ask(run: Run) -> Message:
                 raise
     usage, session = message.usage or Usage(), context.session
     agent.spend.paces[agent.provider.model].note(usage, time.monotonic() - asked_at)
-    note_search(session, message)
+    mark_search(session, message)
     cost_usd, before_usd = agent.cost_usd(usage), run.cost_usd
     session.append_message(message, cost_usd)
     run.usage += usage
     run.cost_usd = None if cost_usd is None or before_usd is None else before_usd + cost_usd
-    agent.spend.add(usage, cost_usd)
+    agent.spend.count_request(usage, cost_usd)
     if usage.input_tokens:  # the count includes the reply
         context.known_tokens = usage.input_tokens + usage.output_tokens
         context.known_messages = len(session.messages)

@@ -22,7 +22,7 @@ from kode.errors import ConfigError, ToolError
 from kode.extensions.trust import FOREIGN, Candidate, Kind, Scope, folder_content
 from kode.messages import cut_list, shorten
 from kode.paths import real_path
-from kode.permissions.names import MODE_CALLED, PermissionMode, rules_of, tools_of
+from kode.permissions.names import MODE_CALLED, PermissionMode, listed_tools, split_rules
 from kode.permissions.rules import parse
 from kode.provider import EFFORTS, Effort
 from kode.tool import Tool, ToolContext, ToolOutput, tool
@@ -89,7 +89,7 @@ class ExtensionFolder:
     """The project, or the person's home, around it."""
 
 
-def surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
+def find_surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
     """The surroundings of a working directory, for a person with this home folder, or none."""
     user_home = user_home or paths.NO_HOME
     return Surroundings(cwd, paths.project_root(cwd), home, user_home, *bundles_in(home))
@@ -110,14 +110,14 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     return tuple(bundles), tuple(faults)
 
 
-def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, ExtensionFolder]]:
+def list_parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, ExtensionFolder]]:
     """The name, path and place of each part of one kind ("skills")."""
     for bundle in bundles:
         place = ExtensionFolder(folder=bundle.folder, scope="bundle", top=bundle.folder)
         yield from ((name, path, place) for name, path in getattr(bundle, kind).items())
 
 
-def places(around: Surroundings, kind: str) -> list[ExtensionFolder]:
+def list_folders(around: Surroundings, kind: str) -> list[ExtensionFolder]:
     """The folders for `kind` ("skills"), nearest first: from the working directory up to the
     repository's root, then the home."""
     families = (".kode", *((".agents",) if kind == "skills" else ()), ".claude")
@@ -414,7 +414,7 @@ def read_command(path: Path, place: ExtensionFolder, name: str) -> CommandDefini
 def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
     """The files that a command names after `@`, relative to the working directory; anything else is
     just a word."""
-    text = _fill_arguments(_RUN.sub("", body), arguments, _words(arguments))
+    text = _fill_arguments(_RUN.sub("", body), arguments, _split_arguments(arguments))
     names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
 
@@ -424,7 +424,7 @@ def _read_allowed(document: Document) -> tuple[str, ...] | None:
     if "allowed-tools" not in document.fields:
         return None
     pieces = []
-    for text in rules_of(document.text("allowed-tools")):
+    for text in split_rules(document.text("allowed-tools")):
         with contextlib.suppress(ConfigError):
             pieces.append(str(parse(text)))
     return tuple(pieces)
@@ -433,7 +433,8 @@ def _read_allowed(document: Document) -> tuple[str, ...] | None:
 def pieces(body: str, arguments: str) -> list[CommandPiece]:
     """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
     `$9` are not expanded again. Arguments without a placeholder follow at the end."""
-    texts = [_fill_arguments(text, arguments, _words(arguments)) for text in _RUN.split(body)]
+    words = _split_arguments(arguments)
+    texts = [_fill_arguments(text, arguments, words) for text in _RUN.split(body)]
     # Every second one is a command line.
     pieces = [CommandPiece(text, runs=index % 2 == 1) for index, text in enumerate(texts)]
     if arguments and not _ARGUMENT.search(body):
@@ -451,7 +452,7 @@ def _fill_arguments(text: str, arguments: str, words: Sequence[str]) -> str:
     return _ARGUMENT.sub(value, text)
 
 
-def _words(arguments: str) -> list[str]:
+def _split_arguments(arguments: str) -> list[str]:
     try:
         return shlex.split(arguments)
     except ValueError:  # an unclosed quote, as in "don't"
@@ -506,8 +507,8 @@ def read_agent(path: Path, place: ExtensionFolder, called: str) -> AgentDefiniti
     efforts = [document.text(field).lower() for field in ("effort", "reasoningEffort")]
     return AgentDefinition(
         **{**fields, "model": "" if fields["model"] == "inherit" else fields["model"]},
-        tools=tools_of(tools) if "tools" in document.fields and tools != "*" else None,
-        without=tools_of(document.text("disallowedTools")),
+        tools=listed_tools(tools) if "tools" in document.fields and tools != "*" else None,
+        without=listed_tools(document.text("disallowedTools")),
         effort=next((level for level in EFFORTS if level in efforts), None),
         mode=MODE_CALLED.get(document.text("permissionMode")),
     )
@@ -532,10 +533,10 @@ def find_definitions(around: Surroundings, kind: str) -> tuple[list[Any], list[s
     """Those of a kind ("skills"), nearest first and bundles last, and a sentence for each unusable
     one. Of a bundle's the person saw those when they approved it."""
     problems: list[str] = []
-    folders = places(around, kind)
+    folders = list_folders(around, kind)
     files = ((name, path, it) for it in folders for name, path in _list_files(kind, it.folder))
     definitions = [*read_definitions(kind, files, problems)]
-    return [*definitions, *read_definitions(kind, parts(around.bundles, kind), [])], problems
+    return [*definitions, *read_definitions(kind, list_parts(around.bundles, kind), [])], problems
 
 
 def read_definitions(

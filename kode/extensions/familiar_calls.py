@@ -14,7 +14,7 @@ from kode.tool import Tool
 from kode.tools.builtin import find_tool
 
 
-def _table(*rows: str) -> dict[str, list[str]]:
+def _parse_table(*rows: str) -> dict[str, list[str]]:
     """Another agent's name → the own names it may stand for, of rows `OWN: OTHER OTHER ...`."""
     names: dict[str, list[str]] = {}
     for name, others in (row.split(": ") for row in rows):
@@ -23,7 +23,7 @@ def _table(*rows: str) -> dict[str, list[str]]:
     return names
 
 
-NAMES: Mapping[str, Sequence[str]] = _table(
+NAMES: Mapping[str, Sequence[str]] = _parse_table(
     "path: file_path filePath filepath absolute_path target_file dir_path directory",
     "offset: start_line",
     "content: contents file_text text",
@@ -76,7 +76,7 @@ def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
     return find_tool(tools, name) or find_tool(tools, TOOLS.get(name, ""))
 
 
-def arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
+def translate_arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
     """The `foreign` arguments by the tool's own names and types, as far as they are known. Whatever
     is not stays for the tool to refuse."""
     if tool.name not in {*TOOLS.values(), "apply_patch"}:

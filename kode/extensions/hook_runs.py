@@ -48,7 +48,7 @@ TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agen
 """What a matcher is compared with, by event: at most one of these is in its input."""
 
 
-def line_of(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+def make_line(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
     """The line that a hook gets on stdin."""
     return json.dumps({**common, "hook_event_name": event, **fields}, ensure_ascii=False) + "\n"
 
@@ -59,7 +59,7 @@ def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) 
     missing = str(cwd / "kode-sample")
     arguments = {"command": "true", "file_path": missing, "path": missing, "content": ""}
     fields = {"tool_name": tool, "tool_input": arguments, "tool_use_id": "sample"}
-    return line_of(event, common, fields)
+    return make_line(event, common, fields)
 
 
 def names_of(tool: str) -> tuple[str, ...]:
@@ -138,14 +138,14 @@ class HookAnswer:
     """For the person, once in a session: what the hook does in vain."""
 
 
-def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
+def parse_answer(hook: Hook, ran: ProgramRun) -> HookAnswer:
     """The answer of a hook that has run. Never raises."""
     name, blocked = hook.item.name, ", ".join(hit.words for hit in ran.blocked)
     hit = f"; in the sandbox it {blocked}" if blocked else ""
     if ran.exit_code == _BLOCKS:
         text = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS] or "no"
         return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {text}{hit}")
-    fault = _fault(ran)
+    fault = _describe_failure(ran)
     value = object_of(ran.stdout)
     if not fault and value is None and ran.stdout.lstrip().startswith("{"):
         fault = "printed invalid JSON"
@@ -198,7 +198,7 @@ def describe_lost(hook: Hook, ran: ProgramRun) -> str:
     )
 
 
-def _fault(ran: ProgramRun) -> str:
+def _describe_failure(ran: ProgramRun) -> str:
     if ran.fault or ran.exit_code == 0:
         return ran.fault
     words = ran.stderr.strip().rpartition("\n")[2][:200]
@@ -207,8 +207,8 @@ def _fault(ran: ProgramRun) -> str:
 
 
 def _read_answer_object(name: str, value: dict[str, Any]) -> HookAnswer:
-    specific = _object(value.get("hookSpecificOutput"))
-    asked = _object(specific.get("decision"))
+    specific = _object_or_empty(value.get("hookSpecificOutput"))
+    asked = _object_or_empty(specific.get("decision"))
     decision = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")
     updated = specific.get("updatedInput", asked.get("updatedInput"))
     words = {"approve": "allow", "block": "deny", "allow": "allow", "deny": "deny", "ask": "ask"}
@@ -232,7 +232,7 @@ def _read_answer_object(name: str, value: dict[str, Any]) -> HookAnswer:
     )
 
 
-def _object(value: Any) -> dict[str, Any]:
+def _object_or_empty(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -271,7 +271,7 @@ class Hooks:
             "permission_mode": _MODES[self.conversation.gate.state.mode],
         }
 
-    def note(self, text: str) -> None:
+    def tell_model(self, text: str) -> None:
         """Tells the model what a hook says, with the next message."""
         if text:
             try:
@@ -303,7 +303,7 @@ class Hooks:
 
     async def before_call(self, action: Action) -> CallDecision | None:
         """See `tool.Interceptor`."""
-        if not self.has("PreToolUse"):
+        if not self.has_hooks("PreToolUse"):
             return None
         fields, names = self._about(action)
         answer = await self.at("PreToolUse", fields, names)
@@ -327,7 +327,7 @@ class Hooks:
         """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
         StorageError."""
         before = self._context.pop(action.call_id, "")
-        if not before and not self.has("PostToolUse", "PostToolUseFailure"):
+        if not before and not self.has_hooks("PostToolUse", "PostToolUseFailure"):
             return await run()
         call_fields, names = self._about(action)
 
@@ -340,21 +340,21 @@ class Hooks:
         except (ToolRefused, StorageError):
             raise
         except ToolError as error:
-            message = "\n".join((str(error), *_notes(before, await fail(str(error)))))
+            message = "\n".join((str(error), *_join_notes(before, await fail(str(error)))))
             raise ToolError(message, untrusted=error.untrusted) from error
         if output.exit_status:
             answer = await fail(output.for_model)
         else:
             call_fields |= output_fields(action.tool, output, self._mask(output.text))
             answer = await self.at("PostToolUse", call_fields, names)
-        return replace(output, notes=(*output.notes, *_notes(before, answer)))
+        return replace(output, notes=(*output.notes, *_join_notes(before, answer)))
 
     def wrap_ask(self, ask: Ask) -> Ask:
         """An `Ask` whose questions hooks may answer; their yes counts only if a saved rule could
         have allowed it."""
 
         async def ask_with_hooks(question: Question) -> Answer:
-            if not self.has("PermissionRequest", "Notification"):
+            if not self.has_hooks("PermissionRequest", "Notification"):
                 return await ask(question)
             fields = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
             answer = await self.at("PermissionRequest", fields, names_of(question.tool))
@@ -388,12 +388,12 @@ class Hooks:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
 
-    def has(self, *events: str) -> bool:
+    def has_hooks(self, *events: str) -> bool:
         return any(hook.event in events for hook in self.hooks)
 
     async def _run_hook(self, hook: Hook, event: str, fields: Mapping[str, Any]) -> HookAnswer:
-        ran = await self.run(self, hook, self._mask(line_of(event, self.common(), fields)))
-        answer = answer_of(hook, ran)
+        ran = await self.run(self, hook, self._mask(make_line(event, self.common(), fields)))
+        answer = parse_answer(hook, ran)
         for kind, text in (("allows", answer.remark), ("lost", describe_lost(hook, ran))):
             if text and (hook.item.name, kind) not in self._shown:
                 self._shown.add((hook.item.name, kind))
@@ -429,7 +429,7 @@ def _refuse(answer: HookAnswer, hook: Hook, why: str) -> HookAnswer:
     return replace(answer, outcome="deny", reason=reason, updated=None)
 
 
-def _notes(before: str, answer: HookAnswer) -> tuple[str, ...]:
+def _join_notes(before: str, answer: HookAnswer) -> tuple[str, ...]:
     """What hooks say about a call, to put after its result."""
     refused = answer.reason if answer.outcome == "deny" else ""
     notes = [text for text in (before, refused, answer.context) if text]

@@ -70,7 +70,7 @@ class ServerEntry:
         ]
 
 
-def _expand(text: str, info: ValidationInfo) -> str:
+def _expand_variables(text: str, info: ValidationInfo) -> str:
     """Replaces variables by those in the context, if there is one. Raises: KeyError."""
     context = info.context
     if context is None:
@@ -78,7 +78,7 @@ def _expand(text: str, info: ValidationInfo) -> str:
     return _VARIABLE.sub(lambda m: context[m[1]] if m[2] is None else context.get(m[1], m[2]), text)
 
 
-Expanded = Annotated[str, AfterValidator(_expand)]
+Expanded = Annotated[str, AfterValidator(_expand_variables)]
 
 
 class ServerFields(BaseModel):
@@ -176,7 +176,7 @@ def target_of(values: Mapping[str, Any]) -> str:
     return redact(" ".join(words))
 
 
-def add(
+def add_entries(
     home: Path, cwd: Path, servers: Sequence[tuple[str, Mapping[str, Any]]], *, shared: bool = False
 ) -> Path:
     """Adds entries that a person has just written to a config file, all or none: to the project's
@@ -195,7 +195,7 @@ def add(
     write_document(path, document)
     if shared:
         entries = entries_in(dict(servers), path, "project", project, [])
-        trust.approve(home, project, [entry.item for entry in entries])
+        trust.approve_items(home, project, [entry.item for entry in entries])
     return path
 
 

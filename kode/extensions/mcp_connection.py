@@ -125,8 +125,8 @@ async def connect(
                 failed = error
     except Exception as error:
         if failed is None:
-            innermost = _innermost(error)
-            broken = ServerError(f"its connection broke ({_describe(innermost)})")
+            innermost = _innermost_error(error)
+            broken = ServerError(f"its connection broke ({_describe_error(innermost)})")
             raise innermost if isinstance(innermost, ServerError) else broken from error
     if failed is not None:
         raise failed
@@ -182,8 +182,8 @@ class Connection:
         return tuple(
             Offering(
                 key=item[_KINDS[kind]],
-                description=_text(item, "description"),
-                arguments=tuple(_arguments(item)),
+                description=_string_value(item, "description"),
+                arguments=tuple(_prompt_arguments(item)),
             )
             for item in await self._list_items(kind)
         )
@@ -245,7 +245,7 @@ class Connection:
             raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
         except Exception as error:
             was_closed = closed.done()
-            fault = closed.result() if was_closed else _describe(error)
+            fault = closed.result() if was_closed else _describe_error(error)
             text = f"The MCP server {name} failed: {fault}"
             if isinstance(error, MCPError) and not was_closed:
                 reason = " ".join(str(error).split())[:500]
@@ -285,7 +285,7 @@ class Connection:
         schema = item.get("inputSchema", {})
         types_of_arguments = schema.get("type", "object") if isinstance(schema, dict) else None
         fault = ""
-        if not _text(item, _KINDS[kind]):
+        if not _string_value(item, _KINDS[kind]):
             fault = f"it has no {_KINDS[kind]}"
         elif kind == "tools" and "object" not in str(types_of_arguments):
             fault = "its arguments are no object"
@@ -311,16 +311,16 @@ class Connection:
         return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
 
 
-def _text(item: Mapping[str, Any], key: str) -> str:
+def _string_value(item: Mapping[str, Any], key: str) -> str:
     """The value of an item for a key; "" if it is not a string."""
     return value if isinstance(value := item.get(key), str) else ""
 
 
-def _arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
+def _prompt_arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
     """The arguments of a prompt, see `Offering`."""
     listed = prompt.get("arguments")
     for argument in listed if isinstance(listed, list) else ():
-        if isinstance(argument, dict) and (name := _text(argument, "name")):
+        if isinstance(argument, dict) and (name := _string_value(argument, "name")):
             yield f"{name}!" if argument.get("required") is True else name
 
 
@@ -390,15 +390,15 @@ def _is_of_connection(cause: Exception) -> bool:
     return not is_answer or str(cause) == "Session terminated"
 
 
-def _innermost(error: BaseException) -> BaseException:
+def _innermost_error(error: BaseException) -> BaseException:
     """The innermost exception of nested groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _describe(error: BaseException) -> str:
-    match innermost := _innermost(error):
+def _describe_error(error: BaseException) -> str:
+    match innermost := _innermost_error(error):
         case ServerError():
             return str(innermost)
         case ValidationError():

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from urllib.parse import unquote, urlsplit
 
-from kode.tools.fetch_url import Address, explain_refusal, resolve
+from kode.tools.fetch_url import Address, explain_refusal, resolve_host
 from kode.values import dataclass, field
 
 MAX_CONNECTIONS = 100  # twice what `uv` opens
@@ -84,7 +84,7 @@ class InternetProxy:
         addresses, fault = list[Address](), "it has no address" if host else "what is not https"
         with contextlib.suppress(OSError, ValueError):
             async with self._lookups:
-                addresses = await resolve(host) if host else []
+                addresses = await resolve_host(host) if host else []
         for address in addresses[:4]:
             if not (fault := explain_refusal(address)):
                 with contextlib.suppress(*_ENDS):

@@ -112,7 +112,7 @@ class Opener:
         place, is_first = self.place, self.needs_start(entry)
         pinned = entry.scope == "project" and not self.trust_project
         if pinned:
-            _check(entry, trust.load(place.home, place.project))
+            _check_unchanged(entry, trust.load(place.home, place.project))
         start = await self._start(entry, pinned=pinned)
         limit_s = LOGIN_TIMEOUT_S if start.server.url and self.tell else START_TIMEOUT_S
         try:
@@ -123,7 +123,7 @@ class Opener:
                     opened = start.wrapped.list_opened()
                     if pinned and opened is not None:
                         pin = partial(trust.pin_loads, place.home, place.project, entry.item)
-                        _check(entry, await asyncio.to_thread(pin, opened.project))
+                        _check_unchanged(entry, await asyncio.to_thread(pin, opened.project))
                     await asyncio.to_thread(_mark_started, entry, place.home)
                 connection.find_refusals = start.find_refusals
                 yield connection
@@ -180,7 +180,7 @@ class Opener:
                 return start
             why = "there is no sandbox here (`kode doctor` says more)"
         approvals = trust.load(place.home, place.project)
-        is_approved = trust.state(trust.outside(entry.item), approvals) == "trusted"
+        is_approved = trust.state(trust.outside_item(entry.item), approvals) == "trusted"
         if why and (self.required or not is_approved):
             raise ConfigError(
                 f"{why}: it starts only after `kode extensions approve {entry.name} --outside`."
@@ -296,7 +296,7 @@ def _advise_to_show(hidden: Sequence[str]) -> str:
     return f'. `"read": {shown}` in its entry, or folders around, shows it.' if hidden else ""
 
 
-def _check(entry: ServerEntry, approvals: Approvals) -> None:
+def _check_unchanged(entry: ServerEntry, approvals: Approvals) -> None:
     """Raises: ConfigError if an approved server, or what it loads, has changed."""
     if trust.state(entry.item, approvals) == "changed":
         what = f"`kode mcp approve {entry.name}` shows the change"
@@ -478,7 +478,7 @@ class McpServer:
             keep_pins(self.home, self.entry, tools, approvals)
         except KodeError as error:
             self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
-        return held_back(self.entry, tools, approvals)
+        return tools_held_back(self.entry, tools, approvals)
 
     def report(self, fault: str) -> None:
         if fault != self.fault:
@@ -492,7 +492,7 @@ def pinned_definitions(entry: ServerEntry, approvals: Approvals) -> Mapping[str,
     return {definition.name: definition for definition in pins}
 
 
-def held_back(
+def tools_held_back(
     entry: ServerEntry, definitions: Mapping[str, ToolDefinition], approvals: Approvals
 ) -> tuple[str, ...]:
     """The names of the tools that are off because they are not as they were approved. None of a
@@ -510,21 +510,21 @@ def keep_pins(
     StorageError, BusyError; then its pins are as before."""
     pins, items = saved_pins(entry, approvals), pins_of(entry, definitions)
     if not pins:
-        trust.approve(home, entry.root, items)
+        trust.approve_items(home, entry.root, items)
         return
     names = {item.name for item in items}
     gone = [approval for approval in pins if approval.name not in names]
     # One pin has to stay: a server without any would have its next tools pinned unseen.
-    if gone and len(held_back(entry, definitions, approvals)) < len(definitions):
-        trust.revoke(home, entry.root, gone)
+    if gone and len(tools_held_back(entry, definitions, approvals)) < len(definitions):
+        trust.revoke_approvals(home, entry.root, gone)
 
 
-def forget(home: Path, entry: ServerEntry, approvals: Approvals) -> None:
+def forget_server(home: Path, entry: ServerEntry, approvals: Approvals) -> None:
     """Removes a server's approvals, pins and caches: of a different one with the same name nothing
     has been approved. Raises: StorageError, BusyError."""
     those = (item for item in approvals.items if item.origin == str(entry.origin))
     if gone := [item for item in those if item.name.partition(":")[0] == entry.name]:
-        trust.revoke(home, entry.root, gone)
+        trust.revoke_approvals(home, entry.root, gone)
     remove_caches(entry, home)
 
 

@@ -22,13 +22,13 @@ from kode.extensions.definitions import (
     Skill,
     Surroundings,
     find_definitions,
-    parts,
+    find_surroundings,
+    list_parts,
     read_definitions,
-    surroundings,
 )
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import ServerEntry, entries_in, find_servers
-from kode.extensions.mcp_server import forget
+from kode.extensions.mcp_server import forget_server
 from kode.extensions.trust import Approvals, Candidate
 from kode.messages import align_columns, cut_list, shorten
 from kode.paths import real_path
@@ -131,14 +131,14 @@ class BundleItems:
         self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
         things: list[Extension | ServerEntry] = []
         for kind in READERS:
-            things += read_definitions(kind, parts((bundle,), kind), self.problems)
+            things += read_definitions(kind, list_parts((bundle,), kind), self.problems)
         things += [*hooks_of_bundles((bundle,), self.problems), *self._servers]
         self.items = tuple(thing.item for thing in things)
 
     def forget_servers(self) -> None:
         """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
         for entry in self._servers:
-            forget(self._home, entry, trust.load(self._home, entry.root))
+            forget_server(self._home, entry, trust.load(self._home, entry.root))
 
 
 HASH_CHARS = 12  # enough to tell versions apart
@@ -245,16 +245,16 @@ class Reviewer:
         StorageError, BusyError if an approval cannot be saved."""
         approvals = trust.load(self.home, project, trust_project=self.trust_project)
         pending = tuple(item for item in items if trust.state(item, approvals) != "trusted")
-        asked = [item for item in pending if _key(item) not in self.declined]
+        asked = [item for item in pending if _item_key(item) not in self.declined]
         if self.ask is not None and asked:
             if await ask_approval(self.home, asked, approvals, self.ask):
                 return tuple(item for item in pending if item not in asked)
-            self.declined.update(map(_key, asked))
+            self.declined.update(map(_item_key, asked))
         return pending
 
 
-def _key(item: Candidate) -> str:
-    return f"{name_of(item)} {trust.digest(item)}"
+def _item_key(item: Candidate) -> str:
+    return f"{name_item(item)} {trust.digest(item)}"
 
 
 async def ask_approval(
@@ -266,7 +266,7 @@ async def ask_approval(
     reason = "Extensions can run programs and instruct the model."
     if items[0].kind in ALONE:
         title, reason = ALONE[items[0].kind]
-    elif any(trust.written_after(item, approvals) for item in items):
+    elif any(trust.find_tainting_source(item, approvals) for item in items):
         title = "Use what a session wrote that had read outside text"
     elif any(trust.state(item, approvals) == "changed" for item in items):
         title += ", which have changed since you approved them"
@@ -274,7 +274,7 @@ async def ask_approval(
         reason += " `kode extensions approve NAME` approves one alone."
     question = Question(
         tool="trust",
-        subject=visible(", ".join(map(name_of, items))),
+        subject=visible(", ".join(map(name_item, items))),
         title=f"{title}?",
         preview=visible("\n\n".join(describe(item, approvals, lines=most) for item in items)),
         reason=f"{reason} {LASTS}",
@@ -284,7 +284,7 @@ async def ask_approval(
     )
     if (await ask(question)).choice == "no":
         return False
-    trust.approve(home, approvals.project, items)
+    trust.approve_items(home, approvals.project, items)
     return True
 
 
@@ -297,13 +297,13 @@ def describe(item: Candidate, approvals: Approvals, *, lines: int = SHOWN_LINES)
     texts = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
     if len(every) > lines:
         texts.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
-    source = trust.written_after(item, approvals)
+    source = trust.find_tainting_source(item, approvals)
     after = f", written after reading {source}" if source else ""
-    head = [f"{name_of(item)} ({state}, from {item.origin}{after})", item.can]
+    head = [f"{name_item(item)} ({state}, from {item.origin}{after})", item.can]
     return "\n".join((*filter(None, head), *texts))
 
 
-def name_of(item: Candidate) -> str:
+def name_item(item: Candidate) -> str:
     """`MCP server files`."""
     return f"{_KINDS.get(item.kind, item.kind)} {item.name}"
 
@@ -314,7 +314,7 @@ def name_of(item: Candidate) -> str:
 def find_items(home: Path, cwd: Path) -> tuple[Candidate, ...]:
     """Everything found for `cwd`, trusted or not. Never raises."""
     servers = (entry.item for entry in find_servers(home, cwd)[0])
-    extensions = find_extensions(surroundings(cwd, home, paths.user_home()), Approvals())
+    extensions = find_extensions(find_surroundings(cwd, home, paths.user_home()), Approvals())
     return (*servers, *extensions.items(), *find_instruction_items(home, cwd))
 
 

@@ -20,7 +20,7 @@ from kode.extensions import trust
 from kode.extensions.definitions import CHARS_PER_TOKEN, AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import ServerEntry, ToolDefinition, find_servers
 from kode.extensions.mcp_server import McpServer, Opener, pinned_definitions
-from kode.extensions.review import Reviewer, find_items, name_of
+from kode.extensions.review import Reviewer, find_items, name_item
 from kode.extensions.trust import Approvals, Candidate
 from kode.messages import Image
 from kode.permissions.question import Ask, visible
@@ -99,9 +99,9 @@ class Extensions:
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
-            self.untrusted = tuple(map(name_of, waiting))
+            self.untrusted = tuple(map(name_item, waiting))
             # Of instructions their reader says it, also where nobody is asked.
-            if off := [name_of(item) for item in waiting if item.kind != "instructions"]:
+            if off := [name_item(item) for item in waiting if item.kind != "instructions"]:
                 once = "" if self.opener.trust_project else ", --trust-project trusts it for once"
                 self._say(
                     f"Skipped (not approved): {', '.join(off)}. "
@@ -116,24 +116,24 @@ class Extensions:
         await _wait_for(unlisted, FIRST_TURN_WAITS_S)
         await _wait_for(new, FIRST_START_WAITS_S)
         await self._ask_to_download([server for server in new if server.download])
-        self.reachable = (*tools_of(servers), *pair_of(servers))
+        self.reachable = (*make_tools(servers), *make_search_tools(servers))
         return self._choose_offered(window_tokens)
 
     def _choose_offered(self, window_tokens: int) -> tuple[Tool, ...]:
         servers = list(self.servers.values())
-        tools = tools_of(servers)
+        tools = make_tools(servers)
         texts = (f"{it.name}{it.description}{json.dumps(it.parameters())}" for it in tools)
         is_large = sum(map(len, texts)) // CHARS_PER_TOKEN > window_tokens * SHARE_OF_WINDOW
         if is_large if self.deferred == "auto" else self.deferred:
-            return pair_of(servers)
+            return make_search_tools(servers)
         absent = [server for server in servers if not server.definitions and not server.runs]
-        return (*tools, *pair_of(absent))
+        return (*tools, *make_search_tools(absent))
 
     def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
         if has_all_tools(agent):  # as the pair has
             return self._choose_offered(window_tokens)
-        tools = tools_of([*self.servers.values()])
+        tools = make_tools([*self.servers.values()])
         return tuple(tool for tool in tools if may_use(agent, tool))
 
     async def _ask_to_download(self, servers: Sequence[McpServer]) -> None:
@@ -232,7 +232,7 @@ async def _wait_for(servers: list[McpServer], timeout_s: float) -> None:
 # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
 
-def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
+def make_tools(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     """One tool for each usable definition, in the order of the servers."""
     tools: dict[str, Tool] = {}
     for server in servers:
@@ -242,7 +242,7 @@ def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     return tuple(tools.values())
 
 
-def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
+def make_search_tools(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     """The two tools that represent all of these servers, whatever tools they have; none for
     none."""
     if not servers:
@@ -304,30 +304,30 @@ def _make_tool(server: McpServer, definition: ToolDefinition, name: str) -> Tool
 
     return Tool(
         name=name,
-        description=f"[MCP server {server.name}] {_description(definition)}",
+        description=f"[MCP server {server.name}] {_escape_description(definition)}",
         effect="mcp",
         subject="",
         target=lambda arguments: f"{server.name}:{definition.name}",
         parallel=False,
-        parameters=lambda: _show_hidden(definition.parameters),
+        parameters=lambda: _escape_hidden(definition.parameters),
         check=lambda arguments: arguments,  # the server knows best, and says what is wrong
         run=run,
     )
 
 
-def _description(definition: ToolDefinition) -> str:
+def _escape_description(definition: ToolDefinition) -> str:
     """The server's own words, with invisible characters escaped."""
     text = visible(definition.description).strip()
     return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
 
 
-def _show_hidden(node: Any) -> Any:
+def _escape_hidden(node: Any) -> Any:
     if isinstance(node, str):
         return visible(node)
     if isinstance(node, list):
-        return [_show_hidden(child) for child in node]
+        return [_escape_hidden(child) for child in node]
     if isinstance(node, dict):
-        return {visible(key): _show_hidden(value) for key, value in node.items()}
+        return {visible(key): _escape_hidden(value) for key, value in node.items()}
     return node
 
 
@@ -369,14 +369,14 @@ def _search_tools(servers: Sequence[McpServer], query: str) -> ToolOutput:
     from kode.memory.search import IndexedText, TextIndex
 
     matches = [(server, tool) for server in servers for tool in server.definitions.values()]
-    texts = (f"{server.name} {tool.name} {_description(tool)}" for server, tool in matches)
+    texts = (f"{server.name} {tool.name} {_escape_description(tool)}" for server, tool in matches)
     index = TextIndex()
     index.update([IndexedText(str(number), text) for number, text in enumerate(texts)])
     ranked = index.search(query, FOUND, datetime.now().astimezone())
     shown = [matches[int(result.text.id)] for result in ranked] or matches[:FOUND]
     lines = [
-        f"{server.name}:{visible(definition.name)} — {_description(definition)}\n"
-        f"  arguments: {json.dumps(_show_hidden(definition.parameters), ensure_ascii=False)}"
+        f"{server.name}:{visible(definition.name)} — {_escape_description(definition)}\n"
+        f"  arguments: {json.dumps(_escape_hidden(definition.parameters), ensure_ascii=False)}"
         for server, definition in shown
     ]
     idle = [server for server in servers if not server.runs]

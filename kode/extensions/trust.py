@@ -19,7 +19,7 @@ from kode.errors import ConfigError, StorageError
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.plain_text import unified_diff
-from kode.session.provenance import MarksFile, record_of
+from kode.session.provenance import MarksFile, marks_file
 from kode.values import asdict, dataclass, field, replace
 from kode.workplace import is_below
 
@@ -108,7 +108,7 @@ class Approvals:
         return next((o for o in self.items if _identity(o) == _identity(item)), None)
 
 
-def outside(item: Candidate) -> Candidate:
+def outside_item(item: Candidate) -> Candidate:
     """What a person approves so that a server or hook may run without a sandbox."""
     return replace(item, kind="mcp-outside" if item.kind == "mcp" else "hook-outside", can="")
 
@@ -151,8 +151,8 @@ def folder_content(folder: Path) -> str:
 def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals:
     """Loads a project's approvals. A damaged file is set aside, and then nothing counts as
     approved. Never raises."""
-    path, marks = paths.trust_file(home, project), record_of(home)
-    items, problem = read_approvals(path, _decode, "this project's extensions are off")
+    path, marks = paths.trust_file(home, project), marks_file(home)
+    items, problem = read_approvals(path, _decode_approvals, "this project's extensions are off")
     try:
         damage = marks.read()
     except StorageError as error:
@@ -168,11 +168,11 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
 
 def state(item: Candidate, approvals: Approvals) -> State:
     """Whether an item may be used. Items from the person's own home or program and instructions are
-    trusted, unless `written_after` names a source; those of a repository if approved with exactly
-    this content. A tool of any server must match its pin, even of the person's own, and nothing
+    trusted, unless `find_tainting_source` names a source; those of a repository if approved with
+    exactly this content. A tool of any server must match its pin, also of the person's own; nothing
     runs without a sandbox, nor downloads, unless approved."""
     its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
-    if its_own and item.kind not in BESIDE and not written_after(item, approvals):
+    if its_own and item.kind not in BESIDE and not find_tainting_source(item, approvals):
         return "trusted"
     before = _text_before(item, approvals)
     if before is not None:
@@ -184,7 +184,7 @@ def state(item: Candidate, approvals: Approvals) -> State:
     return "changed" if is_changed else "trusted"
 
 
-def written_after(item: Candidate, approvals: Approvals) -> str:
+def find_tainting_source(item: Candidate, approvals: Approvals) -> str:
     """The outside text that a session had read which wrote one of an item's files; "" for none."""
     if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
         return ""
@@ -198,7 +198,7 @@ def is_held(item: Candidate, home: Path, project: Path) -> bool:
     """Whether an item that a session began with was meanwhile written by one that had read outside
     text, and is not approved as it is now."""
     approvals = load(home, project)
-    return bool(written_after(item, approvals)) and state(item, approvals) != "trusted"
+    return bool(find_tainting_source(item, approvals)) and state(item, approvals) != "trusted"
 
 
 def diff(item: Candidate, approvals: Approvals) -> str:
@@ -225,11 +225,11 @@ def _text_before(item: Candidate, approvals: Approvals) -> str | None:
     return None if before is None else f"{before}\n"
 
 
-def approve(home: Path, project: Path, items: Sequence[Candidate]) -> Approvals:
+def approve_items(home: Path, project: Path, items: Sequence[Candidate]) -> Approvals:
     """Saves the approval of items as they are now; returns all approvals of the project. Raises:
     StorageError, BusyError; then nothing was approved."""
     instructions = [item for item in items if item.kind == "instructions"]
-    record_of(home).approve((str(item.origin), item.sha256) for item in instructions)
+    marks_file(home).approve((str(item.origin), item.sha256) for item in instructions)
 
     def add(approvals: dict[tuple[str, ...], Approved]) -> None:
         for item in items:
@@ -267,7 +267,7 @@ def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str])
             inside = Path(path).is_relative_to(project)
             if path in loads or not inside or ".git" in Path(path).relative_to(project).parts:
                 continue
-            if (load := _look_at_load(path, project)) is not None:
+            if (load := _hash_load(path, project)) is not None:
                 loads[path] = load[0] if load[1] <= since else ""
         if len(loads) > MAX_LOADED:
             raise ConfigError(
@@ -279,12 +279,12 @@ def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str])
     return _change_approvals(home, project, pin)
 
 
-def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
+def revoke_approvals(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     """Removes approvals; returns the remaining ones. Raises: StorageError, BusyError."""
     gone = tuple(gone)
     for approval in gone:
         if approval.kind == "instructions":
-            record_of(home).withdraw(approval.origin)
+            marks_file(home).withdraw(approval.origin)
     return _change_approvals(
         home, project, lambda approvals: [approvals.pop(_identity(o), None) for o in gone]
     )
@@ -315,13 +315,13 @@ def _change_approvals(
     return replace(approvals, items=items)
 
 
-def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
+def _decode_approvals(document: Mapping[str, Any]) -> tuple[Approved, ...]:
     """Raises: ValueError for damage."""
-    return _validator()(document["items"])
+    return _approvals_validator()(document["items"])
 
 
 @cache
-def _validator() -> Callable[[Any], tuple[Approved, ...]]:
+def _approvals_validator() -> Callable[[Any], tuple[Approved, ...]]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(tuple[Approved, ...]).validate_python
@@ -379,10 +379,10 @@ def _hash_names(folders: Sequence[str]) -> str:
 @lru_cache(maxsize=4 * MAX_LOADED)
 def _digest_of(path: str, project: Path, version: object) -> str:
     """`version` is for the cache: files are compared before each run."""
-    return (_look_at_load(path, project) or ("", 0.0))[0]
+    return (_hash_load(path, project) or ("", 0.0))[0]
 
 
-def _look_at_load(path: str, project: Path) -> tuple[str, float] | None:
+def _hash_load(path: str, project: Path) -> tuple[str, float] | None:
     """The SHA-256 of a regular file, and when it or the link to it last changed; None if there is
     none. Of a link out of the project only where it leads counts, never what is there."""
     try:

@@ -58,7 +58,7 @@ _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 
 def _find_credential(text: str) -> ScanFinding | None:
     forms = (text, unicodedata.normalize("NFKC", text))  # full-width, mathematical letters
-    kinds = [secret.kind for form in forms for secret in credentials.find(form)]
+    kinds = [secret.kind for form in forms for secret in credentials.find_credentials(form)]
     kinds += ["private key" for form in forms if _KEY_HEADER.search(form)]
     what = f"it contains something like a credential ({', '.join(kinds[:1])})"
     return ScanFinding("credential", what) if kinds else None

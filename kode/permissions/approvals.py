@@ -32,24 +32,24 @@ class StandingRule:
     @property
     def id(self) -> str:
         """Names an answer in a command; "" for a rule of the settings."""
-        return "" if self.source == "settings" else id_of(str(self.rule))
+        return "" if self.source == "settings" else rule_id(str(self.rule))
 
 
 Approvals = tuple[StandingRule, ...]
 
 
-def id_of(rule: str) -> str:
+def rule_id(rule: str) -> str:
     """The id of a rule's approval: the same in any session."""
     return hashlib.sha256(rule.encode()).hexdigest()[:4]
 
 
-def load(home: Path, project: Path) -> tuple[Approvals, str]:
+def load_approvals(home: Path, project: Path) -> tuple[Approvals, str]:
     """The approvals of a project, and a sentence about a problem with the file, if any.
 
     A damaged file is set aside, and saved approvals are ignored. Never raises.
     """
     path = paths.permissions_file(home, project)
-    return read_approvals(path, _decode, "saved approvals are ignored")
+    return read_approvals(path, _decode_approvals, "saved approvals are ignored")
 
 
 def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) -> None:
@@ -60,7 +60,7 @@ def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) 
     """
     path = paths.permissions_file(home, project)
     with durable.hold_lock(path.parent):
-        saved, problem = load(home, project)
+        saved, problem = load_approvals(home, project)
         if problem:
             raise StorageError(problem)
         rows = [{"rule": str(it.rule), "at": it.at, "removed": it.removed} for it in update(saved)]
@@ -131,6 +131,6 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
     durable.replace_file(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
-def _decode(document: Mapping[str, Any]) -> Approvals:
+def _decode_approvals(document: Mapping[str, Any]) -> Approvals:
     rows = [(parse(it["rule"]), str(it["at"]), it["removed"] is True) for it in document["rules"]]
     return tuple(StandingRule(rule=rule, at=at, removed=removed) for rule, at, removed in rows)

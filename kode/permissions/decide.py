@@ -131,7 +131,7 @@ def decide_call(call: Call) -> Decision:
     return _decide_by_rules(call) or allow("It touches nothing outside the session.")
 
 
-def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
+def limit_calls(only: Sequence[str], place: Workplace) -> Interceptor:
     """Refuses calls that none of these rules match. A call that touches nothing outside the session
     needs no rule. If a rule is about commands, another command runs if mode `plan` would let it.
 
@@ -240,15 +240,15 @@ def _decide_read(call: Call) -> Decision:
         return decision
     for it in paths:
         if places.is_secret(it, call.where):
-            reason = f"{_name(call, it)} is likely to hold keys or passwords."
-            return ask(reason, f"--allow '{_file_rule(call, _real(call, it), 'read')}'")
+            reason = f"{_display_name(call, it)} is likely to hold keys or passwords."
+            return ask(reason, f"--allow '{_make_file_rule(call, _real_target(call, it), 'read')}'")
     if places.find_place(path, call.where) == "root" or places.is_readable(path, call.where):
         return allow("It reads the project.")
     if call.find_rule(call.rules.approved, path):
         return allow(_ALLOWED_BEFORE)
     if call.is_shown(path):
         return allow("Commands in the sandbox may read it.")
-    reason = f"{_name(call, path)} is outside the working folders."
+    reason = f"{_display_name(call, path)} is outside the working folders."
     if call.mode == "full":
         return allow(reason)
     folder = path if os.path.isdir(path) else os.path.dirname(path)
@@ -261,7 +261,7 @@ def _decide_read(call: Call) -> Decision:
 
 def _decide_edit(call: Call) -> Decision:
     path, change, is_full = call.path, call.change, call.mode == "full"
-    real, name = _real(call, path), _name(call, path)
+    real, name = _real_target(call, path), _display_name(call, path)
     place = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if place == "protected":
         return deny(f"{name} belongs to kode; tools never write there.")
@@ -274,15 +274,15 @@ def _decide_edit(call: Call) -> Decision:
     # where it would be a rule for everything (use mode `auto-edit`).
     ignored = change.ignored if change is not None else ""
     in_ignored = ignored.endswith("/")
-    folder = _real(call, ignored.rstrip("/")) if in_ignored else os.path.dirname(real)
-    around = _file_rule(call, folder).pattern
-    wide, rule = Rule("edit", f"{around}/**"), _file_rule(call, real)
+    folder = _real_target(call, ignored.rstrip("/")) if in_ignored else os.path.dirname(real)
+    around = _make_file_rule(call, folder).pattern
+    wide, rule = Rule("edit", f"{around}/**"), _make_file_rule(call, real)
     if change is not None and change.kind == "dependency" and not is_full:
-        rule = wide if in_ignored else _file_rule(call, _real(call, ignored))
+        rule = wide if in_ignored else _make_file_rule(call, _real_target(call, ignored))
         if rule in call.rules.approved:  # about other files says nothing about packages
             return allow(_ALLOWED_BEFORE)
         folder = ignored.rstrip("/")
-        reason = f"{_name(call, folder)} holds packages, which programs load unseen."
+        reason = f"{_display_name(call, folder)} holds packages, which programs load unseen."
         return ask(reason, f"--allow '{rule}'", *_make_lasting_rule(folder, rule))
     hint = f"--allow '{rule}'"
     makes_link = change is not None and change.is_link
@@ -306,7 +306,7 @@ def _decide_edit(call: Call) -> Decision:
     return ask("", "--permission-mode auto-edit", *offer, **more)
 
 
-def _file_rule(call: Call, real: str, name: str = "edit") -> Rule:
+def _make_file_rule(call: Call, real: str, name: str = "edit") -> Rule:
     project = places.real(call.place.project)
     is_inside = real != project and is_below(real, project)
     return Rule(name, f"./{os.path.relpath(real, project)}" if is_inside else real)
@@ -318,14 +318,14 @@ def _make_lasting_rule(path: str, rule: Rule) -> tuple[str, ...]:
     return () if {"*", "?"} & {*path, *places.real(path)} else (str(rule),)
 
 
-def _real(call: Call, path: str) -> str:
+def _real_target(call: Call, path: str) -> str:
     """The real path of what a call changes: of a link that a command changed, not of its target."""
     folder, name = os.path.split(path)
     is_link = call.change is not None and os.path.islink(path)
     return os.path.join(places.real(folder), name) if is_link else places.real(path)
 
 
-def _name(call: Call, path: str) -> str:
+def _display_name(call: Call, path: str) -> str:
     cwd = call.where.cwd
     return os.path.relpath(path, cwd) if is_below(path, cwd) else to_command(call.place, path)
 
@@ -366,9 +366,9 @@ def find_outside_source(
 
 def judge_line(command: object, where: places.PathRules) -> "ShellLine":
     """What a command line would do. The first call imports half of the gate's code and tables."""
-    from kode.permissions.shell.judge import judge
+    from kode.permissions.shell.judge import judge_line
 
-    return judge(command if isinstance(command, str) else "", where)
+    return judge_line(command if isinstance(command, str) else "", where)
 
 
 def _decide_run(call: Call) -> Decision:
@@ -490,9 +490,9 @@ def _ask_for(parts: Sequence["LinePart"], reason: str, flag: str, **values: Any)
     many; and the rules that allow them permanently, but for what destroys or changes the system."""
     wide, exact = dict[str, None](), dict[str, None]()
     for part in parts if all(part.argv for part in parts) else ():
-        rule = grammar.shell_rule(part.argv or (), prefix=False)
+        rule = grammar.make_shell_rule(part.argv or (), prefix=False)
         exact[str(rule)] = None
-        wide[str(grammar.shell_rule(part.offer, prefix=True) if part.offer else rule)] = None
+        wide[str(grammar.make_shell_rule(part.offer, prefix=True) if part.offer else rule)] = None
     if wide and len(wide) <= MAX_FLAGS:
         flag = " ".join(f"--allow {shlex.quote(rule)}" for rule in wide)
     if any(part.is_grave for part in parts):

@@ -145,7 +145,7 @@ class Gate:
             pending = [pair for pair in decided if pair[1].outcome == "ask"]
             if not pending:
                 return decided
-            joined = _join([decision for _, decision in pending])
+            joined = _join_decisions([decision for _, decision in pending])
             if self.ask is None or not may_ask:
                 settled = _refuse_alone(joined)
             else:
@@ -261,7 +261,7 @@ class Gate:
 
     def _read_saved(self) -> tuple[StandingRule, ...]:
         """The answers for the project as they are now: another kode may give or remove some."""
-        saved, problem = approvals.load(self.place.home, self.place.project)
+        saved, problem = approvals.load_approvals(self.place.home, self.place.project)
         if problem and problem != self.state.problem:
             self.emit(Notice(text=problem))
         self.state.problem = problem
@@ -277,7 +277,7 @@ class Gate:
             tool=tool.name,
             subject=action.subject,
             title=_TITLES.get(tool.effect, f"Use {tool.name}"),
-            preview=_preview_of(action),
+            preview=_preview_call(action),
             reason=decision.reason,
             kind=f"{tool.effect} {risk}".strip(),
             dangers=consent.dangers,
@@ -318,7 +318,7 @@ GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""
 
 
-def _join(pending: Sequence[Decision]) -> Decision:
+def _join_decisions(pending: Sequence[Decision]) -> Decision:
     """One decision for all of these, with what would answer every one."""
     consents = [decision.consent for decision in pending]
     others = [decision for decision in pending if not decision.consent.only_mode_asks]
@@ -367,7 +367,7 @@ def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
     return tuple(Path(paths.real_path(place.project / paths.expand_path(text))) for text in named)
 
 
-def _preview_of(action: Action) -> str:
+def _preview_call(action: Action) -> str:
     """What a call without a preview is about: its subject, or all arguments, in full."""
     if action.tool.effect in ("run", "fetch", "read"):
         return action.subject

@@ -71,24 +71,24 @@ _SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
 """Separates the rules of a list, except within parentheses."""
 
 
-def verbs_of(name: str) -> tuple[str, str]:
+def tool_verbs(name: str) -> tuple[str, str]:
     """A tool of an MCP server is named by its subject."""
     by_default = ("Calling", "Called") if name.startswith(("mcp__", "mcp_call")) else (name, name)
     return VERBS.get(TOOLS.get(name, name), by_default)
 
 
-def rules_of(text: str) -> list[str]:
+def split_rules(text: str) -> list[str]:
     """Splits a list of permission rules at commas or spaces, and translates other agents' tool
     names: `Bash(git log:*),Edit` → `shell(git log:*)`, `edit`. Does not validate them."""
     return [_translate_rule(word) for word in _SEPARATORS.split(text.strip()) if word]
 
 
-def own_rule(text: str) -> str:
+def translate_rule(text: str) -> str:
     """Another agent's permission rule in kode's words; "" for one that kode cannot express."""
     from kode.permissions.rules import parse
 
     try:
-        (rule,) = map(parse, rules_of(text))
+        (rule,) = map(parse, split_rules(text))
     except (ValueError, ConfigError):
         return ""
     # `*` within the words of a command means more than any rule of kode's can.
@@ -96,7 +96,7 @@ def own_rule(text: str) -> str:
     return "" if is_more else str(rule)
 
 
-def tools_of(text: str) -> frozenset[str]:
+def listed_tools(text: str) -> frozenset[str]:
     """The tools that such a list names, whatever is in parentheses."""
     names = (word.partition("(")[0] for word in _SEPARATORS.split(text.strip()))
     return frozenset(TOOLS.get(name, name) for name in names if name)

@@ -36,12 +36,12 @@ _ANYWHERE, _WHOLE, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
 @functools.cache
 def names(key: str) -> tuple[str, ...]:
     """The entries of a list in `places.toml`."""
-    value = _lists()[key]
+    value = _read_lists()[key]
     return tuple(" ".join(value.values() if isinstance(value, dict) else (value,)).split())
 
 
 @functools.cache
-def _lists() -> dict[str, str | dict[str, str]]:
+def _read_lists() -> dict[str, str | dict[str, str]]:
     import tomllib  # many sessions judge no path
 
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
@@ -67,15 +67,15 @@ class PathRules:
 def path_rules(at: Workplace) -> PathRules:
     """The folders of a workplace: the working directory is always a root, `~/.kode` always
     protected, `/tmp` always temporary, and saved outputs are readable."""
-    roots = _spellings((at.cwd, *at.roots))
+    roots = _path_spellings((at.cwd, *at.roots))
     return PathRules(
         place=at,
         cwd=os.path.abspath(at.cwd),
         home=os.path.abspath(at.user_home),
         roots=roots,
         work=(*roots, *(folder.path for folder in at.git)),
-        protected=_spellings((*at.protected, at.home, at.user_home / ".kode")),
-        temp=_spellings((*at.temp, *map(Path, TEMPORARY))),
+        protected=_path_spellings((*at.protected, at.home, at.user_home / ".kode")),
+        temp=_path_spellings((*at.temp, *map(Path, TEMPORARY))),
         readable=tuple(real(path) for path in (at.outputs, *at.readable)),
     )
 
@@ -128,12 +128,12 @@ def is_secret(path: str, where: PathRules) -> bool:
 
 def _is_secret(path: str, where: PathRules) -> bool:
     folded = fold_path(path)
-    if _is_any(folded, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
+    if _is_in_lists(folded, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
         return True
-    original = _undo_copy(folded)
+    original = _backup_source(folded)
     name, ours = os.path.basename(original), (*where.roots, where.home, *where.readable)
-    return not _is_any(original, "no_keys") and (
-        _is_any(folded, "key_folders", end=_OR_BELOW)
+    return not _is_in_lists(original, "no_keys") and (
+        _is_in_lists(folded, "key_folders", end=_OR_BELOW)
         or (_is_key_file(original) and not os.path.isdir(path))  # a package, an environment
         or (not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name))
         or (is_below(path, "/root") and not is_below_any(path, ours) and not is_in_tmp(path, where))
@@ -144,9 +144,9 @@ def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
     """Whether an existing path holds keys, by its name and place. Cheap for the many that do
     not."""
     if is_folder:
-        return _is_any(fold_path(path), "key_folders")
-    original = _undo_copy(fold_path(path))
-    return _is_key_file(original) and not _is_any(original, "no_keys")
+        return _is_in_lists(fold_path(path), "key_folders")
+    original = _backup_source(fold_path(path))
+    return _is_key_file(original) and not _is_in_lists(original, "no_keys")
 
 
 def holds_keys(path: str) -> bool:
@@ -191,7 +191,7 @@ def runs_later(
             record == "runs"
             # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
             or (os.path.basename(folded) == "head" and not record)
-            or _is_any(folded, "runs_later", end=_OR_BELOW)
+            or _is_in_lists(folded, "runs_later", end=_OR_BELOW)
             or is_below_any(folded, programs)
             or (as_link and any(is_below(program, folded) for program in programs))
         ):
@@ -204,7 +204,7 @@ def steers_agents(path: str) -> bool:
     """Whether agents take what is written there for the project's instructions, in future
     sessions."""
     spellings = map(fold_path, {path, real(path)})
-    return any(_is_any(it, "steers_agents", end=_OR_BELOW) for it in spellings)
+    return any(_is_in_lists(it, "steers_agents", end=_OR_BELOW) for it in spellings)
 
 
 def is_rebuildable(path: str, where: PathRules) -> bool:
@@ -227,12 +227,12 @@ def real(path: str | Path) -> str:
         return str(path)
 
 
-def _spellings(folders: Iterable[Path]) -> tuple[str, ...]:
+def _path_spellings(folders: Iterable[Path]) -> tuple[str, ...]:
     spellings = (it for folder in folders for it in (os.path.abspath(folder), real(folder)))
     return tuple(dict.fromkeys(spellings))
 
 
-def _is_any(folded: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
+def _is_in_lists(folded: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
     """Whether a path, as `fold_path` has it, is an entry of a list."""
     return _compile_patterns(keys, begin, end).search(folded) is not None
 
@@ -259,10 +259,10 @@ def _compile_patterns(
 def _is_key_file(folded: str) -> bool:
     # By its name first: a search of the full path takes three times as long.
     name = _compile_patterns(("key_files",), "^", part="name").match(os.path.basename(folded))
-    return name is not None and _is_any(folded, "key_files")
+    return name is not None and _is_in_lists(folded, "key_files")
 
 
-def _undo_copy(folded: str) -> str:
+def _backup_source(folded: str) -> str:
     """The path that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
     folder, name = os.path.split(folded)
     while (match := _COPY.fullmatch(name)) is not None:

@@ -57,7 +57,7 @@ class Question:
     def ways_to_allow(self) -> dict[str, str]:
         """The choices that allow the call, in plain words; lasting ones say for what."""
         once = "yes, until it changes" if self.until_changed else "yes, once"
-        further = [(it.choice, way) for it, way in further_ways(self).items() if not it.narrow]
+        further = [(it.choice, way) for it, way in lasting_answers(self).items() if not it.narrow]
         return {"once": once, **{choice: f"yes, {way}" for choice, way in further}}
 
 
@@ -71,19 +71,19 @@ class Answer:
     mode: PermissionMode | None = None
     """With "once": the mode from now on."""
 
-    def rules_of(self, question: Question) -> tuple[str, ...]:
+    def rules_to_add(self, question: Question) -> tuple[str, ...]:
         """The rules that it adds."""
         if self.choice not in ("session", "project"):
             return ()
         return question.narrow if self.narrow else question.rules
 
 
-def further_ways(question: Question) -> dict[Answer, str]:
+def lasting_answers(question: Question) -> dict[Answer, str]:
     """The answers that allow more than once, in plain words, the narrowest first."""
     lasting: tuple[Literal["session", "project"], ...] = ("session", "project")
     ways = {}
     for answer in (Answer(choice=it, narrow=narrow) for it in lasting for narrow in (True, False)):
-        rules = answer.rules_of(question)
+        rules = answer.rules_to_add(question)
         if rules and not (answer.narrow and rules == question.rules):
             plain = [re.sub(r"^\w+\((?:\./)?(.+?)\)$", r"\1", rule) for rule in rules]
             ways[answer] = f"always in this {answer.choice}: {', '.join(plain)}".replace(":*", " …")

@@ -110,7 +110,7 @@ def parse(text: str) -> Rule:
         raise ConfigError(f"{text!r} names no command: write `shell` for every command.")
     if not prefix and words[-1].endswith(":*"):
         raise ConfigError(f"{text!r}: put `:*` after the quotes, as in shell('a b':*).")
-    return shell_rule(words, prefix=prefix)
+    return make_shell_rule(words, prefix=prefix)
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -118,7 +118,7 @@ def parse_all(texts: Iterable[str]) -> tuple[Rule, ...]:
     return tuple(parse(text) for text in texts)
 
 
-def shell_rule(words: Sequence[str], *, prefix: bool) -> Rule:
+def make_shell_rule(words: Sequence[str], *, prefix: bool) -> Rule:
     """The rule that matches exactly these words, or (prefix) every command beginning with them."""
     return Rule("shell", shlex.join(words) + (":*" if prefix else ""))
 
@@ -137,7 +137,7 @@ def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = Fals
     """
     if rule.kind != "shell" or not rule.pattern or not argv:
         return rule.kind == "shell" and not rule.pattern
-    words, prefix = _words(rule.pattern)
+    words, prefix = _split_pattern(rule.pattern)
     forms = [[strip_system_folder(argv[0]), *argv[1:]]]
     if loosely:
         name, rest = os.path.basename(argv[0]), list(argv[1:])
@@ -164,9 +164,9 @@ def matches_path(rule: Rule, path: str, place: Workplace, *, loosely: bool = Fal
     projects = {str(place.project), real(place.project)}
     if "/" not in pattern:
         inside = [form for form in forms if loosely or is_below_any(form, projects)]
-        return any(_glob(pattern).fullmatch(os.path.basename(form)) for form in inside)
+        return any(_compile_glob(pattern).fullmatch(os.path.basename(form)) for form in inside)
     patterns = {os.path.normpath(os.path.join(base, pattern)) for base in projects}
-    return any(_glob(it).fullmatch(form) for it in patterns for form in forms)
+    return any(_compile_glob(it).fullmatch(form) for it in patterns for form in forms)
 
 
 def matches_url(rule: Rule, url: str) -> bool:
@@ -187,12 +187,12 @@ def strip_system_folder(program: str) -> str:
 
 
 @functools.lru_cache(maxsize=512)
-def _words(pattern: str) -> tuple[list[str], bool]:
+def _split_pattern(pattern: str) -> tuple[list[str], bool]:
     return shlex.split(pattern.removesuffix(":*")), pattern.endswith(":*")
 
 
 @functools.lru_cache(maxsize=512)
-def _glob(pattern: str) -> re.Pattern[str]:
+def _compile_glob(pattern: str) -> re.Pattern[str]:
     """`**` crosses folders, `*` and `?` do not; everything else is literal."""
     parts = re.findall(r"\*\*/|\*\*|.", pattern, re.DOTALL)
     return re.compile("".join(_WILD.get(part) or re.escape(part) for part in parts), re.DOTALL)

@@ -145,7 +145,7 @@ def _vendor_at(url: str) -> ProviderRow | None:
 
 def warm_up(provider: Provider) -> None:
     """Imports what the first request of a provider needs; call it in a thread."""
-    from kode.providers.provider import HttpProvider, sdk_of
+    from kode.providers.provider import HttpProvider, import_sdk
 
     if isinstance(provider, HttpProvider):
-        sdk_of(provider.api)
+        import_sdk(provider.api)

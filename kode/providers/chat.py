@@ -87,7 +87,7 @@ def encode_request(
         content: Any = request.system
         if marks:
             mark = AN_HOUR if target.marks_hour else MARK
-            content = [{**_part(content), "cache_control": mark}]
+            content = [{**_text_part(content), "cache_control": mark}]
         pieces.insert(0, encode_json({"role": "system", "content": content}))
     has_tools = tools != b"[]"
     head = encode_json(_make_head(request, target, has_tools=has_tools))
@@ -195,7 +195,7 @@ def message_bytes(message: Message, form: ChatForm) -> bytes:
     """The objects of one message, joined by commas: a tool message has one object per result. The
     same in every request: nothing depends on what stands around it."""
     if message.role == "user":
-        values = [_user(message, _text_of(message) or "(no text)", form)]
+        values = [_encode_user(message, _text_of(message) or "(no text)", form)]
     else:
         values = (_encode_results if message.role == "tool" else _encode_reply)(message, form)
     return b",".join(map(encode_json, values))
@@ -205,12 +205,12 @@ def _text_of(message: Message) -> str:
     return "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
 
 
-def _user(message: Message, text: str, form: ChatForm) -> Object:
+def _encode_user(message: Message, text: str, form: ChatForm) -> Object:
     """A user message with the images and the text of a message."""
     images = [_encode_image(image, form) for image in images_of(message)]
     if not images and not form.marks:
         return {"role": "user", "content": text}
-    return {"role": "user", "content": [*images, *([_part(text)] if text else [])]}
+    return {"role": "user", "content": [*images, *([_text_part(text)] if text else [])]}
 
 
 def _encode_results(message: Message, form: ChatForm) -> list[Object]:
@@ -218,7 +218,7 @@ def _encode_results(message: Message, form: ChatForm) -> list[Object]:
     for part in results_of(message):
         name = {} if form.dialect.takes_plain_results else {"name": part.name or "unnamed"}
         text = part.text or ("(no output)" if form.marks else "")
-        content = [_part(text)] if form.marks else text
+        content = [_text_part(text)] if form.marks else text
         answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
         results.append({"role": "tool", **answers, **name, "content": content})
     text, images = _text_of(message), images_of(message)
@@ -229,20 +229,20 @@ def _encode_results(message: Message, form: ChatForm) -> list[Object]:
     if any(image.call_id for image in images):
         text = "\n\n".join(["[Shown by the tool results above.]", *([text] if text else [])])
     bridge = [] if form.dialect.takes_plain_results else [BRIDGE]
-    return [*results, *bridge, _user(message, text, form)]
+    return [*results, *bridge, _encode_user(message, text, form)]
 
 
 def _encode_image(image: Image, form: ChatForm) -> Object:
     data, note = form.target.image_data(image, takes_pdf=form.dialect.takes_pdf)
     if data is None:
-        return _part(note)
+        return _text_part(note)
     url = f"data:{image.media_type};base64,{data}"
     if image.media_type == "application/pdf":
         return {"type": "file", "file": {"filename": image.name, "file_data": url}}
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _part(text: str) -> Object:
+def _text_part(text: str) -> Object:
     return {"type": "text", "text": text}
 
 
@@ -273,7 +273,7 @@ def _reply_content(message: Message, *, is_own: bool) -> str | list[Any]:
 def _content_part(part: Text | Thinking) -> Mapping[str, Any] | None:
     if is_content_part(part.own):
         return part.own
-    return _part(part.text) if isinstance(part, Text) and part.text else None
+    return _text_part(part.text) if isinstance(part, Text) and part.text else None
 
 
 def is_content_part(own: Own) -> bool:

@@ -14,7 +14,7 @@ from kode.providers.draft import (
     mapping_of,
     pick,
 )
-from kode.providers.errors import Endpoint, from_status
+from kode.providers.errors import Endpoint, status_error
 from kode.providers.stream import StreamEvent
 from kode.registry import Dialect
 
@@ -46,10 +46,10 @@ class ReplyStream:
         data = event.data
         is_error = "error" in (event.name, data.get("object")) or data.get("error")
         if is_error or ("message" in data and "choices" not in data):
-            raise from_status(None, data, {}, self.endpoint)
+            raise status_error(None, data, {}, self.endpoint)
         choice = mapping_of(next(iter(list_of(data.get("choices"))), None))
         if choice.get("error"):
-            raise from_status(None, {"error": choice["error"]}, {}, self.endpoint)
+            raise status_error(None, {"error": choice["error"]}, {}, self.endpoint)
         self._take_delta(mapping_of(choice.get("delta")) or mapping_of(choice.get("message")))
         self.draft.note_stop(choice.get("finish_reason"))
         self._take_usage(choice.get("usage"))
@@ -86,7 +86,7 @@ class ReplyStream:
                 for piece in list_of(value):
                     add_piece(details, piece)
             else:
-                self._fields[name] = merge(self._fields.get(name), value)
+                self._fields[name] = merge_values(self._fields.get(name), value)
 
     def _take_part(self, part: Mapping[str, Any]) -> None:
         """Adds a part of content, which some servers send in place of text."""
@@ -197,7 +197,7 @@ def is_complete(detail: Any) -> bool:
     return bool(detail.get("signature")) or detail.get("format") != "anthropic-claude-v1"
 
 
-def merge(before: Any, value: Any) -> Any:
+def merge_values(before: Any, value: Any) -> Any:
     """A value of a field that kode does not know, with another piece of it. A string that comes
     again is the same; others are pieces."""
     if before is None or value is None:
@@ -207,7 +207,7 @@ def merge(before: Any, value: Any) -> Any:
     if isinstance(before, list) and isinstance(value, list):
         return [*before, *value]
     if isinstance(before, Mapping) and isinstance(value, Mapping):
-        inner = {name: merge(before.get(name), each) for name, each in value.items()}
+        inner = {name: merge_values(before.get(name), each) for name, each in value.items()}
         return {**before, **inner}
     return value
 
@@ -238,7 +238,7 @@ class CallSorter:
             if "function" in extras:
                 extras["function"] = _without_known(function)
             self.draft.grow(len(repr(extras)))
-            call.own = merge(call.own, extras)
+            call.own = merge_values(call.own, extras)
             touched.append(call)
 
     def finish(self) -> None:

@@ -305,12 +305,12 @@ def join_surrogates_in(value: Any) -> Any:
 def is_whole_object(text: str) -> bool:
     """Whether an argument text is one JSON object, strictly (no NaN)."""
     try:
-        return isinstance(json.loads(text, parse_constant=_no_constant), dict)
+        return isinstance(json.loads(text, parse_constant=_refuse_constant), dict)
     except (ValueError, RecursionError):
         return False
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(name)
 
 

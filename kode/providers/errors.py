@@ -2,7 +2,7 @@
 
 The SDKs raise errors of many families (their own, the HTTP client's, JSON decoding, bare ValueError
 and AssertionError), and servers word the same thing in many ways. Everything that leaves a provider
-passes through here: `translate_errors` around a request, `from_status` for a server's answer.
+passes through here: `translate_errors` around a request, `status_error` for a server's answer.
 `refusals.toml` has the words of the vendors' own servers and of those that imitate them, and what
 they mean: the key, the model, the size, or one part of a request. It is read after the first
 refusal: a start without one does not wait for it.
@@ -34,7 +34,7 @@ from kode.errors import (
 )
 from kode.provider import Api
 from kode.providers.draft import mapping_of, pick
-from kode.providers.models import names_of
+from kode.providers.models import vendor_models
 from kode.values import dataclass, field
 
 MAX_DETAIL_CHARS = 400
@@ -153,7 +153,7 @@ def translate_errors(endpoint: Endpoint) -> Iterator[None]:
     except KodeError:
         raise
     except Exception as error:
-        mine = classify(error, endpoint)
+        mine = convert_error(error, endpoint)
         if mine is error.__cause__:
             # Raised by one of our hooks, and wrapped by an SDK.
             raise mine from None
@@ -161,14 +161,14 @@ def translate_errors(endpoint: Endpoint) -> Iterator[None]:
         raise mine from (error if redact(repr(error)) == repr(error) else None)
 
 
-def classify(error: Exception, endpoint: Endpoint) -> ProviderError:
+def convert_error(error: Exception, endpoint: Endpoint) -> ProviderError:
     """Converts an exception of an SDK, its HTTP client or decoding to kode's error."""
     for link in (error, error.__cause__):
         if isinstance(link, ProviderError):
             return link
     status = getattr(error, "status_code", None)
     if isinstance(status, int):  # of a server that gives out credentials
-        return from_status(status, getattr(error, "body", None) or str(error), {}, endpoint)
+        return status_error(status, getattr(error, "body", None) or str(error), {}, endpoint)
     return _transport_error(error, endpoint)
 
 
@@ -180,7 +180,7 @@ def _transport_error(error: Exception, endpoint: Endpoint) -> ProviderError:
     # The last cause is the most precise; the SDKs' own text is only "Connection error."
     detail = plain_reason(_clean(next((str(link) for link in reversed(chain) if str(link)), "")))
     if names_fault(detail, "bad_key"):
-        return _bad_key(None, detail, endpoint)
+        return _bad_key_error(None, detail, endpoint)
     detail = "connection refused" if "ConnectionRefusedError" in names else detail.rstrip(".")
     detail = detail or type(chain[-1]).__name__
     if type(chain[-1]).__name__ == "OpenAIError" or "resolve AWS credentials" in detail:
@@ -248,7 +248,7 @@ _TRANSPORT: Sequence[tuple[set[str], type[ProviderError], str, str]] = (
 counts."""
 
 
-def from_status(
+def status_error(
     status: int | None, body: Any, headers: Mapping[str, str], endpoint: Endpoint
 ) -> ProviderError:
     """The error for a server's refusal: an HTTP status with a body of any shape, or an error object
@@ -300,7 +300,7 @@ def from_status(
         text = f"The account behind the key has no credit or quota left{ending}"
         return refuse(f"{text} See the provider's billing page, or use another key.", "api_key")
     if status in (401, 403) or means == "bad_key":
-        return _bad_key(status, detail, endpoint)
+        return _bad_key_error(status, detail, endpoint)
     if means == "retry":
         return TransientError(f"{url} could not read a call of {model}{ending}", status=status)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
@@ -315,7 +315,7 @@ def from_status(
     if means == "no_model":
         import difflib
 
-        near = difflib.get_close_matches(model, names_of(endpoint.name), n=1)
+        near = difflib.get_close_matches(model, vendor_models(endpoint.name), n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         text = f"The server at {url} does not know the model {model}{ending}{hint}"
         return refuse(f"{text} Choose another with --model or /model.", "model")
@@ -333,7 +333,7 @@ def from_status(
     return refuse(f"{text} Retrying will not help: change the request or the settings.")
 
 
-def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
+def web_page_error(endpoint: Endpoint, content_type: str) -> RefusedError:
     """The error for a web page in place of a reply."""
     kind = _clean(content_type) or "text/html"
     return RefusedError(
@@ -342,7 +342,7 @@ def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
     ).about(endpoint.setting("base_url"))
 
 
-def missing_key(endpoint: Endpoint) -> AuthenticationError:
+def missing_key_error(endpoint: Endpoint) -> AuthenticationError:
     """The error for no key, or one that no header can carry."""
     text = f"There is no key for {endpoint.shown_url}. Set one, or run `kode init`; "
     text += "`kode demo` needs none."
@@ -416,7 +416,7 @@ def _find_window(body: Any, message: str) -> int | None:
     return int(size[1] or size[2]) if size else None
 
 
-def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
+def _bad_key_error(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:
     refused = "rejected the API key"
     if status == 403:
         refused = f"does not allow this key to use {endpoint.model}"

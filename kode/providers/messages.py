@@ -51,8 +51,8 @@ from kode.providers.draft import (
     mapping_of,
     pick,
 )
-from kode.providers.errors import Endpoint, from_status
-from kode.providers.provider import HttpProvider, WireFormat, sdk_of
+from kode.providers.errors import Endpoint, status_error
+from kode.providers.provider import HttpProvider, WireFormat, import_sdk
 from kode.providers.request import Target, encode_json, place_marks, sendable_arguments, sendable_id
 from kode.providers.stream import StreamEvent
 from kode.values import dataclass, replace
@@ -108,8 +108,8 @@ def encode_request(
 ) -> bytes:
     # A single question is never asked again: writing it to the cache would only cost.
     caches = target.marks_cache and request.conversation != ""
-    turns = turns_of(messages)
-    marks = marks_of(turns, is_long=target.marks_hour) if caches else {}
+    turns = group_turns(messages)
+    marks = cache_marks(turns, is_long=target.marks_hour) if caches else {}
     pieces = [encode_json(_make_head(request, target, turns))[:-1]]
     if target.searches(request):
         comma = b"," if request.tools else b""
@@ -139,7 +139,7 @@ def _make_head(request: Request, target: Target, turns: Sequence[Blocks]) -> dic
     output: dict[str, Any] = {} if effort is None else {"effort": effort}
     if request.answer_schema is not None:
         try:  # what the API lacks becomes part of a description
-            schema = sdk_of("messages").transform_schema(dict(request.answer_schema))
+            schema = import_sdk("messages").transform_schema(dict(request.answer_schema))
         except (ValueError, TypeError, AssertionError) as error:
             text = f"The Messages API cannot hold an answer to it: {error}."
             raise RefusedError(text) from None
@@ -200,7 +200,7 @@ class Blocks:
     @cached_property
     def turn(self) -> bytes:
         """The turn that this message alone makes, without a mark."""
-        return _turn(self.role, [block.wire for block in self.blocks])
+        return _encode_turn(self.role, [block.wire for block in self.blocks])
 
     def holds(self, kind: str) -> bool:
         return any(block.kind == kind for block in self.blocks)
@@ -338,7 +338,7 @@ def _block(form: dict[str, Any] | None, kind: Literal["", "thinking"] = "") -> M
     return MessageBlock(encode_json(form), kind, holds_mark=kind != "thinking")
 
 
-def turns_of(messages: Sequence[Blocks]) -> list[Blocks]:
+def group_turns(messages: Sequence[Blocks]) -> list[Blocks]:
     """The messages as turns of alternating roles, without empty ones; results come first."""
     turns: list[Blocks] = []
     for index, message in enumerate(messages):
@@ -376,11 +376,11 @@ def wire_turns(turns: Sequence[Blocks], marks: Mapping[int, bytes]) -> list[byte
         blocks = [block.wire for block in turns[index].blocks]
         if fit := [place for place, block in enumerate(turns[index].blocks) if block.holds_mark]:
             blocks[fit[-1]] = blocks[fit[-1]][:-1] + mark
-            wires[index] = _turn(turns[index].role, blocks)
+            wires[index] = _encode_turn(turns[index].role, blocks)
     return wires
 
 
-def marks_of(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
+def cache_marks(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
     """The marks at the ends of turns, by their index: see `place_marks`."""
     users = [index for index, turn in enumerate(turns) if turn.role == "user"]
     own = [index for index, turn in enumerate(turns) if turn.is_own]
@@ -390,7 +390,7 @@ def marks_of(turns: Sequence[Blocks], *, is_long: bool) -> dict[int, bytes]:
     return {index: AN_HOUR if lasts else FIVE_MINUTES for index, lasts in places.items()}
 
 
-def _turn(role: str, blocks: Sequence[bytes]) -> bytes:
+def _encode_turn(role: str, blocks: Sequence[bytes]) -> bytes:
     return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
 
 
@@ -415,18 +415,18 @@ def read_event(
     data = event.data
     kind = data.get("type")
     if event.name == "error" or kind == "error" or data.get("error"):
-        raise from_status(None, data, {}, endpoint)
+        raise status_error(None, data, {}, endpoint)
     if not isinstance(kind, str) or kind == "whole":
         kind = event.name
     match kind:
         case "message_start":
             _take_usage(pick(data, "message", "usage"), draft)
         case "content_block_start":
-            _start_block(_index(data), data.get("content_block"), draft, blocks)
+            _start_block(_block_index(data), data.get("content_block"), draft, blocks)
         case "content_block_delta":
-            _apply_delta(_index(data), data.get("delta"), draft, blocks)
+            _apply_delta(_block_index(data), data.get("delta"), draft, blocks)
         case "content_block_stop":
-            _complete_block(_index(data), draft, blocks)
+            _complete_block(_block_index(data), draft, blocks)
         case "message_delta":
             _take_usage(data.get("usage"), draft)
             _take_stop(data.get("delta"), draft)
@@ -436,7 +436,7 @@ def read_event(
             _take_message(data, draft, blocks)
 
 
-def _index(data: Mapping[str, Any]) -> int:
+def _block_index(data: Mapping[str, Any]) -> int:
     index = data.get("index")
     return index if isinstance(index, int) else 0
 

@@ -110,9 +110,9 @@ def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
     return None
 
 
-def names_of(provider: str) -> list[str]:
+def vendor_models(provider: str) -> list[str]:
     """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
-    names = _table().get(provider, {}).keys() - _read("more_models.json")["retired"].keys()
+    names = _table().get(provider, {}).keys() - _read_json("more_models.json")["retired"].keys()
     return sorted(names, key=lambda name: (-_split_name(name)[1], name))
 
 
@@ -137,7 +137,7 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
 
 
 @functools.cache
-def _read(name: str) -> Mapping[str, Any]:
+def _read_json(name: str) -> Mapping[str, Any]:
     file = resources.files("kode.providers").joinpath(name)
     data: Mapping[str, Any] = json.loads(file.read_bytes())
     return data
@@ -146,8 +146,8 @@ def _read(name: str) -> Mapping[str, Any]:
 @functools.cache
 def _table() -> Mapping[str, Mapping[str, Fields]]:
     """Vendor → name → fields."""
-    table = {"anthropic": dict(_read("more_models.json")["retired"])}
-    for name, fields in _read("models.json")["models"].items():
+    table = {"anthropic": dict(_read_json("more_models.json")["retired"])}
+    for name, fields in _read_json("models.json")["models"].items():
         vendor, _, model = name.partition("/")
         table.setdefault(vendor, {})[model] = fields
     return table
@@ -165,7 +165,7 @@ def _read_rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
     }
 
 
-def _info(fields: Fields, known: bool = True) -> ModelInfo:
+def _make_info(fields: Fields, known: bool = True) -> ModelInfo:
     lists = {key: tuple(value) for key, value in fields.items() if isinstance(value, list)}
     return ModelInfo(**{**fields, **lists}, known=known)
 
@@ -208,13 +208,13 @@ def _find_key(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
 def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
     for rows in (_table().get(provider, {}), _read_rows(_CLOSED)):
         if (name := _find_key(names, rows)) is not None:
-            return _info(rows[name])
-    fitting = _matching_rows(names, _read("more_models.json")["open"])
+            return _make_info(rows[name])
+    fitting = _matching_rows(names, _read_json("more_models.json")["open"])
     maker_key = _find_key(names, _read_rows(_MAKERS))
     # The longer name says more; of the same, the weights' own window holds wherever they are.
     if fitting and (maker_key is None or len(fitting[-1][0]) >= len(maker_key)):
-        return _info(fitting[-1][1])
-    return None if maker_key is None else _info(_read_rows(_MAKERS)[maker_key])
+        return _make_info(fitting[-1][1])
+    return None if maker_key is None else _make_info(_read_rows(_MAKERS)[maker_key])
 
 
 def _guess_relative(names: tuple[str, ...]) -> ModelInfo | None:
@@ -234,7 +234,7 @@ def _guess_relative(names: tuple[str, ...]) -> ModelInfo | None:
         if related:
             fields = rows[max(related)[-1]]
             lasting = {key: value for key, value in fields.items() if key not in _PRICES}
-            return _info(lasting, known=False)
+            return _make_info(lasting, known=False)
     return None
 
 

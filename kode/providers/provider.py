@@ -22,13 +22,13 @@ from kode.messages import Message
 from kode.provider import Api, ModelInfo, Request, ToolSpec
 from kode.providers import ProviderSettings, row_at
 from kode.providers.draft import Draft
-from kode.providers.errors import Endpoint, missing_key, translate_errors
+from kode.providers.errors import Endpoint, missing_key_error, translate_errors
 from kode.providers.models import refine_info
 from kode.providers.request import (
     EncodedMessages,
     Omissions,
     Target,
-    crowd_out,
+    choose_dropped_pictures,
     encode_json,
     fit_tools,
     prepare_request,
@@ -36,7 +36,7 @@ from kode.providers.request import (
     used_ids,
 )
 from kode.providers.server import PATIENCE_S, ask_facts, is_near, tls_context
-from kode.providers.stream import Deadline, StreamEvent, read_reply, refuse
+from kode.providers.stream import Deadline, StreamEvent, check_response, read_reply
 from kode.registry import ProviderRow, host_of, settings_to_set
 from kode.values import dataclass, replace
 
@@ -163,7 +163,7 @@ class HttpProvider:
         return self._encode(self._prepare(request, emit), emit)
 
     def _encode(self, prepared: Request, emit: Emit) -> bytes:
-        target, crowded = self.target, crowd_out(prepared.messages, self.info)
+        target, crowded = self.target, choose_dropped_pictures(prepared.messages, self.info)
         if names := [crowded[path].name for path in crowded if path not in self._crowded]:
             more = f" and {len(names) - 3:,} more" if names[3:] else ""
             text = "A request cannot hold all pictures and PDFs of this conversation. The model "
@@ -220,7 +220,7 @@ class HttpProvider:
                 # A redirect would carry the key and the conversation to another host.
                 options={"headers": headers, "follow_redirects": False},
                 stream=True,
-                stream_cls=sdk_of(self.api).AsyncStream[object],
+                stream_cls=import_sdk(self.api).AsyncStream[object],
             )
             await read_reply(stream.response, draft, read_event, deadline)
         finish()
@@ -253,7 +253,7 @@ class LateTypes(SourceFileLoader):
         module.__getattr__ = execute
 
 
-def sdk_of(api: str) -> Any:
+def import_sdk(api: str) -> Any:
     """The module of the SDK that has the client for a format; its import takes a while."""
     name = "anthropic" if api == "messages" else "openai"
     if name not in sys.modules:
@@ -271,15 +271,15 @@ def open_client(
     """
     import httpx2
 
-    api, key, sdk = endpoint.api, endpoint.api_key, sdk_of(endpoint.api)
+    api, key, sdk = endpoint.api, endpoint.api_key, import_sdk(endpoint.api)
     if not (key.isascii() and key.isprintable()):
-        raise missing_key(endpoint)
+        raise missing_key_error(endpoint)
     # Retries, time limits and faults are kode's own: `Deadline` limits pauses and the total.
     options = {
         "max_retries": 0,
         "timeout": httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
         "http_client": sdk.DefaultAsyncHttpxClient(
-            event_hooks={"response": [lambda response: refuse(response, endpoint)]},
+            event_hooks={"response": [lambda response: check_response(response, endpoint)]},
             verify=tls_context(endpoint.base_url.startswith("https")),
         ),
     }
@@ -290,12 +290,12 @@ def open_client(
         credential = key or (None if is_official else "none")
         client = sdk.AsyncAnthropic(base_url=endpoint.base_url, api_key=credential, **options)
         if not (client.api_key or client.auth_token or client.credentials):
-            raise missing_key(endpoint)
+            raise missing_key_error(endpoint)
         return client
     if not endpoint.base_url:
         raise ConfigError(f"{row.shown} has no address.").about(endpoint.setting("base_url"))
     if not key and is_official and row.needs_key:
-        raise missing_key(endpoint)
+        raise missing_key_error(endpoint)
     return sdk.AsyncOpenAI(base_url=endpoint.base_url, api_key=key or "none", **options)
 
 
@@ -313,7 +313,7 @@ def _open_cloud(row: ProviderRow, endpoint: Endpoint, base_url: str | None, opti
     api, key = endpoint.api, endpoint.api_key
     kind = "access_token" if row.client == "vertex" else "api_key"
     if not key and row.needs_key:
-        raise missing_key(endpoint)
+        raise missing_key_error(endpoint)
     if row.client == "vertex" and not os.environ.get(PROJECT):
         raise ConfigError(f"{row.shown} needs a project, and CLOUD_ML_REGION.").about(
             Setting(PROJECT, PROJECT)
@@ -324,10 +324,10 @@ def _open_cloud(row: ProviderRow, endpoint: Endpoint, base_url: str | None, opti
     account = {name: value for name, value in (("base_url", url), (kind, key)) if value}
     try:
         if api == "messages":
-            return getattr(sdk_of(api), CLOUD_CLIENTS[row.client])(**account, **options)
+            return getattr(import_sdk(api), CLOUD_CLIENTS[row.client])(**account, **options)
         from openai.providers.bedrock import bedrock
 
-        return sdk_of(api).AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
+        return import_sdk(api).AsyncOpenAI(provider=bedrock(**account), **options)  # type: ignore[arg-type]
     except Exception as error:  # each client has its own for a missing region or resource
         raise ConfigError(
             f"The client for {row.shown} could not be opened: {error} It reads the key and "

@@ -205,7 +205,7 @@ def prepare_request(
     return replace(request, messages=messages, tools=tools, max_output_tokens=limit)
 
 
-def crowd_out(messages: Sequence[Message], info: ModelInfo) -> dict[str, Image]:
+def choose_dropped_pictures(messages: Sequence[Message], info: ModelInfo) -> dict[str, Image]:
     """The pictures and PDFs that one request cannot hold, by kode's copy: those beyond a limit of
     the whole, and large pictures among many."""
     images = [part for message in messages for part in message.parts if isinstance(part, Image)]

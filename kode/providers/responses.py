@@ -36,7 +36,7 @@ from kode.messages import (
 from kode.provider import Request, ToolSpec
 from kode.providers.chat import answer_schema
 from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, list_of, mapping_of, pick
-from kode.providers.errors import Endpoint, from_status
+from kode.providers.errors import Endpoint, status_error
 from kode.providers.provider import EventReader, HttpProvider, WireFormat
 from kode.providers.request import Target, encode_json, sendable_arguments, sendable_id
 from kode.providers.stream import StreamEvent
@@ -59,7 +59,7 @@ def encode_request(
         "store": False,
         # Else the server silently drops the oldest items of a conversation that is too long.
         "truncation": "disabled",
-        "max_output_tokens": _limit(request),
+        "max_output_tokens": _answer_limit(request),
         **_thinking_parameters(request, target),
     }
     if request.conversation and not target.omits("cache_key"):
@@ -83,7 +83,7 @@ def encode_request(
     return encode_json(head)[:-1] + listed + b',"input":[' + b",".join(messages) + b"]}"
 
 
-def _limit(request: Request) -> int:
+def _answer_limit(request: Request) -> int:
     """The tokens that an answer may have, thinking included."""
     return max(request.max_output_tokens or 0, LEAST_OUTPUT_TOKENS)
 
@@ -120,7 +120,7 @@ def message_bytes(message: Message, *, target: Target, custom: set[str]) -> byte
     elif message.role == "tool":
         items = result_items(message, target, custom)
     else:
-        items = user_items(message.parts, target) or [_message("user", [_text("(no text)")])]
+        items = user_items(message.parts, target) or [_make_message("user", [_text("(no text)")])]
     return b",".join(map(encode_json, items))
 
 
@@ -141,9 +141,9 @@ def user_items(parts: tuple[Part, ...], target: Target) -> list[Mapping[str, Any
     marks = target.info.cache_marks and not target.omits("cache_marks")
     if marks and opening >= 0:
         content[opening]["prompt_cache_breakpoint"] = {"mode": "explicit"}
-    items: list[Mapping[str, Any]] = [_message("developer", content)] if content else []
-    rest = list(_contents([part for part in parts if part not in words], target))
-    return [*items, *([_message("user", rest)] if rest else [])]
+    items: list[Mapping[str, Any]] = [_make_message("developer", content)] if content else []
+    rest = list(_encode_contents([part for part in parts if part not in words], target))
+    return [*items, *([_make_message("user", rest)] if rest else [])]
 
 
 def result_items(message: Message, target: Target, custom: set[str]) -> list[Mapping[str, Any]]:
@@ -213,7 +213,7 @@ def plain_items(message: Message) -> list[Mapping[str, Any]]:
     return items or ([{**plain, "content": text}] if text else [])
 
 
-def _contents(parts: list[Part], target: Target) -> Iterator[dict[str, Any]]:
+def _encode_contents(parts: list[Part], target: Target) -> Iterator[dict[str, Any]]:
     """Pictures, and texts joined where one follows another."""
     for is_picture, group in groupby(parts, lambda part: isinstance(part, Image)):
         if is_picture:
@@ -236,7 +236,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "input_text", "text": text}
 
 
-def _message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
+def _make_message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
 
@@ -250,9 +250,9 @@ def read_event(event: StreamEvent, draft: Draft, endpoint: Endpoint) -> None:
     kind = kind if isinstance(kind, str) and event.name != "whole" else event.name
     is_response = data.get("object") == "response"
     if "error" in (kind, data.get("object")) or (data.get("error") and not is_response):
-        raise failure(data.get("error") or data, endpoint)
+        raise failure_error(data.get("error") or data, endpoint)
     item = mapping_of(data.get("item"))
-    key = _key(data, item)
+    key = _item_key(data, item)
     match kind.removeprefix("response."):
         case "output_item.added":
             _open_item(key, item, draft)
@@ -277,17 +277,17 @@ def read_event(event: StreamEvent, draft: Draft, endpoint: Endpoint) -> None:
             _take_end(data, "", draft, endpoint)
 
 
-def failure(error: Any, endpoint: Endpoint) -> ProviderError:
+def failure_error(error: Any, endpoint: Endpoint) -> ProviderError:
     """The error for an error object, which comes with HTTP 200. One that names a code is about the
     request, unless the code says that it may pass; one without mostly passes."""
     words = mapping_of(error)
-    fault = from_status(None, {"error": error}, {}, endpoint)
+    fault = status_error(None, {"error": error}, {}, endpoint)
     if isinstance(fault, TransientError) and not fault.status and words.get("code"):
-        return from_status(400, {"error": error}, {}, endpoint)
+        return status_error(400, {"error": error}, {}, endpoint)
     return fault
 
 
-def _key(data: Mapping[str, Any], item: Mapping[str, Any]) -> int | str:
+def _item_key(data: Mapping[str, Any], item: Mapping[str, Any]) -> int | str:
     """Names an item of the answer: its index, which some servers leave out, else its id."""
     index = data.get("output_index")
     if isinstance(index, int) and not isinstance(index, bool):
@@ -325,13 +325,13 @@ def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
     is_whole = item != {}
     match kind:
         case "text":
-            refusal = "".join(_texts(item.get("content"), "refusal"))
-            whole = "".join(_texts(item.get("content"))) + refusal
+            refusal = "".join(_list_texts(item.get("content"), "refusal"))
+            whole = "".join(_list_texts(item.get("content"))) + refusal
             add = draft.refuse if refusal else partial(draft.add, "text")
             add(key, _remainder(whole, part))
         case "thinking":
             # The summary; the thinking itself, where the server shows it.
-            texts = _texts(item.get("summary")) or _texts(item.get("content"))
+            texts = _list_texts(item.get("summary")) or _list_texts(item.get("content"))
             draft.add("thinking", key, _remainder("\n\n".join(texts), part))
         case "call":
             is_custom = item.get("type") == CUSTOM_CALL
@@ -339,7 +339,7 @@ def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
             _set_arguments(part, item.get("input" if is_custom else "arguments"), draft)
             is_whole = is_custom or is_whole_object(part.text)
         case "item":
-            part.pieces = [words_of(item)]
+            part.pieces = [describe_server_work(item)]
     part.own = dict(item) if is_whole else None
 
 
@@ -348,7 +348,7 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
     status = response.get("status")
     status = status if isinstance(status, str) else kind.removeprefix("response.")
     for index, item in enumerate(map(mapping_of, list_of(response.get("output")))):
-        part_kind, item_id = KINDS.get(item.get("type"), "item"), _key({}, item)
+        part_kind, item_id = KINDS.get(item.get("type"), "item"), _item_key({}, item)
         key = item_id if item_id and draft.find(part_kind, item_id) is not None else index
         before = draft.find(part_kind, key)
         if before is None or before.own is None:
@@ -362,7 +362,7 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
         thinking_tokens=pick(usage, "output_tokens_details", "reasoning_tokens"),
     )
     if status == "failed":
-        raise failure(response.get("error") or {}, endpoint)
+        raise failure_error(response.get("error") or {}, endpoint)
     if status == "incomplete":
         reason = pick(response, "incomplete_details", "reason")
         # Whatever ended it, it is not whole, and its calls must not run.
@@ -372,7 +372,7 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
         draft.done = True
 
 
-def words_of(item: Mapping[str, Any]) -> str:
+def describe_server_work(item: Mapping[str, Any]) -> str:
     """What the vendor's server did by itself, with the addresses of what it read; "" for items that
     bring nothing from outside."""
     if item.get("type") != "web_search_call":
@@ -393,7 +393,7 @@ def _is_text(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value)
 
 
-def _texts(parts: Any, name: str = "text") -> list[str]:
+def _list_texts(parts: Any, name: str = "text") -> list[str]:
     """The texts under a name in the parts of a content."""
     return list(filter(_is_text, (pick(part, name) for part in list_of(parts))))
 
@@ -423,7 +423,7 @@ def _event_reader(
         # llama.cpp (7e4c0a9) calls an answer completed that its limit cut: half an answer must not
         # pass for a whole one, nor half a call run.
         used = draft.usage.get("output_tokens", 0)
-        if not target.is_official and draft.stop == "completed" and used >= _limit(request):
+        if not target.is_official and draft.stop == "completed" and used >= _answer_limit(request):
             draft.note_stop("max_output_tokens")
 
     return partial(read_event, draft=draft, endpoint=endpoint), finish

@@ -39,7 +39,7 @@ from kode.messages import Message, Text, ToolResult, calls_of
 from kode.provider import Request
 from kode.providers import ProviderSettings
 from kode.providers.draft import Draft, Kind
-from kode.providers.errors import Endpoint, from_status
+from kode.providers.errors import Endpoint, status_error
 from kode.providers.request import used_ids
 
 PIECES = 6
@@ -119,7 +119,7 @@ class Scripted:
             endpoint, error = Endpoint(base_url="the script", model=self.model), reply.error
             after = error.retry_after_s
             pause = {} if after is None else {"retry-after": str(after)}
-            raise from_status(error.status, error.text, pause, endpoint)
+            raise status_error(error.status, error.text, pause, endpoint)
         draft = Draft(f"{self.name}/{self.model}", emit)
         texts: Mapping[Kind, str] = {"thinking": reply.thinking, "text": reply.text}
         for kind, text in texts.items():

@@ -34,7 +34,7 @@ from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S
 from kode.provider import EFFORTS
 from kode.providers.draft import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, names_fault, plain_reason
-from kode.providers.models import info_of, names_of
+from kode.providers.models import info_of, vendor_models
 from kode.registry import COMPATIBLE, ProviderRow, host_of
 from kode.values import dataclass
 
@@ -107,7 +107,7 @@ def read_entry(entry: Mapping[str, Any]) -> Facts:
     )
     prices = {name: pick(entry, "pricing", key) for key, name in _PRICES.items()}
     facts = {
-        "context_window": next(filter(None, map(_tokens, windows)), None),
+        "context_window": next(filter(None, map(_read_tokens, windows)), None),
         "max_output_tokens": entry.get("max_completion_tokens"),
         "sees_images": next((value for value in sees if isinstance(value, bool)), None),
     }
@@ -117,12 +117,12 @@ def read_entry(entry: Mapping[str, Any]) -> Facts:
     return {**check_facts({**facts, **prices}), **check_facts(served)}
 
 
-def _tokens(value: Any) -> int | None:
+def _read_tokens(value: Any) -> int | None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     return value if is_whole and value > 0 else None
 
 
-def _price_per_million(value: Any) -> float | None:
+def _read_price(value: Any) -> float | None:
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         price = float(value) * 1_000_000
         return round(price, 6) if math.isfinite(price) and price >= 0 else None
@@ -130,8 +130,8 @@ def _price_per_million(value: Any) -> float | None:
 
 
 _CHECKS: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("context_window", "max_output_tokens"), _tokens),
-    **dict.fromkeys(_PRICES.values(), _price_per_million),
+    **dict.fromkeys(("context_window", "max_output_tokens"), _read_tokens),
+    **dict.fromkeys(_PRICES.values(), _read_price),
     "sees_images": lambda value: value if isinstance(value, bool) else None,
     "efforts": tuple,
 }
@@ -325,7 +325,7 @@ def _running_window(answer: Any, model: str) -> int | None:
     """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
     for item in list_of(pick(answer, "models")):
         if pick(item, "name") in (model, f"{model}:latest"):
-            return _tokens(pick(item, "context_length"))
+            return _read_tokens(pick(item, "context_length"))
     return None
 
 
@@ -356,10 +356,10 @@ def url_of(choice: ProviderChoice) -> str:
 def reach_server(choice: ProviderChoice, timeout_s: float = LIST_TIMEOUT_S) -> ServerAnswer:
     """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere
     else. Not for the thread of an event loop."""
-    return asyncio.run(_reach(choice, timeout_s))
+    return asyncio.run(_list_server_models(choice, timeout_s))
 
 
-async def _reach(choice: ProviderChoice, timeout_s: float) -> ServerAnswer:
+async def _list_server_models(choice: ProviderChoice, timeout_s: float) -> ServerAnswer:
     row, url = choice.row, url_of(choice)
     if not url:
         detail = "its SDK finds the address; kode cannot ask it for a list"
@@ -410,7 +410,7 @@ def list_models(
     row, listed = choice.row, list[str]()
     if ask or is_near(url_of(choice)):
         listed = [n for n in reach_server(choice, MENU_TIMEOUT_S).models if n.isprintable()]
-    table_names = [name for name in (row.default_model, *names_of(row.name)) if name]
+    table_names = [name for name in (row.default_model, *vendor_models(row.name)) if name]
     if listed and row.models:
         listed = [name for name in listed if name.startswith(row.models)] or listed
     if listed:

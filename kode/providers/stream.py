@@ -13,7 +13,7 @@ from typing import Any
 
 from kode.errors import ProviderError, RefusedError, TransientError
 from kode.providers.draft import Draft
-from kode.providers.errors import Endpoint, from_status, web_page
+from kode.providers.errors import Endpoint, status_error, web_page_error
 from kode.values import dataclass
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
@@ -110,7 +110,7 @@ class Deadline:
         )
 
 
-async def refuse(response: Any, endpoint: Endpoint) -> None:
+async def check_response(response: Any, endpoint: Endpoint) -> None:
     """Raises a ProviderError for an error or a redirect: the SDK would first read all of its body,
     however large."""
     if response.status_code < 300:
@@ -126,7 +126,7 @@ async def refuse(response: Any, endpoint: Endpoint) -> None:
     answer: Any = text
     with contextlib.suppress(ValueError, RecursionError):
         answer = json.loads(text)
-    raise from_status(response.status_code, answer, response.headers, endpoint)
+    raise status_error(response.status_code, answer, response.headers, endpoint)
 
 
 async def read_reply(
@@ -140,7 +140,7 @@ async def read_reply(
     Raises: ProviderError; the HTTP client's errors pass through.
     """
     try:
-        async with contextlib.aclosing(events(response, deadline)) as stream:
+        async with contextlib.aclosing(read_events(response, deadline)) as stream:
             async for event in stream:
                 if event.name == "[DONE]":
                     draft.done = True
@@ -161,7 +161,7 @@ async def read_reply(
         await response.aclose()
 
 
-async def events(response: Any, deadline: Deadline) -> AsyncGenerator[StreamEvent, None]:
+async def read_events(response: Any, deadline: Deadline) -> AsyncGenerator[StreamEvent, None]:
     """Yields the events of an answer, until its end.
 
     An answer that is one JSON object (a server that ignores `stream`) is one event named "whole".
@@ -178,19 +178,19 @@ async def events(response: Any, deadline: Deadline) -> AsyncGenerator[StreamEven
             chunk = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
             start = chunk[:1]
             if start == b"<" or (start and kind in ("text/html", "application/xhtml+xml")):
-                raise web_page(endpoint, kind)
+                raise web_page_error(endpoint, kind)
         if start not in (b"{", b"["):
             for event in decoder.feed(chunk):
                 yield event
             continue
         body += chunk
         if len(body) > MAX_EVENT_BYTES:
-            raise too_large(endpoint)
+            raise too_large_error(endpoint)
     if body:
         value = json.loads(body.decode("utf-8-sig", "replace"))
         value = value[0] if isinstance(value, list) and value else value
         if not isinstance(value, dict):
-            raise from_status(None, value, {}, endpoint)
+            raise status_error(None, value, {}, endpoint)
         yield StreamEvent("whole", value)
         return
     for event in decoder.end():
@@ -229,7 +229,7 @@ class Decoder:
             self._pieces = [lines.pop() + text[end:]]
             yield from filter(None, map(self._read_line, lines))
         if self._size > MAX_EVENT_BYTES:
-            raise too_large(self.endpoint)
+            raise too_large_error(self.endpoint)
 
     def end(self) -> Iterator[StreamEvent]:
         """The event that the end of the stream completes, if any."""
@@ -261,12 +261,12 @@ class Decoder:
             value = json.loads(text)
         except ValueError:
             if name == "error":
-                raise from_status(None, text, {}, self.endpoint) from None
+                raise status_error(None, text, {}, self.endpoint) from None
             raise
         return StreamEvent(name, value) if isinstance(value, dict) else None
 
 
-def too_large(endpoint: Endpoint) -> RefusedError:
+def too_large_error(endpoint: Endpoint) -> RefusedError:
     return RefusedError(
         f"{endpoint.shown_url} sent more than a reply can be and was cut off. "
         "Ask for less at a time; if it keeps happening, check the server."

@@ -191,17 +191,17 @@ class _Reader:
             return _calls_in(broken_json.parse_value(value) if is_text else value, self.tools)
         tool, is_tag = self._tool_here()
         if elements := self._read_elements(tool):
-            return [_fit(tool, elements)]
+            return [_fit_call(tool, elements)]
         between = _BEFORE_ARGUMENTS.match(self.text, self.at)
         begin = between.end() if between else self.at
         if self.text[begin : begin + 1] == "{":
             self.at = begin
             arguments = self._read_value()
             self.at += self.text[self.at : self.at + 1] == ")"
-            return [_fit(tool, arguments)]
+            return [_fit_call(tool, arguments)]
         if not (is_tag or self.is_marked) or "<" not in self.text[self.at : begin]:
             raise _NoCallError  # no markup, or cut behind the name
-        return [_fit(tool, {})]
+        return [_fit_call(tool, {})]
 
     def _tool_here(self) -> tuple[ToolSpec, bool]:
         """The tool whose name is in a tag, in front of arguments, or somewhere between a template's
@@ -280,14 +280,14 @@ def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _W
     content = {k: v for k, v in value.items() if k != key and k not in thoughts}
     flat = {k: v for k, v in content.items() if k not in _LABELS or k in properties}
     if flat.keys() <= properties.keys() and (flat or not properties):
-        return _fit(tool, flat)
+        return _fit_call(tool, flat)
     keys = [each for each in ARGUMENT_KEYS if each in content]
     if len(keys) != 1 or content.keys() - {*keys, *_LABELS}:
         raise _NoCallError
     arguments = content[keys[0]]
     while isinstance(arguments, str):
         arguments = broken_json.parse_value(arguments)
-    return _fit(tool, arguments)
+    return _fit_call(tool, arguments)
 
 
 def _call_by_key(tool: ToolSpec, value: Any) -> _WrittenCall:
@@ -298,10 +298,10 @@ def _call_by_key(tool: ToolSpec, value: Any) -> _WrittenCall:
         value = {required[0]: value}
     if not isinstance(value, dict) or not value or value.keys() - _properties(tool).keys():
         raise _NoCallError
-    return _fit(tool, value)
+    return _fit_call(tool, value)
 
 
-def _fit(tool: ToolSpec, arguments: Any) -> _WrittenCall:
+def _fit_call(tool: ToolSpec, arguments: Any) -> _WrittenCall:
     """The call, if its arguments are an object, and not the schema that describes the tool. The
     model learns of other faults in them when it runs. Raises: _NoCallError."""
     is_schema = isinstance(arguments, dict) and "properties" in arguments

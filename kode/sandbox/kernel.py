@@ -345,7 +345,7 @@ class SyscallMonitor:
             if self.interest.records_opens and len(self.opened) < MAX_OPENED:
                 self.opened[path] = None
                 if name in RUNS:
-                    script = script_of(_words(pid, arguments[call.path + 1]))
+                    script = script_of(_read_argument_words(pid, arguments[call.path + 1]))
                     self.scripts |= {path, _resolve(pid, _HERE, script)}
         if name in RUNS:
             return None
@@ -402,7 +402,7 @@ def _real_path_of(pid: int, path: str) -> str:
     return path
 
 
-def _words(pid: int, address: int) -> list[str]:
+def _read_argument_words(pid: int, address: int) -> list[str]:
     """The first words of a command line in the memory of a process."""
     data = _read(pid, address, 8 * _MAX_WORDS)
     addresses = struct.unpack(f"{len(data) // 8}Q", data[: len(data) // 8 * 8])

@@ -89,7 +89,7 @@ def list_changes(layer: Layer) -> tuple[FileChange, ...]:
     folders = {name: version for name, version in earlier.items() if version.is_dir()}
     for name, version in folders.items():
         with contextlib.suppress(OSError):
-            _merge(version, layer.version(name), real=Path(name))
+            _merge_path(version, layer.version(name), real=Path(name))
     return _list_changes(layer) if folders else listed
 
 
@@ -243,7 +243,7 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
     return folder.name in places.names("dependencies") or any(mark.exists() for mark in marks)
 
 
-def apply(layer: Layer, changes: Iterable[FileChange], reach: Reach) -> dict[str, str]:
+def apply_changes(layer: Layer, changes: Iterable[FileChange], reach: Reach) -> dict[str, str]:
     """Applies those of the changes that are in the layer's folder; returns those skipped, each with
     the reason. A file that somebody else changed meanwhile is skipped. So is a link to a path that
     `reach` hides from commands: others would read it for them."""
@@ -294,10 +294,10 @@ def _apply_change(layer: Layer, change: FileChange, reach: Reach) -> str:
             return "someone else deleted it meanwhile"
         upper = opened.enter_context(beneath.open_folder(layer.upper))
         new = opened.enter_context(beneath.open_below(upper, parents))
-        return _move(Path(change.path), new, folder, reach)
+        return _move_path(Path(change.path), new, folder, reach)
 
 
-def _move(path: Path, new: int, real: int, reach: Reach) -> str:
+def _move_path(path: Path, new: int, real: int, reach: Reach) -> str:
     """Moves the new version of `path` from a folder of the layer to the real one, both open; a new
     folder file by file. What is no file or link, or leads to a hidden place, stays behind; returns
     why, or ""."""
@@ -308,7 +308,7 @@ def _move(path: Path, new: int, real: int, reach: Reach) -> str:
             beneath.open_below(real, [name], make=lambda _: mode & 0o777) as folder,
         ):
             for each in sorted(os.listdir(inner)):
-                _move(path / each, inner, folder, reach)
+                _move_path(path / each, inner, folder, reach)
         return ""
     if stat.S_ISLNK(mode):
         target = paths.real_path(path.parent / os.readlink(name, dir_fd=new))
@@ -336,7 +336,7 @@ def _move(path: Path, new: int, real: int, reach: Reach) -> str:
 # raises: what cannot be moved is rebuilt.
 
 
-def carry(layer: Layer, changes: Iterable[FileChange]) -> None:
+def carry_layer(layer: Layer, changes: Iterable[FileChange]) -> None:
     """Moves new and changed files, once `list_changes` has looked at the layer, to what is
     carried."""
     for change in layer.pick(changes):
@@ -344,7 +344,7 @@ def carry(layer: Layer, changes: Iterable[FileChange]) -> None:
             target = layer.below.version(change.path)
             with contextlib.suppress(OSError):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _merge(layer.version(change.path), target)
+                _merge_path(layer.version(change.path), target)
 
 
 def _drop_replaced(carried: Path, upper: Path) -> None:
@@ -358,14 +358,14 @@ def _drop_replaced(carried: Path, upper: Path) -> None:
                 beneath.remove_tree(earlier)
 
 
-def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
+def _merge_path(source: Path, target: Path, *, real: Path | None = None) -> None:
     """Moves a file or folder from one layer to another where that has nothing, and where nothing
     newer lies in its `real` place, if that matters."""
     kind, before = _find_kind(source), _find_kind(real) if real is not None else ""
     if kind == "folder" and "folder" in (_find_kind(target), before):
         target.mkdir(exist_ok=True)
         for name in os.listdir(source):
-            _merge(source / name, target / name, real=real and real / name)
+            _merge_path(source / name, target / name, real=real and real / name)
         with contextlib.suppress(OSError):  # something stays in it
             source.rmdir()
     elif kind in ("", "whiteout") or os.path.lexists(target):

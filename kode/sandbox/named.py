@@ -71,7 +71,7 @@ class _NameSearch:
                 continue
             source = os.path.normpath(self.root / origin.removeprefix("file:"))
             folders = [os.path.dirname(source)] if name.endswith(".path") else []
-            for word in _words(value):
+            for word in _split_words(value):
                 is_path = "/" in word or name == "core.hookspath" or bool(folders)
                 for path in self._find_inside(word, *folders):
                     if is_path or _is_program(path):
@@ -89,7 +89,7 @@ class _NameSearch:
 
     def take_words(self, text: str, folder: str) -> None:
         """Takes in the files that a text names, and adds those that say in turn what they run."""
-        words = {path for word in _words(text) for path in self._find_inside(word, folder)}
+        words = {path for word in _split_words(text) for path in self._find_inside(word, folder)}
         for path in filter(_is_program, words - self.paths):
             self.paths.add(path)
             if path.endswith(".sh") or _SHELL.match(read_regular(path, MAX_TEXT_BYTES)):
@@ -125,5 +125,5 @@ def _is_program(path: str) -> bool:
     return os.path.isfile(path) or (not os.path.lexists(path) and os.path.splitext(path)[1] != "")
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text) if "://" not in word and len(word) < 300]

@@ -166,13 +166,13 @@ def resolve_workplace(place: Workplace) -> Workplace:
     """The same place by real paths."""
     return replace(
         place,
-        cwd=_real(place.cwd),
-        project=_real(place.project),
-        roots=tuple(map(_real, place.roots)),
-        home=_real(place.home),
-        protected=tuple(map(_real, (place.home, *place.protected))),
-        readable=tuple(_real(path.parent) / path.name for path in place.readable),
-        outputs=_real(place.outputs),
+        cwd=_real_path(place.cwd),
+        project=_real_path(place.project),
+        roots=tuple(map(_real_path, place.roots)),
+        home=_real_path(place.home),
+        protected=tuple(map(_real_path, (place.home, *place.protected))),
+        readable=tuple(_real_path(path.parent) / path.name for path in place.readable),
+        outputs=_real_path(place.outputs),
     )
 
 
@@ -184,29 +184,29 @@ def work_folders(place: Workplace, *, with_git: bool) -> tuple[Path, ...]:
     return tuple(f for f in folders if not any(other in f.parents for other in folders))
 
 
-def own_homes() -> tuple[Path, ...]:
+def user_homes() -> tuple[Path, ...]:
     """The user's homes: the one of the environment, and the one of the system."""
-    homes = {_real(paths.user_home() or paths.NO_HOME): None}
+    homes = {_real_path(paths.user_home() or paths.NO_HOME): None}
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
-        homes[_real(Path(pwd.getpwuid(os.getuid()).pw_dir))] = None
+        homes[_real_path(Path(pwd.getpwuid(os.getuid()).pw_dir))] = None
     return tuple(home for home in homes if home != Path("/") and home.is_dir())
 
 
-def tool_chains() -> tuple[Path, ...]:
+def find_tool_chains() -> tuple[Path, ...]:
     """Folders with programs and libraries that lie in a home or elsewhere: the well-known ones, and
     those that PATH and the variables of tool chains name."""
-    homes = own_homes()
-    shown = [_real(home / name) for home in homes for name in SHOWN_IN_HOME]
-    shown += [_real(Path(os.environ.get(name) or "/")) for name in _TOOL_CHAINS]
-    for folder in map(_real, map(Path, filter(os.path.isabs, os.get_exec_path()))):
+    homes = user_homes()
+    shown = [_real_path(home / name) for home in homes for name in SHOWN_IN_HOME]
+    shown += [_real_path(Path(os.environ.get(name) or "/")) for name in _TOOL_CHAINS]
+    for folder in map(_real_path, map(Path, filter(os.path.isabs, os.get_exec_path()))):
         prefix = folder.parent
         is_prefix = any(os.path.exists(prefix / mark) for mark in _MARKS_OF_PREFIX)
         shown.append(prefix if is_prefix and not os.path.exists(prefix / ".git") else folder)
         if folder.name == "bin" and prefix not in homes:
-            shown += map(_real, (prefix / "lib", prefix / "libexec"))
-        python = _real(folder / "python3")  # of a virtual environment: a link to the real one
+            shown += map(_real_path, (prefix / "lib", prefix / "libexec"))
+        python = _real_path(folder / "python3")  # of a virtual environment: a link to the real one
         if python.name.startswith("python") and os.path.isfile(python):
-            shown += (python.parent, _real(python.parent.parent / "lib"))
+            shown += (python.parent, _real_path(python.parent.parent / "lib"))
     existing = {path for path in shown if os.path.exists(path) and _is_for_all(path, homes)}
     outermost = (path for path in existing if existing.isdisjoint(path.parents))
     return tuple(sorted(path for path in outermost if not is_below_any(str(path), SYSTEM)))
@@ -215,11 +215,11 @@ def tool_chains() -> tuple[Path, ...]:
 def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
     """Folders outside of those of work that the project's manifests name, and theirs in turn: each
     has a manifest itself."""
-    homes, folders = own_homes(), [place.project, place.cwd]
+    homes, folders = user_homes(), [place.project, place.cwd]
     for folder in folders:  # which grows meanwhile
         texts = (read_regular(folder / name) for name in _MANIFESTS)
         words = (word for text in texts for word in _ELSEWHERE.findall(text))
-        for target in (_real(folder / word) for word in words):
+        for target in (_real_path(folder / word) for word in words):
             is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
             if is_package and target not in folders and _is_for_all(target, homes):
                 folders.append(target)
@@ -242,7 +242,7 @@ def make_reach(
     network: Network,
 ) -> Reach:
     """What commands reach in a resolved workplace; `shown` are readable folders besides."""
-    homes, alone = own_homes(), kind == "landlock"  # which makes no folders of their own
+    homes, alone = user_homes(), kind == "landlock"  # which makes no folders of their own
     folders = work_folders(place, with_git=not grants.project)
     wide = [f for f in folders if any(f in home.parents for home in homes)]
     work: Access = "writable" if grants.project or kind == "layered" else "readable"
@@ -278,14 +278,14 @@ def make_reach(
     places = tuple([VisiblePlace(path, each) for each, those in listed for path in those])
     listed_folders = tuple(path.parent for path in place.readable)
     reach = Reach(places=places, temporary=temporary, network=network, listed=listed_folders)
-    launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
+    launcher = map(_real_path, (Path(sys.base_prefix), Path(sys.executable)))
     hidden = (path for path in launcher if access(reach, str(path)) != "readable")
     return replace(reach, places=(*places, *(VisiblePlace(path, "readable") for path in hidden)))
 
 
 @cache
 def _keys_of_system(folders: Sequence[Path]) -> tuple[Path, ...]:
-    keys = (_real(Path(it)) for name in names("keys_of_the_machine") for it in glob(name))
+    keys = (_real_path(Path(it)) for name in names("keys_of_the_machine") for it in glob(name))
     hidden = (path for path in keys if os.access(path, os.R_OK))
     return tuple(path for path in hidden if not any(f.is_relative_to(path) for f in folders))
 
@@ -390,7 +390,7 @@ def read_regular(path: str | Path, most: int = -1) -> str:
     return ""
 
 
-def _real(path: Path) -> Path:
+def _real_path(path: Path) -> Path:
     return Path(paths.real_path(path))
 
 
@@ -453,14 +453,14 @@ _NETWORK = f"""(allow network-outbound (remote ip "*:*"))
 """No unix sockets but that for names: those of Docker and ssh-agent lead out of the sandbox."""
 
 
-def _any_case(name: str) -> str:
+def _match_any_case(name: str) -> str:
     """A regular expression: most volumes ignore case."""
     return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else f"[{c}]" for c in name)
 
 
-_GIT = f"/{_any_case('.git')}"
+_GIT = f"/{_match_any_case('.git')}"
 # To the file system, some letters beyond ASCII equal a plain one: git needs none there.
-_OF_GIT = f"{_GIT}/(.*/)?({'|'.join(map(_any_case, RUN_BY_GIT))}|[^/]*[^ -~][^/]*)(/|$)"
+_OF_GIT = f"{_GIT}/(.*/)?({'|'.join(map(_match_any_case, RUN_BY_GIT))}|[^/]*[^ -~][^/]*)(/|$)"
 
 
 def to_seatbelt(reach: Reach) -> tuple[str, ...]:

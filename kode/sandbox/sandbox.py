@@ -29,8 +29,8 @@ from kode.sandbox import reach
 from kode.sandbox.layer import (
     Layer,
     Masks,
-    apply,
-    carry,
+    apply_changes,
+    carry_layer,
     list_changes,
     make_layer,
     make_mask,
@@ -260,7 +260,7 @@ class Sandbox:
 
     @cached_property
     def _shown(self) -> tuple[Path, ...]:
-        return (*reach.tool_chains(), *self.siblings)
+        return (*reach.find_tool_chains(), *self.siblings)
 
     @cached_property
     def masks(self) -> Masks:
@@ -541,13 +541,13 @@ class Attempt:
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
-        skipped = (apply(layer, changes, self.reach) for layer in self.layers)
+        skipped = (apply_changes(layer, changes, self.reach) for layer in self.layers)
         return {path: reason for each in skipped for path, reason in each.items()}
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
         """Keeps what it wrote for the session's next commands. Never raises."""
         for layer in self.layers:
-            carry(layer, changes)
+            carry_layer(layer, changes)
 
     def _launcher_arguments(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""

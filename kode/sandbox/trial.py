@@ -1,7 +1,7 @@
 """The self-tests of the sandbox: acts that must succeed in it, or must fail.
 
 `find_support` tries this machine's kinds of sandbox with the session's own folders, the best first.
-`prove`, for `kode doctor --sandbox`, does the same in a folder made for it, one promise a line.
+`prove_sandbox`, for `kode doctor --sandbox`, does so in a folder made for it, one promise a line.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import kernel, launcher, reach
-from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, own_homes
+from kode.sandbox.reach import BUBBLEWRAP, KINDS, SYSTEM_PATH, Grants, Kind, user_homes
 from kode.values import replace
 from kode.workplace import NOWHERE
 
@@ -49,12 +49,12 @@ print(json.dumps([succeeds(*act) for act in marshal.loads(bytes.fromhex(sys.argv
 but `os` and `socket`."""
 
 
-def _read(path: str) -> bool:
+def _can_read(path: str) -> bool:
     """Whether a folder has names, or a file can be opened."""
     return os.listdir(path) != [] if os.path.isdir(path) else os.open(path, os.O_RDONLY) >= 0
 
 
-def _write(path: str) -> None:
+def _try_write(path: str) -> None:
     """Opens a file for writing, or makes one in a folder and removes it."""
     is_folder = os.path.isdir(path)
     name = f"{path}/.kode-sandbox-test-{os.getpid()}" if is_folder else path
@@ -155,7 +155,7 @@ def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
     if kind == "landlock" and launcher.landlock_version() < kernel.SUFFICES_ALONE:
         return "this kernel's is too old (Linux 6.12 is needed)"
     folders = tuple(f"{folder}/" for folder in sandbox.folders)
-    private = [f"{path}/" for path in (*sandbox.place.protected, *own_homes())]
+    private = [f"{path}/" for path in (*sandbox.place.protected, *user_homes())]
     inside = next((path for path in private if path.startswith(folders)), "").rstrip("/")
     if inside and kind == "landlock":  # new files of it could not be hidden
         return f"it cannot hide {inside} inside the working folder"
@@ -172,7 +172,7 @@ def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
 def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> list[Trial]:
     """What a command must be able to do, and what not, in the session's own folders and with an
     address of the machine."""
-    place, grants, homes, folders = sandbox.place, sandbox.grants, own_homes(), sandbox.folders
+    place, grants, homes, folders = sandbox.place, sandbox.grants, user_homes(), sandbox.folders
     cwd, temporary = str(place.cwd), "/tmp" if kind in BUBBLEWRAP else sandbox.temporary_folder()
     hidden = [place.home / name for name in ("config.json", "history", "memory/history.jsonl")]
     hidden += [folder / "history.jsonl" for folder in place.protected[1:]]
@@ -186,17 +186,17 @@ def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> li
     fixed += [] if can_write else [place.cwd]
     git, number, family = f"{cwd}/.git/config", os.getpid(), int(socket.AF_UNIX)
     others = [
-        (grants.project and kind != "landlock", Trial("writes git's settings", _write, git)),
+        (grants.project and kind != "landlock", Trial("writes git's settings", _try_write, git)),
         # In bubblewrap, other processes have other numbers.
         (kind not in BUBBLEWRAP, Trial("sees other processes", _reach_process, number)),
-        (kind != "seatbelt", Trial("sees other processes", _read, f"/proc/{number}/environ")),
+        (kind != "seatbelt", Trial("sees other processes", _can_read, f"/proc/{number}/environ")),
         (kind != "seatbelt", Trial("makes unix sockets", _make_socket, family)),
         (not grants.network, Trial("has a network", _connect, outside)),
     ]
     return [
-        *(Trial(f"cannot write {path}", _write, path, True) for path in writable),
-        *(Trial(f"reads {path}", _read, str(path)) for path in hidden),
-        *(Trial(f"writes {path}", _write, str(path)) for path in fixed),
+        *(Trial(f"cannot write {path}", _try_write, path, True) for path in writable),
+        *(Trial(f"reads {path}", _can_read, str(path)) for path in hidden),
+        *(Trial(f"writes {path}", _try_write, str(path)) for path in fixed),
         *(trial for is_meant, trial in others if is_meant),
     ]
 
@@ -213,7 +213,7 @@ PROMISES = {
 """What a self-test has tried."""
 
 
-def prove(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:
+def prove_sandbox(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:
     """Tries the sandbox in a folder made for it; yields each promise, and whether it holds."""
     with tempfile.TemporaryDirectory(prefix="kode-") as name:
         project, home = Path(real_path(name)) / "project", Path(real_path(name)) / "kode"

@@ -108,13 +108,13 @@ def _find_difference(before: _SentRequest, now: _SentRequest) -> tuple[str, str]
         if name not in old or name not in new:
             cause = f"the {name} was {'removed' if name in old else 'added'}"
         elif old[name] != new[name]:
-            cause = f"the {name} changed: {_excerpts(old[name], new[name])}"
+            cause = f"the {name} changed: {_show_difference(old[name], new[name])}"
     if edits:
         kind, cause = edits[-1], f"the session's own {edits[-1]}" + (f": {cause}" if cause else "")
     return kind, cause
 
 
-def _excerpts(old: str, new: str) -> str:
+def _show_difference(old: str, new: str) -> str:
     """The texts around the first difference, each on a line."""
     same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
     start = max(0, same - EXCERPT_CHARS // 3)

@@ -334,7 +334,7 @@ def is_turn(entry: Entry) -> TypeGuard[MessageEntry]:
     return False
 
 
-def settle(
+def settle_entry(
     pending: MessageEntry | None, entry: Entry
 ) -> tuple[MessageEntry | None, tuple[Entry, ...]]:
     """The message that is pending after the next entry of a file, and the entries that count then:
@@ -357,18 +357,18 @@ def settle_all(entries: Iterable[Entry]) -> list[Entry]:
     """The entries that count of those of a file; a message that is still pending comes last."""
     pending, counting = None, list[Entry]()
     for entry in entries:
-        pending, added = settle(pending, entry)
+        pending, added = settle_entry(pending, entry)
         counting += added
     return [*counting, pending] if pending is not None else counting
 
 
-def line_of(entry: Header | Entry) -> bytes:
+def encode_line(entry: Header | Entry) -> bytes:
     """One JSON line, without line feed and default values; what looks like a secret is masked."""
     # `type` first, so that a person reading the file sees what a line is.
     text = to_json({"type": entry.type, **plain_value(entry)})
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
         value = json.loads(text)
-        if mask(value):
+        if mask_value(value):
             value |= {"masked": True} if isinstance(entry, MessageEntry) else {}
             text = to_json(value)
     # Lone surrogates, which no JSON reader accepts, become "?".
@@ -393,17 +393,17 @@ def parse_line(line: bytes) -> Header | Entry:
     """The entry of one line. Raises: ValueError, also for one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    adapter = _adapter(line.startswith(b'{"type":"x-'))
+    adapter = _entry_adapter(line.startswith(b'{"type":"x-'))
     try:
         entry: Header | Entry = adapter.validate_json(line)
     except ValueError:
         if not line.startswith((b'{"type":"system"', b'{"type":"context"')):
             raise
-        entry = adapter.validate_python(_update(json.loads(line)))
+        entry = adapter.validate_python(_convert_old_line(json.loads(line)))
     return entry
 
 
-def _update(value: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_old_line(value: Mapping[str, Any]) -> dict[str, Any]:
     """A line as kode wrote it until November 2026: sections by their length in one text, and
     contexts without a role."""
     sections, text = dict[str, str](), str(value.get("text", ""))
@@ -413,7 +413,7 @@ def _update(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
+def _entry_adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
     from pydantic import Field, TypeAdapter
 
     every: Any = Annotated[Union[(Header, *OWN_TYPES)], Field(discriminator="type")]
@@ -432,7 +432,7 @@ _OPAQUE = frozenset(
 )
 
 
-def mask(value: dict[str, Any]) -> bool:
+def mask_value(value: dict[str, Any]) -> bool:
     """Masks the credentials in a JSON object, in place; returns whether there were any."""
     is_masked, containers = False, list[Any]([value])
     while containers:
@@ -459,7 +459,7 @@ def mask(value: dict[str, Any]) -> bool:
 
 def masked_object(value: Any) -> Any:
     """A dataclass as a JSON object, with credentials masked."""
-    mask(plain := json.loads(to_json(value)))
+    mask_value(plain := json.loads(to_json(value)))
     return plain
 
 

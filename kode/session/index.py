@@ -97,7 +97,7 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
     with durable.storage_errors(path, "read"):
         noted, data = durable.read_length(path), path.read_bytes()
         created_at = timestamp(path.stat().st_mtime)
-    if (version := _field(_header(data.partition(b"\n")[0]), "version", 0)) > VERSION:
+    if (version := _field(_parse_header(data.partition(b"\n")[0]), "version", 0)) > VERSION:
         by = f"by a newer kode (format {version}). Update kode to continue it."
         raise SessionError(f"Session {path.stem} was written {by}")
     header, entries, damaged, types = None, list[Entry](), list[str](), set[str]()
@@ -271,11 +271,11 @@ def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
     ranks = {id: place for place, id in enumerate(_read_use_list(folder / ORDER) or ())}
     sessions = ((ranks.get(id, -1), changed, id) for changed, id in files(home))
     for _, _, session_id in sorted(sessions, reverse=True):
-        if summary := summarize(folder / f"{session_id}.jsonl", cwd):
+        if summary := summarize_session(folder / f"{session_id}.jsonl", cwd):
             yield summary
 
 
-def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
+def summarize_session(path: Path, cwd: Path | None = None) -> Summary | None:
     """What the head and the tail of a file tell; None for a session of another directory than
     `cwd`, and for a file that is gone. A damaged one may be of any directory."""
     try:
@@ -283,7 +283,7 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
             status = os.fstat(file.fileno())
             head = file.read(HEAD_BYTES)
             lines = (head + (file.readline() if len(head) == HEAD_BYTES else b"")).split(b"\n")
-            header = _header(lines[0])
+            header = _parse_header(lines[0])
             folder = _field(header, "cwd", "")
             if header and cwd and paths.real_path(folder) != writable_path(paths.real_path(cwd)):
                 return None
@@ -297,7 +297,7 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     cost_usd = _field(end, "total_cost_usd", 0.0) or _field(end, "cost_usd", math.nan)
     return Summary(
         id=path.stem,
-        updated_at=timestamp(min(changed, seconds_of(at) or changed)),
+        updated_at=timestamp(min(changed, parse_time(at) or changed)),
         **{name: _field(header, name, "") for name in ("created_at", "cwd", "model", "provider")},
         name=name,
         task=" ".join(task.split())[:TASK_CHARS],
@@ -309,7 +309,7 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     )
 
 
-def _header(line: bytes) -> dict[str, Any]:
+def _parse_header(line: bytes) -> dict[str, Any]:
     """Empty for a line that is no header."""
     value = object_of(line) or {}
     return value if value.get("type") == "session" else {}
@@ -363,7 +363,7 @@ def _field(value: Any, name: str, default: Value) -> Value:
     return item if type(item) is type(default) else default
 
 
-def seconds_of(at: str) -> float | None:
+def parse_time(at: str) -> float | None:
     """A time as seconds since the epoch; None for what is no time of a session."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if at else 0.0
@@ -389,7 +389,7 @@ class TextHit:
     cwd: str
 
 
-def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[TextHit]:
+def search_sessions(home: Path, words: Sequence[str], limit: int | None = None) -> list[TextHit]:
     """Texts with all words, ignoring case, newest first; at most `limit`. Raises: StorageError."""
     wanted = [word.lower() for word in words if word.strip()]
     places: list[TextHit] = []
@@ -397,12 +397,12 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[T
         # Nothing in this file, or in those after it, is newer than its last change.
         if len(places) == limit and places[-1].at >= timestamp(changed + CLOCK_LAG_S):
             break
-        places += reversed(list(_find_places(paths.session_file(home, session_id), wanted)))
+        places += reversed(list(_find_hits(paths.session_file(home, session_id), wanted)))
         places = sorted(places, key=lambda place: place.at, reverse=True)[:limit]
     return places
 
 
-def _find_places(path: Path, words: Sequence[str]) -> Iterator[TextHit]:
+def _find_hits(path: Path, words: Sequence[str]) -> Iterator[TextHit]:
     # Case changes the bytes of non-ASCII letters.
     needles = [json.dumps(word)[1:-1].encode() for word in words if word.isascii()]
     try:

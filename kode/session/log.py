@@ -32,10 +32,10 @@ from kode.session.entries import (
     TrimEntry,
     UnboundEntry,
     UsageEntry,
+    encode_line,
     is_turn,
-    line_of,
     new_session_id,
-    settle,
+    settle_entry,
     timestamp,
 )
 from kode.session.index import ID, missing_session, name_from, note_use, read, session_path
@@ -101,13 +101,13 @@ class Session:
             try:
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
-                lines = b"\n".join(map(line_of, entries))
+                lines = b"\n".join(map(encode_line, entries))
                 is_repetition = isinstance(entries[-1], RequestEntry)
                 durable.append_line(self.file, lines, self.path, sync=not is_repetition)
             except OSError as error:
                 raise durable.storage_error(error, self.path, "append to") from error
         for entry in entries:
-            self._take(entry)
+            self._apply_entry(entry)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""
@@ -165,11 +165,11 @@ class Session:
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
 
-    def _take(self, entry: Entry) -> None:
+    def _apply_entry(self, entry: Entry) -> None:
         """Takes constant time, except for the rare entries that change the past."""
         counting: Sequence[Entry] = (entry,)
         if isinstance(entry, MessageEntry):
-            self.pending, counting = settle(self.pending, entry)
+            self.pending, counting = settle_entry(self.pending, entry)
         for entry in counting:
             self.entries.append(entry)
             match entry:
@@ -241,13 +241,13 @@ def write_session(home: Path, header: Header, entries: Iterable[Entry]) -> Path:
     """Writes a session that nobody has open, atomically; returns the path. Raises: StorageError."""
     path = paths.session_file(home, header.id)
     durable.make_folder(path.parent)
-    data = b"\n".join((line_of(header), *map(line_of, entries), b""))
+    data = b"\n".join((encode_line(header), *map(encode_line, entries), b""))
     durable.replace_file(path, data)
     durable.write_length(path, len(data))
     return path
 
 
-def copy_to(home: Path, source: Header, entries: Sequence[Entry], origin: Origin) -> str:
+def copy_session(home: Path, source: Header, entries: Sequence[Entry], origin: Origin) -> str:
     """Creates a session that begins with these entries; returns its id. Raises: StorageError."""
     header = replace(source, id=new_session_id(), created_at=timestamp(), forked_from=origin)
     folder = paths.images_folder(paths.session_folder(home, header.id))
@@ -281,9 +281,9 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):
-                durable.append_line(file, line_of(header), path)
+                durable.append_line(file, encode_line(header), path)
         for entry in entries:
-            session._take(entry)
+            session._apply_entry(entry)
         session.has_requested = False
         if lost := open_calls(session.messages, session.answers):
             session.append_message(unknown_results(lost))

@@ -29,7 +29,7 @@ from kode.session.entries import (
     TrimEntry,
     UnboundEntry,
     UndoEntry,
-    mask,
+    mask_value,
     to_json,
 )
 from kode.values import dataclass, field, replace
@@ -257,7 +257,7 @@ def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
-def notes(entries: Iterable[Entry]) -> tuple[Text, ...]:
+def notes_on(entries: Iterable[Entry]) -> tuple[Text, ...]:
     """What a message tells of these entries."""
     return tuple(Text(text=text, source="note") for text in dict.fromkeys(map(note_of, entries)))
 
@@ -265,7 +265,7 @@ def notes(entries: Iterable[Entry]) -> tuple[Text, ...]:
 def as_message(entry: Entry) -> MessageEntry | None:
     """A message, or an undo or a redo as a message of kode's; None for any other entry."""
     if isinstance(entry, UndoEntry):
-        return MessageEntry(role="user", parts=notes([entry]), id=entry.id, at=entry.at)
+        return MessageEntry(role="user", parts=notes_on([entry]), id=entry.id, at=entry.at)
     return entry if isinstance(entry, MessageEntry) else None
 
 
@@ -290,7 +290,7 @@ def _digest_with(before: str, message: Message) -> str:
     """The digest of some messages, with one more: of its sent parts, as JSON, masked."""
     parts = list[dict[str, object]]()
     for part in message.parts:
-        mask(value := {**vars(part)})
+        mask_value(value := {**vars(part)})
         for name in (*_NOT_SENT, "own", "call_id"):
             if name in _NOT_SENT or not value.get(name):
                 value.pop(name, None)

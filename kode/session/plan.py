@@ -33,7 +33,7 @@ def without_ticks(plan: str) -> str:
     return _STEP.sub(r"\g<before> \g<after>\g<text>", plan)
 
 
-def _words(text: str) -> str:
+def _normalize_step(text: str) -> str:
     """The words of a step, ignoring number, Markdown and case, which a model may change."""
     plain = re.sub(r"^\s*\d+[.)]\s+", "", text)
     return " ".join(re.sub(r"[*_`]", "", plain).casefold().split()).rstrip(".")
@@ -73,9 +73,9 @@ class Plan:
         """Ticks finished steps; returns `2 of 5 steps of the plan done`, or "" if no step matches.
         Raises: StorageError."""
         plan = before = self.text
-        words = set(map(_words, done))
+        words = set(map(_normalize_step, done))
         for step in _STEP.finditer(before):
-            if _words(step["text"]) in words:
+            if _normalize_step(step["text"]) in words:
                 plan = plan[: step.start("mark")] + "x" + plan[step.end("mark") :]
         if plan == before:
             return ""

@@ -114,7 +114,7 @@ class MarksFile:
                     counting.insert(0, mark)
                 seen |= {mark.path, mark.sha256}
             if len(counting) > MAX_MARKS + SPARE_MARKS:
-                best = set(sorted(counting, key=_worth)[-MAX_MARKS:])
+                best = set(sorted(counting, key=_mark_rank)[-MAX_MARKS:])
                 counting = [mark for mark in counting if mark in best]
             lines = (durable.seal(json.dumps(asdict(mark)).encode()) for mark in counting)
             durable.replace_file(self._path, b"".join(line + b"\n" for line in lines))
@@ -130,7 +130,7 @@ class MarksFile:
                 data = self._path.read_bytes()
             if data != self._data:
                 lines = data.splitlines()
-                self._data, self._marks = data, list(filter(None, map(_mark_of, lines)))
+                self._data, self._marks = data, list(filter(None, map(_parse_mark, lines)))
                 self._damaged = len(lines) - len(self._marks)
                 self.paths = {mark.path: mark for mark in self._marks}
                 self.contents = {mark.sha256: mark for mark in self._marks if mark.sha256}
@@ -138,7 +138,7 @@ class MarksFile:
 
 
 @lru_cache(maxsize=8)
-def record_of(home: Path) -> MarksFile:
+def marks_file(home: Path) -> MarksFile:
     """The record of a `$KODE_HOME`, as last read."""
     return MarksFile(home)
 
@@ -151,7 +151,7 @@ class Provenance:
     ) -> None:
         """`folders` are the working folders, the working directory first; `source` returns what
         outside text this session has read, "" if none."""
-        self._record = record_of(home)
+        self._record = marks_file(home)
         self._folders = tuple(real_path(folder).rstrip("/") + "/" for folder in folders)
         self._source, self._emit = source, emit
         self._loaded: dict[str, tuple[str, str]] = {}
@@ -249,13 +249,13 @@ def _hash(path: str, *_: int) -> str:
     return hashlib.sha256(data).hexdigest() if data else ""
 
 
-def _worth(mark: Mark) -> tuple[bool, bool]:
+def _mark_rank(mark: Mark) -> tuple[bool, bool]:
     """Without an approval a person is asked once more; without a mark, never again: so what lasts
     are the marks of what lies there as it was written."""
     return bool(mark.source), hash_content(mark.path) == mark.sha256
 
 
-def _mark_of(line: bytes) -> Mark | None:
+def _parse_mark(line: bytes) -> Mark | None:
     """None for a damaged line."""
     match object_of(line) if durable.is_intact(line) else None:
         case {"path": str(path), "sha256": str(sha256), "source": str(source)}:

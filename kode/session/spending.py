@@ -10,7 +10,7 @@ from pathlib import Path
 from kode import durable, paths
 from kode.messages import Usage
 from kode.session.entries import Entry, MessageEntry, UsageEntry, parse_line
-from kode.session.index import files, summarize
+from kode.session.index import files, summarize_session
 from kode.values import Amounts, dataclass, field
 
 RequestEnd = MessageEntry | UsageEntry
@@ -63,7 +63,7 @@ class Spending(dict[str, Spent]):
         for changed, session_id in sorted(files(home), key=lambda file: file[1]):
             if changed >= since.timestamp():
                 path = paths.session_file(home, session_id)
-                summary = summarize(path)
+                summary = summarize_session(path)
                 for entry in _requests_since(path, since):
                     if (entry.id, entry.at) not in seen:
                         seen.add((entry.id, entry.at))

@@ -34,8 +34,8 @@ from kode.session.entries import (
     StateEntry,
     SystemEntry,
     TurnEntry,
+    encode_line,
     is_turn,
-    line_of,
 )
 from kode.session.index import read
 from kode.session.messages import UNKNOWN_RESULT, as_message, conversation_messages, effective
@@ -144,8 +144,8 @@ class Transcript:
 
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""
-        yield line_of(self.header)
-        yield from map(line_of, self.entries)
+        yield encode_line(self.header)
+        yield from map(encode_line, self.entries)
 
     @cached_property
     def turns(self) -> Sequence[PastTurn]:
@@ -213,8 +213,8 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
     buffers = [buffer for buffer in states if isinstance(buffer, list)]
     messages = [{"role": "system", "content": text} for text in systems[-1:]]
     for message, item in transcript.messages:
-        messages.append(_message(message, item))
-        messages += [_result(call) for call in item.calls if call.result]
+        messages.append(_message_object(message, item))
+        messages += [_result_object(call) for call in item.calls if call.result]
     return {
         **asdict(header),
         "name": transcript.name,
@@ -228,7 +228,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
     }
 
 
-def _message(message: MessageEntry, item: Item) -> dict[str, Any]:
+def _message_object(message: MessageEntry, item: Item) -> dict[str, Any]:
     """One message as plain JSON. Additions to a person's message by memory or attachments are in
     `added`; pictures are described without their bytes."""
     parts = [part for part in message.parts if isinstance(part, Text) and part.source]
@@ -244,7 +244,7 @@ def _pick(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def _result(call: PastCall) -> dict[str, Any]:
+def _result_object(call: PastCall) -> dict[str, Any]:
     answer = _pick(call.answer, "name", "is_error")
     return {"role": "tool", "tool_call_id": call.call.id, "content": call.answer.text, **answer}
 
@@ -266,22 +266,22 @@ def as_markdown(transcript: Transcript) -> str:
                     lines += [f"*({part.source})*", ""] if part.source else []
                     lines += [part.text, ""]
                 case PastCall(call=call):
-                    lines += [f"`{call.name}`", *_fence(_readable_arguments(call.arguments))]
-                    lines += ["Result:", *_fence(part.result.text)] if part.result else []
-                    lines += map(_describe, part.pictures)
+                    lines += [f"`{call.name}`", *_fence_code(_readable_arguments(call.arguments))]
+                    lines += ["Result:", *_fence_code(part.result.text)] if part.result else []
+                    lines += map(_describe_picture, part.pictures)
                 case Image():
-                    lines.append(_describe(part))
+                    lines.append(_describe_picture(part))
     end = next((e for e in reversed(transcript.entries) if isinstance(e, TurnEntry)), None)
     if end is not None and end.error:
         lines.append(f"*(the turn ended: {end.status}. {end.error})*")
     return sanitize("\n".join(lines).rstrip()) + "\n"
 
 
-def _describe(picture: Image) -> str:
+def _describe_picture(picture: Image) -> str:
     return f"*(image: {picture.description})*\n"
 
 
-def _fence(text: str) -> tuple[str, ...]:
+def _fence_code(text: str) -> tuple[str, ...]:
     """In a code fence that the text cannot close."""
     fence = "```"
     while fence in text:

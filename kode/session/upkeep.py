@@ -25,11 +25,11 @@ from kode.session.entries import (
     TrimEntry,
     TurnEntry,
     UndoEntry,
-    line_of,
+    encode_line,
     new_session_id,
 )
-from kode.session.index import files, list_sessions, parse_lines, read, seconds_of, session_path
-from kode.session.log import Session, copy_to, load, write_session
+from kode.session.index import files, list_sessions, parse_lines, parse_time, read, session_path
+from kode.session.log import Session, copy_session, load, write_session
 from kode.session.messages import effective, visible_messages
 from kode.session.transcript import Transcript
 from kode.values import dataclass, replace
@@ -48,7 +48,7 @@ class Checked:
     in_use: bool = False  # open in a running kode, and so not checked
 
 
-def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
+def trim_session(home: Path, session_id: str, keep: int) -> tuple[int, int]:
     """Keeps the last `keep` messages; returns (kept, dropped). Never splits a tool exchange.
     Dropped messages stay in the file, but are neither sent to a model nor shown any more. Raises:
     SessionError, BusyError, StorageError."""
@@ -64,13 +64,13 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
         return len(messages) - start, start
 
 
-def fork(home: Path, session_id: str, at: str | None = None) -> str:
+def fork_session(home: Path, session_id: str, at: str | None = None) -> str:
     """Creates a session from the entries up to and including `at` (None: all); returns its id.
     Includes the results of `at`'s own calls, and what was stored before the next message. The old
     session may be open elsewhere. Raises: SessionError for an unknown entry; StorageError."""
     header, entries, _ = read(session_path(home, session_id))
     if at is None:
-        return copy_to(home, header, entries, Origin(session=session_id))
+        return copy_session(home, header, entries, Origin(session=session_id))
     matching = [i for i, entry in enumerate(entries) if at and entry.id.startswith(at)]
     if len(matching) != 1:
         raise SessionError(
@@ -84,10 +84,10 @@ def fork(home: Path, session_id: str, at: str | None = None) -> str:
         if i > begins and (isinstance(entry, _EDITS) or getattr(entry, "role", "tool") != "tool")
     )
     origin = Origin(session=session_id, entry=entries[begins].id)
-    return copy_to(home, header, entries[: next(beyond, len(entries))], origin)
+    return copy_session(home, header, entries[: next(beyond, len(entries))], origin)
 
 
-def delete(home: Path, session_id: str) -> None:
+def delete_session(home: Path, session_id: str) -> None:
     """Deletes a session and what lies beside it. Raises: SessionError, BusyError, StorageError."""
     path = session_path(home, session_id)
     if is_open(path):
@@ -120,11 +120,11 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
     would, and of those that are old enough, but open in a running kode. Files of another kind are
     not touched. Raises: StorageError."""
     limit = time.time() - days * SECONDS_A_DAY
-    old = sorted(s.id for s in list_sessions(home) if (seconds_of(s.updated_at) or 0.0) < limit)
+    old = sorted(s.id for s in list_sessions(home) if (parse_time(s.updated_at) or 0.0) < limit)
     busy = [session_id for session_id in old if is_open(paths.session_file(home, session_id))]
     removed = [session_id for session_id in old if session_id not in busy]
     for session_id in () if dry_run else removed:
-        delete(home, session_id)
+        delete_session(home, session_id)
     return removed, busy
 
 
@@ -172,7 +172,7 @@ def _repair_session(home: Path, path: Path) -> list[str]:
         if len(lines) < data.count(b"\n"):
             aside = durable.set_aside(path, data)
             if not lines or not lines[0].startswith(b'{"type":"session"'):
-                lines.insert(0, line_of(session.header))
+                lines.insert(0, encode_line(session.header))
             data = b"\n".join([*lines, b""])
             durable.replace_file(path, data)
             repairs.append(
@@ -216,7 +216,7 @@ def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, 
     if not any(isinstance(entry, MessageEntry) for entry in entries):
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
     begins, ends = transcript.entries[0].at, transcript.entries[-1].at
-    seconds = seconds_of(begins)
+    seconds = parse_time(begins)
     id = new_session_id(datetime.fromtimestamp(seconds, UTC) if seconds else None)
     origin = Origin(session=header.id, agent=agent, digest=digest)
     header = replace(header, id=id, created_at=begins, imported_from=origin)
@@ -234,7 +234,7 @@ def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, 
     )
     file = write_session(home, header, (taint, *transcript.entries, end))
     with suppress(OSError):  # a list has it where it was last used
-        os.utime(file, times=(seconds_of(ends) or 0.0,) * 2)
+        os.utime(file, times=(parse_time(ends) or 0.0,) * 2)
     imported[digest] = id
     return id, transcript
 

@@ -309,7 +309,7 @@ class ChildProcess:
         cost_usd = None if used.cost_usd is None else max(0.0, used.cost_usd - before.cost_usd)
         steps = max(0, used.steps - before.steps)
         for spend in (self.spend, self.delegation.agent().spend):
-            spend.add(usage, cost_usd)
+            spend.count_request(usage, cost_usd)
             spend.steps += steps
         if usage != Usage():
             self.delegation.record(usage, cost_usd)

@@ -121,21 +121,21 @@ def _editor_parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str
             first, last = arguments["view_range"] or (1, -1)
             more = {"offset": first, "limit": last - first + 1 if last >= first else 0}
         case "create":
-            part, more = write_file, {"content": _require(arguments, "file_text")}
+            part, more = write_file, {"content": _require_argument(arguments, "file_text")}
         case "str_replace":
-            old, new = _require(arguments, "old_str"), arguments["new_str"] or ""
+            old, new = _require_argument(arguments, "old_str"), arguments["new_str"] or ""
             part, more = edit_file, {"old_text": old, "new_text": new}
         case _:
-            text = arguments["insert_text"] or _require(arguments, "new_str")
+            text = arguments["insert_text"] or _require_argument(arguments, "new_str")
             new_lines, line = (
                 text.removesuffix("\n").split("\n"),
-                _require(arguments, "insert_line"),
+                _require_argument(arguments, "insert_line"),
             )
             part, more = patch_file, {"hunks": [Hunk(new=new_lines, after_line=line)]}
     return ((part, {"path": arguments["path"], **more}),)
 
 
-def _require(arguments: Mapping[str, Any], name: str) -> Any:
+def _require_argument(arguments: Mapping[str, Any], name: str) -> Any:
     if arguments[name] is None:
         raise ToolError(f"`{name}` is missing for `{arguments['command']}`. Nothing was changed.")
     return arguments[name]

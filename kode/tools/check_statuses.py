@@ -62,11 +62,11 @@ class StatusEvent(NamedTuple):
     """The statuses of the pipeline before."""
 
 
-def begin(
+def begin_reporting(
     checks: "Sequence[CheckPart]", environment: Mapping[str, str]
 ) -> tuple[int, dict[str, str]]:
     """The stdin for a bash that runs a line with these checks, and the variables it needs; give the
-    descriptor to `finish` in the end. With nothing to trace, or no way to: -1 and no variables."""
+    descriptor to `read_events` in the end. With no way or need to trace: -1 and no variables."""
     is_asked = any(check.of and not check.alone for check in checks)
     if not is_asked or "POSIXLY_CORRECT" in environment:  # then bash reads no `BASH_ENV`
         return -1, {}
@@ -85,7 +85,7 @@ def begin(
     return channel, {"BASH_ENV": "/dev/stdin", **outer}
 
 
-def finish(channel: int) -> list[StatusEvent]:
+def read_events(channel: int) -> list[StatusEvent]:
     """What bash told, in order; closes the descriptor."""
     try:
         data = os.pread(channel, MAX_BYTES, len(_SCRIPT))

@@ -45,20 +45,20 @@ class TextChange:
 
     def preview(self) -> str:
         """The diff. Raises: ToolError for characters that the encoding lacks."""
-        files.encode(self.after, self.file.encoding, self.file.name)
+        files.encode_text(self.after, self.file.encoding, self.file.name)
         return unified_diff(self.file.name, self.file.text, self.after)
 
     def write(self, context: ToolContext) -> ToolOutput:
-        """Raises: ToolError as `preview` and `files.write`."""
+        """Raises: ToolError as `preview` and `files.write_file`."""
         file, more = self.file, list[str]()
-        data = files.encode(self.after, file.encoding, file.name)
+        data = files.encode_text(self.after, file.encoding, file.name)
         diff = unified_diff(file.name, file.text, self.after)
         if self.is_deletion:
-            files.delete(context, file)
+            files.delete_file(context, file)
         elif file.text == self.after and not file.is_new:
             return ToolOutput(text=f"{file.name} is unchanged: it already has this content.")
         else:
-            more = files.write(context, file.path, data)
+            more = files.write_file(context, file.path, data)
         text, untrusted = " ".join([self.done, *self.notes, *more]), ""
         if self.shows_lines:
             lines = changed_lines(diff, whole=bool(self.notes))
@@ -278,7 +278,7 @@ def plan_change(
                 ) from None
             raise ToolError(
                 f"{what} was not found in {file.name}. "
-                f"{explain(done.text, replacement.old_text)}\n"
+                f"{explain_mismatch(done.text, replacement.old_text)}\n"
                 "Nothing was written: copy the lines from the file as they are.",
                 untrusted=files.find_outside_source(context, file.path),
             ) from None
@@ -340,7 +340,7 @@ def indent_lines(old: Sequence[str], same: Sequence[str], new: Sequence[str]) ->
     import difflib
 
     indents = {
-        _indent(line): _indent(line_there)
+        _leading_space(line): _leading_space(line_there)
         for line, line_there in zip(reversed(old), reversed(same), strict=True)
         if line.strip()
     }
@@ -352,26 +352,26 @@ def indent_lines(old: Sequence[str], same: Sequence[str], new: Sequence[str]) ->
     return indented
 
 
-def _indent(line: str) -> str:
+def _leading_space(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _reindent(line: str, indents: Mapping[str, str]) -> str:
     """A new line, its indentation shifted like that of the nearest old line."""
-    indent = _indent(line)
+    indent = _leading_space(line)
     body = line[len(indent) :]
     if shorter := [old for old in indents if indent.startswith(old)]:
         base = max(shorter, key=len)
-        shifted = indents[base] + _translate(indent[len(base) :], indents)
+        shifted = indents[base] + _translate_indent(indent[len(base) :], indents)
     elif longer := [old for old in indents if old.startswith(indent)]:
         base = min(longer, key=len)
-        shifted = indents[base].removesuffix(_translate(base[len(indent) :], indents))
+        shifted = indents[base].removesuffix(_translate_indent(base[len(indent) :], indents))
     else:
         shifted = indent
     return shifted + body if body else ""
 
 
-def _translate(extra: str, indents: Mapping[str, str]) -> str:
+def _translate_indent(extra: str, indents: Mapping[str, str]) -> str:
     """Converts further indentation to the file's own: tabs for spaces or spaces for tabs."""
     tabs, spaces = (any(kind in value for value in indents.values()) for kind in "\t ")
     mark = "\t" if tabs else " "
@@ -415,7 +415,7 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 )
 
 
-def explain(text: str, old: str) -> str:
+def explain_mismatch(text: str, old: str) -> str:
     """Explains why `old` is not in `text`, with the nearest lines numbered."""
     old = normalize_line_ends(old)
     if not old:
@@ -446,8 +446,8 @@ def _find_similar(text: str, old: str) -> int | None:
     """The line where most lines of `old` occur, else the line most like its first one."""
     import difflib
 
-    lines = [_key(line) for line in text.split("\n")[:MAX_COMPARED_LINES]]
-    wanted = [_key(line) for line in old.strip("\n").split("\n")]
+    lines = [_comparison_key(line) for line in text.split("\n")[:MAX_COMPARED_LINES]]
+    wanted = [_comparison_key(line) for line in old.strip("\n").split("\n")]
     offsets = {line: offset for offset, line in enumerate(wanted) if len(line) > 3}
     if starts := Counter(n - offsets[line] for n, line in enumerate(lines) if line in offsets):
         return max(0, starts.most_common(1)[0][0])
@@ -456,7 +456,7 @@ def _find_similar(text: str, old: str) -> int | None:
     return next((n for n, line in enumerate(lines) if line.startswith(tuple(near))), None)
 
 
-def _key(line: str) -> str:
+def _comparison_key(line: str) -> str:
     return " ".join(line.translate(_TYPOGRAPHIC).translate(_INVISIBLE).casefold().split())
 
 

@@ -78,7 +78,7 @@ def explain_refusal(address: Address) -> str:
     return ""
 
 
-async def resolve(host: str) -> list[Address]:
+async def resolve_host(host: str) -> list[Address]:
     """All addresses of a host name, or of an address in any spelling. Raises: OSError."""
     rows = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     # A zone (`fe80::1%eth0`) names a link; such an address is refused in any case.
@@ -98,7 +98,7 @@ class Page(NamedTuple):
 @tool(effect="fetch", subject="url", parallel=True)
 async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
     """Fetch a public web page as text, up to 50 KB."""
-    page = await fetch(url)
+    page = await fetch_page(url)
     data = page.text.encode("utf-8", "replace")
     text = data[: min(MAX_TEXT_BYTES, context.room)].decode("utf-8", "ignore")
     parts = [page.url if page.url != url else "", page.title, text or "(the page has no text)"]
@@ -111,7 +111,7 @@ async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
     )
 
 
-async def fetch(url: str) -> Page:
+async def fetch_page(url: str) -> Page:
     """Fetches a page as text. Raises: ToolError if it is forbidden, unavailable, or not text."""
     import httpx2
 
@@ -121,7 +121,7 @@ async def fetch(url: str) -> Page:
     try:
         async with asyncio.timeout_at(ends_at), client:
             for _ in range(MAX_REDIRECTS + 1):
-                target = _parse(page_url)
+                target = _parse_url(page_url)
                 addresses = await _resolve_allowed(target)
                 async with contextlib.aclosing(await _send(client, target, addresses)) as response:
                     # From here on its own words (status line, headers, the target of a redirect)
@@ -129,9 +129,9 @@ async def fetch(url: str) -> Page:
                     untrusted = page_url
                     location = response.headers.get("location")
                     if response.status_code not in _REDIRECTS or location is None:
-                        page, is_html = await _read(page_url, response)
+                        page, is_html = await _read_response(page_url, response)
                         break
-                page_url = _redirect(target, location)
+                page_url = _resolve_redirect(target, location)
             else:
                 raise ToolError(
                     f"{page_url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself."
@@ -159,7 +159,7 @@ async def fetch(url: str) -> Page:
     return page._replace(title=title, text=text)
 
 
-def _parse(url: str) -> "httpx2.URL":
+def _parse_url(url: str) -> "httpx2.URL":
     import httpx2
 
     try:
@@ -175,13 +175,13 @@ def _parse(url: str) -> "httpx2.URL":
     return target
 
 
-def _redirect(base: "httpx2.URL", location: str) -> str:
+def _resolve_redirect(base: "httpx2.URL", location: str) -> str:
     """The target of a redirect on the same host. The gate allowed only this host: a rule may deny
     another one, and a chain of redirects could leak data to it. Raises: ToolError."""
     import httpx2
 
     try:
-        target = _parse(str(base.join(location)))
+        target = _parse_url(str(base.join(location)))
     except (httpx2.InvalidURL, ValueError):
         raise ToolError(
             f"{base} redirects to {location[:200]!r}, which is not a URL: try another source."
@@ -198,7 +198,7 @@ async def _resolve_allowed(target: "httpx2.URL") -> list[Address]:
     """The host's addresses, which may all be visited."""
     problem = " has no address"
     try:
-        addresses = await resolve(_host(target))
+        addresses = await resolve_host(_url_host(target))
     except (OSError, UnicodeError, ValueError) as error:
         addresses, problem = [], f" was not found ({error})"
     if not addresses:
@@ -212,7 +212,7 @@ async def _resolve_allowed(target: "httpx2.URL") -> list[Address]:
     return addresses
 
 
-def _host(target: "httpx2.URL") -> str:
+def _url_host(target: "httpx2.URL") -> str:
     return target.raw_host.decode("ascii").strip("[]")
 
 
@@ -228,7 +228,7 @@ async def _send(
         "Accept": "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1",
         "Accept-Encoding": "gzip",
     }
-    extensions = {"sni_hostname": _host(target)}
+    extensions = {"sni_hostname": _url_host(target)}
     fault = untrusted = ""
     for address in addresses[:4]:
         url = target.copy_with(host=str(address), fragment=None)
@@ -247,7 +247,7 @@ async def _send(
     )
 
 
-async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
+async def _read_response(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
     """The text of a response, and whether it is HTML."""
     import httpx2
 
@@ -275,7 +275,7 @@ async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
     codec = _find_codec(response.charset_encoding or "")
     if not codec and kind in _HTML and (tag := _CHARSET_TAG.search(data[:4096])):
         codec = _find_codec(tag[1].decode("ascii"))
-    text = _decode(url, bytes(data[:MAX_BODY_BYTES]), codec, is_cut=is_cut)
+    text = _decode_page(url, bytes(data[:MAX_BODY_BYTES]), codec, is_cut=is_cut)
     is_html = kind in _HTML or (not kind and text.lstrip()[:200].lower().startswith("<!doctype"))
     return Page(url, "", text, is_cut), is_html
 
@@ -287,13 +287,13 @@ def _text_error(url: str, what: str) -> ToolError:
     )
 
 
-def _decode(url: str, data: bytes, codec: str, *, is_cut: bool) -> str:
+def _decode_page(url: str, data: bytes, codec: str, *, is_cut: bool) -> str:
     if codec:
         return data.decode(codec, "replace")
     with contextlib.suppress(UnicodeDecodeError):
         return data.decode("utf-8", "ignore" if is_cut else "strict")
     try:
-        return files.decode(data)[0]
+        return files.decode_text(data)[0]
     except files.Binary as reason:
         raise _text_error(url, str(reason)) from None
 

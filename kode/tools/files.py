@@ -230,7 +230,7 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
         data = file.read(MAX_WHOLE_BYTES + 1)
     refuse_large(name, len(data))
     try:
-        text, encoding = decode(data)
+        text, encoding = decode_text(data)
     except Binary as reason:
         raise ToolError(
             f"{name} is not a text file ({reason}): the file tools change text only. "
@@ -265,7 +265,7 @@ def require_seen(context: ToolContext, file: FileText) -> None:
     raise ToolError(f"{file.name} {advice}. Nothing was written.")
 
 
-def decode(data: bytes) -> tuple[str, Encoding]:
+def decode_text(data: bytes) -> tuple[str, Encoding]:
     """Decodes by byte order mark, else as UTF-8, else as Latin-1. Encoding the result gives the
     same bytes.
 
@@ -288,7 +288,7 @@ def decode(data: bytes) -> tuple[str, Encoding]:
     return text, Encoding(codec=codec)
 
 
-def encode(text: str, encoding: Encoding, name: str) -> bytes:
+def encode_text(text: str, encoding: Encoding, name: str) -> bytes:
     """The bytes of a text. Raises: ToolError for characters that the encoding lacks."""
     try:
         return encoding.bom + text.encode(encoding.codec)
@@ -300,7 +300,7 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
         ) from None
 
 
-def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
+def write_file(context: ToolContext, path: Path, data: bytes) -> list[str]:
     """Replaces the file atomically, keeping its mode and owner, and records that the model knows
     its content. Returns sentences about a file for which that is not all. Another hard link to
     it keeps the old content: it may lie where nothing may be changed.
@@ -344,7 +344,7 @@ def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
     return [f"Other hard links to it ({names - 1}) keep the old content."] if names > 1 else []
 
 
-def delete(context: ToolContext, file: FileText) -> None:
+def delete_file(context: ToolContext, file: FileText) -> None:
     """Raises: ToolError; then the file is still there."""
     try:
         with beneath.open_folder(file.path.parent) as folder:

@@ -38,7 +38,7 @@ _MAX_PARTIAL_CHARS = 1_000  # a prompt for input is far shorter
 _OVERSTRIKE = re.compile(r"[^\x08\n]\x08")
 
 
-def clean(line: str) -> str:
+def clean_line(line: str) -> str:
     """A line as a terminal would finally show it: no escape sequences or control characters, and
     only the last state of progress that overwrote itself."""
     if line.isprintable():
@@ -85,17 +85,17 @@ class Capture:
     @property
     def partial(self) -> str:
         """The unfinished last line, which is not in the text, as a terminal would show it now."""
-        return clean(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))
+        return clean_line(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))
 
     def take(self, data: bytes, *, final: bool = False) -> str:
         """Adds what arrived; returns the text that is complete now, with `final` all the rest."""
         *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
-        text = "".join([f"{clean(line)}\n" for line in lines])
+        text = "".join([f"{clean_line(line)}\n" for line in lines])
         if final or len(self._rest) > _MAX_LINE_CHARS:
             # Not within an escape sequence.
             escape = self._rest.rfind("\x1b", -256)
             position = escape if escape > 0 and not final else len(self._rest)
-            text += clean(self._rest[:position])
+            text += clean_line(self._rest[:position])
             self._rest = self._rest[position:]
         self.total += len(text)
         if self.total > self._most or self._writes_all:

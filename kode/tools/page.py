@@ -35,7 +35,7 @@ _MARKS = (
 """Selector, and what is written before and after such an element."""
 
 
-def readable(html: str, url: str) -> tuple[str, str]:
+def extract_text(html: str, url: str) -> tuple[str, str]:
     """(title, text) of an HTML document that came from `url`."""
     from selectolax.lexbor import LexborHTMLParser
 
@@ -65,10 +65,10 @@ def readable(html: str, url: str) -> tuple[str, str]:
             chars += len(target)
         if chars > MAX_CHARS:
             break
-    return title, _lay_out(body.text()[:MAX_CHARS])
+    return title, _replace_marks(body.text()[:MAX_CHARS])
 
 
-def _lay_out(text: str) -> str:
+def _replace_marks(text: str) -> str:
     """Turns the marks into lines. Only code has white space of its own."""
     text = re.sub(rf"{_CODE}.*?{_CODE_END}|\s+", _format_code, text, flags=re.DOTALL)
     text = text.replace(_CODE_END, _BLANK)  # of code in code
@@ -89,4 +89,4 @@ def _break_line(match: re.Match[str]) -> str:
 
 
 if __name__ == "__main__":
-    json.dump(readable(**json.load(sys.stdin)), sys.stdout)
+    json.dump(extract_text(**json.load(sys.stdin)), sys.stdout)

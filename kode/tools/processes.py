@@ -45,7 +45,7 @@ class Process(NamedTuple):
     marks: frozenset[bytes] = frozenset()
 
 
-def _ticks() -> int:
+def _read_ticks() -> int:
     """The time in kernel ticks since boot, less one; 0 where processes have no such time."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0
@@ -186,7 +186,7 @@ class ProcessTree:
         """`wrapped` runs the program in the sandbox."""
         self.mark = mark or new_mark()
         self.wrapped = wrapped
-        self._since = 0 if mark else _ticks()
+        self._since = 0 if mark else _read_ticks()
         """Older processes are skipped; in kernel ticks since boot."""
         self._group = -1
         """The pid of its shell; -1 while unknown: then only the mark counts."""
@@ -313,9 +313,9 @@ async def run_program(
             try:
                 async with asyncio.timeout(timeout_s):
                     await asyncio.gather(
-                        _read(process.stdout, out),
-                        _read(process.stderr, err),
-                        feed(process.stdin, stdin),
+                        _read_stream(process.stdout, out),
+                        _read_stream(process.stderr, err),
+                        feed_stdin(process.stdin, stdin),
                     )
                     code = await process.wait()
             except TimeoutError:
@@ -376,14 +376,14 @@ async def open_program(
             transport.close()
 
 
-async def _read(stream: asyncio.StreamReader | None, buffer: bytearray) -> None:
+async def _read_stream(stream: asyncio.StreamReader | None, buffer: bytearray) -> None:
     assert stream is not None
     while data := await stream.read(READ_BYTES):
         buffer += data
         del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
-async def feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+async def feed_stdin(stream: asyncio.StreamWriter | None, data: bytes) -> None:
     """Writes all of a program's input. Many programs end without reading theirs."""
     assert stream is not None
     with contextlib.suppress(ConnectionError):

@@ -73,7 +73,7 @@ async def read_file(
         return ToolOutput(text=part.text, notes=part.notes, summary=part.summary)
     real = files.resolve(context, path)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
-    output = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
+    output = await asyncio.to_thread(_read_view, context, real, offset, limit, raw=show == "raw")
     if isinstance(output, ToolOutput):
         return output
     name, room = files.display_path(context, real), min(MAX_BYTES, context.room)
@@ -81,7 +81,7 @@ async def read_file(
     return await asyncio.to_thread(_keep_pictures, context, real, view)
 
 
-def _read(
+def _read_view(
     context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool
 ) -> ToolOutput | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
@@ -97,7 +97,7 @@ def _read(
         if view := _read_cells(name, text, offset, limit, room=room):
             return _keep_pictures(context, path, view)
     try:
-        text, _ = files.decode(data)
+        text, _ = files.decode_text(data)
     except files.Binary as reason:
         if looks is not None:
             return _keep_pictures(context, path, FileView(pictures=(Picture(path.name, data),)))
@@ -143,7 +143,7 @@ def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> F
     if not lines:
         return FileView(f"{name} is empty.", "empty")
     if offset > len(lines):
-        raise _beyond_end(name, "line", offset, len(lines))
+        raise _beyond_end_error(name, "line", offset, len(lines))
     page, size = min(MAX_BYTES, room), 0
     texts: list[str] = []
     cut: list[str] = []
@@ -233,7 +233,7 @@ def _join_views(
     """As many pages or cells as there is room for, of the first one at least its beginning, and a
     note on what follows. Raises: ToolError for an offset beyond the end."""
     if not views:
-        raise _beyond_end(name, noun, offset, total)
+        raise _beyond_end_error(name, noun, offset, total)
     texts: list[str] = []
     pictures: list[Picture] = []
     for view in views:
@@ -252,7 +252,7 @@ def _join_views(
     return FileView(body, plural(len(texts), noun), pictures=tuple(pictures[:MAX_PICTURES]))
 
 
-def _beyond_end(name: str, noun: str, offset: int, total: int) -> ToolError:
+def _beyond_end_error(name: str, noun: str, offset: int, total: int) -> ToolError:
     return ToolError(f"{name} has {plural(total, noun)}: `offset` {offset} is beyond its end.")
 
 
@@ -269,7 +269,7 @@ def _show_cell(number: int, cell: dict[str, Any]) -> FileView:
     for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
         error = f"{output.get('ename')}: {output.get('evalue')}" if "ename" in output else ""
         text = _join(output.get("text")) or _join(output.get("traceback"), "\n") or error
-        lines += ["Output:", *filter(None, [_clip(text)])]
+        lines += ["Output:", *filter(None, [_clip_cell(text)])]
         lines += _describe_bundle(number, output.get("data"), pictures)
     return FileView("\n".join(lines), pictures=tuple(pictures))
 
@@ -279,7 +279,7 @@ def _describe_bundle(number: int, data: Any, pictures: list[Picture]) -> Iterato
     `pictures`."""
     kinds = sorted(data, key=lambda kind: kind != "text/plain") if _is_object(data) else []
     if text := next((kind for kind in kinds if kind.startswith("text/")), ""):
-        yield _clip(_join(data[text]))
+        yield _clip_cell(_join(data[text]))
     if kind := next((kind for kind in kinds if kind in _IMAGES), ""):
         name = f"picture of cell {number}"
         try:
@@ -300,7 +300,7 @@ def _join(text: Any, between: str = "") -> str:
     return _ANSI.sub("", text) if isinstance(text, str) else ""
 
 
-def _clip(text: str) -> str:
+def _clip_cell(text: str) -> str:
     text, half = text.rstrip("\n"), MAX_OUTPUT_CHARS // 2
     if len(text) <= MAX_OUTPUT_CHARS:
         return text

@@ -24,7 +24,7 @@ from kode.permissions import places
 from kode.process import find_program
 from kode.tool import ToolContext, ToolOutput, tool
 from kode.tools import files, search_worker
-from kode.tools.processes import PYTHON, feed, open_program
+from kode.tools.processes import PYTHON, feed_stdin, open_program
 from kode.values import dataclass, field
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
@@ -45,13 +45,13 @@ MAX_DEPTH = 5
 """Of the folders in it."""
 
 
-def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+def _preview_outside(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """For a question about an outside folder: the subject alone would not name it."""
     where = files.display_path(context, files.resolve(context, arguments.get("path") or "."))
     return f"search {where} for {arguments['pattern']}"
 
 
-@tool(effect="read", subject="pattern", parallel=True, preview=_preview)
+@tool(effect="read", subject="pattern", parallel=True, preview=_preview_outside)
 async def search_files(
     tool_context: ToolContext,
     pattern: Annotated[str, "Regular expression, line by line"],
@@ -69,7 +69,7 @@ async def search_files(
             "for one of the lines and use `context` to see those around it."
         )
     if glob is not None:
-        matches(glob, "")  # refuses a bad one
+        matches_glob(glob, "")  # refuses a bad one
     root = files.resolve_tree(tool_context, path)
     files.refuse_secret(tool_context, root)
     search = _TextSearch(
@@ -80,7 +80,7 @@ async def search_files(
         around=max(context, 0),
     )
     options = (root, search.take, pattern, ignore_case, min(search.around, MAX_AROUND))
-    for program in dict.fromkeys((ripgrep(tool_context), None)):
+    for program in dict.fromkeys((find_ripgrep(tool_context), None)):
         status, fault, notes = await run_search(program, *options)
         if status != 2 or not fault.strip() or search.total:
             break
@@ -115,16 +115,16 @@ async def list_files(
     if glob:
         if ".." in glob.split("/"):
             raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
-        matches(glob, "")  # refuses a bad one
+        matches_glob(glob, "")  # refuses a bad one
     names: list[str] = []
 
     def take(piece: bytes) -> bool:
         name = os.fsdecode(piece)[len(str(root).rstrip("/")) + 1 :]
-        if name and (glob is None or matches(glob, name)):
+        if name and (glob is None or matches_glob(glob, name)):
             names.append(name)
         return True
 
-    *_, notes = await run_search(ripgrep(context), root, take)
+    *_, notes = await run_search(find_ripgrep(context), root, take)
     shown = [files.display_path(context, root / name) for name in names[:MAX_FILES]]
     ends = accumulate(len(line) + 1 for line in shown)
     lines = shown[: sum(end <= min(MAX_CHARS, context.room) for end in ends)]
@@ -192,7 +192,7 @@ class _TextSearch:
             return True
         kind, data = content["type"], content["data"]
         if kind == "begin":
-            self._path = os.fsdecode(_bytes(data["path"]))
+            self._path = os.fsdecode(_message_bytes(data["path"]))
             self._file = _SearchedFile() if self._is_wanted(self._path) else None
         elif (file := self._file) is None:
             pass
@@ -212,7 +212,7 @@ class _TextSearch:
             return False
         is_root = path == str(self.root)
         name = os.path.basename(path) if is_root else os.path.relpath(path, self.root)
-        if self.glob is not None and not matches(self.glob, name):
+        if self.glob is not None and not matches_glob(self.glob, name):
             return False
         # Where the search itself targets files that hold keys, the gate has asked.
         targets = (str(self.root), os.path.join(self.root, self.glob or ""))
@@ -276,14 +276,14 @@ class _TextSearch:
         return [f"[{note}]" for note, is_needed in notes.items() if is_needed]
 
 
-def _bytes(text: Mapping[str, str]) -> bytes:
+def _message_bytes(text: Mapping[str, str]) -> bytes:
     """A text of a message: `text`, or `bytes` in base64 where it is not UTF-8."""
     return base64.b64decode(text["bytes"]) if "bytes" in text else text["text"].encode()
 
 
 def _clip_line(data: Mapping[str, Any]) -> str:
     """A line; of a long one the part around its match."""
-    raw = _bytes(data["lines"]).rstrip(b"\r\n")
+    raw = _message_bytes(data["lines"]).rstrip(b"\r\n")
     codec = "latin-1" if "bytes" in data["lines"] else "utf-8"
     line = raw.decode(codec)
     if len(line) <= MAX_LINE_CHARS:
@@ -325,7 +325,7 @@ _COMMON = (
 )
 
 
-def ripgrep(context: ToolContext) -> str | None:
+def find_ripgrep(context: ToolContext) -> str | None:
     """The program `rg` on the tools' PATH, outside the working folders."""
     path = context.place.environment.get("PATH", "")
     return find_program("rg", (context.place.cwd, *context.place.roots), path=path)
@@ -362,7 +362,7 @@ async def run_search(
         assert process.stderr is not None
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                await feed(process.stdin, question)
+                await feed_stdin(process.stdin, question)
                 while data := await process.stdout.read(262_144):
                     *pieces, rest = (rest + data).split(separator)
                     if not all(map(take, pieces)):
@@ -403,7 +403,7 @@ def _compile_glob(pattern: str) -> re.Pattern[str]:
     return expression
 
 
-def matches(pattern: str, path: str) -> bool:
+def matches_glob(pattern: str, path: str) -> bool:
     """Whether a relative path matches the glob; a leading `!` negates. Raises: ToolError."""
     glob = _compile_glob(pattern.removeprefix("!"))
     return (glob.fullmatch(path) is None) == pattern.startswith("!")

@@ -26,7 +26,7 @@ _Rules = list[tuple[str, "GitIgnoreSpec"]]
 """(folder, its rules), the nearest folder last."""
 
 
-def walk(root: str) -> Iterator[str]:
+def walk_files(root: str) -> Iterator[str]:
     """Absolute paths of the regular files at or below `root`, which must be a real path."""
     if os.path.isfile(root):
         yield root
@@ -118,16 +118,16 @@ def _find_hits(
         match = pattern.search(line.removesuffix("\n").removesuffix("\r"))
         if match is None and after > 0:
             after -= 1
-            yield "context", _describe(number, line)
+            yield "context", _match_object(number, line)
         elif match is None:
             before.append((number, line))
         else:
             for earlier in before:
-                yield "context", _describe(*earlier)
+                yield "context", _match_object(*earlier)
             before.clear()
             after = context
             start = len(line[: match.start()].encode("utf-8", "surrogateescape"))
-            yield "match", {**_describe(number, line), "submatches": [{"start": start}]}
+            yield "match", {**_match_object(number, line), "submatches": [{"start": start}]}
 
 
 def _read_lines(file: IO[bytes]) -> Iterator[str]:
@@ -144,7 +144,7 @@ def _read_lines(file: IO[bytes]) -> Iterator[str]:
         yield raw.decode("utf-8", "surrogateescape")
 
 
-def _describe(number: int, line: str) -> dict[str, Any]:
+def _match_object(number: int, line: str) -> dict[str, Any]:
     data = line.encode("utf-8", "surrogateescape")
     try:
         return {"lines": {"text": data.decode("utf-8")}, "line_number": number}
@@ -156,7 +156,7 @@ def main() -> None:
     question = json.loads(sys.stdin.buffer.read())
     root = os.fsdecode(bytes.fromhex(question["root"]))
     if question["pattern"] is None:
-        for path in walk(root):
+        for path in walk_files(root):
             sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         return
     warnings.simplefilter("ignore")
@@ -165,7 +165,7 @@ def main() -> None:
     except (re.error, OverflowError, RecursionError) as error:
         sys.stderr.write(str(error))
         sys.exit(2)  # as ripgrep
-    for path in walk(root):
+    for path in walk_files(root):
         _search_file(path, pattern, question["context"])
 
 

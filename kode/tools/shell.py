@@ -145,7 +145,7 @@ class _RunningShell:
         place, wrap = self._context.place, self._context.wrap_command
         environment = {**place.environment, **_ADDED}
         checks = self._context.decision.checks if program == "/bin/bash" else ()
-        self._channel, traced = check_statuses.begin(checks, environment)
+        self._channel, traced = check_statuses.begin_reporting(checks, environment)
         if wrap is not None:
             try:
                 self.tree.wrapped = wrap(argv)
@@ -242,7 +242,7 @@ class _RunningShell:
                 self._send()
                 self.capture.close()
             if self._channel >= 0:
-                self.events, self._channel = check_statuses.finish(self._channel), -1
+                self.events, self._channel = check_statuses.read_events(self._channel), -1
 
     def _read(self) -> bool:
         """Reads what is in the pipe; False if there is no more for now."""

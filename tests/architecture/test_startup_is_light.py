@@ -52,7 +52,7 @@ def test_a_conversation_imports_no_sdk_and_no_terminal() -> None:
 
 def test_types_of_an_sdk_load_when_asked_for() -> None:
     code = (
-        "import sys; from kode.providers.provider import sdk_of; types = sdk_of('chat').types\n"
+        "import sys\nfrom kode.providers.provider import *\ntypes = import_sdk('chat').types\n"
         "print('openai.types.batch' in sys.modules, types.Batch.__name__, hasattr(types, 'Bread'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

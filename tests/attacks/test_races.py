@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from kode import beneath, durable
 from kode.errors import StorageError
-from kode.sandbox.layer import Layer, apply
+from kode.sandbox.layer import Layer, apply_changes
 from kode.sandbox.reach import Reach, VisiblePlace
 from kode.tool import FileChange
 from kode.undo.store import LINK, Seen
@@ -104,9 +104,9 @@ def by_apply(ground: Ground, depth: int) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("new")
     wanted = [FileChange(path=str(path), change="added") for path in paths]
-    apply(layer, wanted, reach)
+    apply_changes(layer, wanted, reach)
     gone = [FileChange(path=str(path), change="deleted") for path in paths]
-    apply(layer, gone, reach)
+    apply_changes(layer, gone, reach)
 
 
 def by_undo(ground: Ground, depth: int) -> None:

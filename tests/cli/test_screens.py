@@ -31,7 +31,7 @@ from kode.errors import Setting
 from kode.events import TurnStarted
 from kode.plugins.detached import command as background
 from kode.plugins.detached.places import Background, SessionState, Spec
-from kode.providers.errors import Endpoint, from_status
+from kode.providers.errors import Endpoint, status_error
 from tests.cli.commands.test_session_command import TODAY, summary
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import question
@@ -131,7 +131,7 @@ def refuse_key() -> str:
         model="gpt-5",
         used={"api_key": Setting("api_key", "OPENAI_API_KEY")},
     )
-    error = from_status(401, {"error": {"message": "Incorrect API key provided."}}, {}, endpoint)
+    error = status_error(401, {"error": {"message": "Incorrect API key provided."}}, {}, endpoint)
     return shown(TurnStarted(text="x"), ended("error", str(error)))
 
 

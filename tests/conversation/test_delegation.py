@@ -25,7 +25,7 @@ async def test_a_child_gets_the_keys_of_its_models_alone(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-other")
     talk = await opened(provider="openai", model="gpt-5.1", fallback_model=fallback)
 
-    config = Config.model_validate(delegation.start_of_child(talk).config)
+    config = Config.model_validate(delegation.make_child_start(talk).config)
 
     assert (config.provider, config.api_key) == ("openai", "sk-parent")
     assert ("sk-other" in config.model_dump_json()) == (fallback == OTHER)
@@ -50,6 +50,6 @@ async def test_a_plugins_no_holds_for_a_child_too(opened: Open) -> None:
     talk = await opened(provider="openai", model="gpt-5.1", api_key="k")
     talk.deny_edits({"check.py": "It is the check."})
 
-    config = Config.model_validate(delegation.start_of_child(talk).config)
+    config = Config.model_validate(delegation.make_child_start(talk).config)
 
     assert "edit(check.py)" in config.permissions.deny

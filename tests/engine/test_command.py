@@ -12,9 +12,9 @@ import pytest
 
 from kode.engine.command import (
     AllowedCommand,
-    _make_real,
+    _apply_with_undo,
     describe_changes,
-    diff_of,
+    diff_changes,
     run_command,
     settle_changes,
     settle_ended,
@@ -58,7 +58,7 @@ async def test_a_cancellation_during_application_completes_it_and_allows_undo(
 
     attempt.apply = slowly  # type: ignore[method-assign]
     undo = undo_in(tmp_path / "undo")
-    task = asyncio.ensure_future(_make_real(undo, attempt, attempt.changes()))
+    task = asyncio.ensure_future(_apply_with_undo(undo, attempt, attempt.changes()))
     await asyncio.to_thread(begins.wait)
     task.cancel()
     may_go_on.set()
@@ -165,7 +165,7 @@ def test_a_diff_names_binary_files_and_counts_those_left_out(
         (copy / name).write_bytes(b"\xff\x00" if name == "b.png" else b"x" * 100 + b"\n")
     attempt: Any = Attempt(copy, *changes_of(tmp_path / "work", *names))
 
-    diff = diff_of(tmp_path / "work", attempt, attempt.changes())
+    diff = diff_changes(tmp_path / "work", attempt, attempt.changes())
 
     assert "+xxx" in diff
     assert "b/b.png" in diff

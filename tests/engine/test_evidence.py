@@ -63,7 +63,7 @@ def test_a_check_counts_by_its_last_run(
     evidence = Evidence()
     for command, status, is_edit in runs:
         checks = ((command, status),) if command else ()
-        evidence.note(WorkStep(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
+        evidence.record_step(WorkStep(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
 
     assert [
         name
@@ -106,6 +106,6 @@ def check(status: int | None, command: str = "pytest -q") -> WorkStep:
 def test_a_claim_about_checks_needs_knowledge(done: list[WorkStep], checked: str) -> None:
     evidence = Evidence()
     for one in done:
-        evidence.note(one)
+        evidence.record_step(one)
 
     assert evidence.judge_checks() == checked

@@ -52,7 +52,7 @@ async def server(home, project, place):
     async def start(name, *words, **values):
         args = [str(SERVERS / f"{name}.py"), *words]
         entry = an_entry(project, name, command=sys.executable, args=args, **values)
-        trust.approve(home, project, [trust.outside(entry.item)])
+        trust.approve_items(home, project, [trust.outside_item(entry.item)])
         open_entry = Opener(place=place, sandboxed=False)
         one = McpServer(entry=entry, home=home, open=open_entry, emit=start.notices.append)
         one.start()

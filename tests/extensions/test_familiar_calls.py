@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kode.errors import ToolError
-from kode.extensions.familiar_calls import arguments, find_called_tool
+from kode.extensions.familiar_calls import find_called_tool, translate_arguments
 from kode.permissions.names import TOOLS
 from kode.subagents.tool import delegate_tool
 from kode.tools.builtin import BUILTIN
@@ -23,7 +23,7 @@ def checked(name: str, given: dict[str, Any], tool: str = "") -> Mapping[str, An
     found = find_called_tool(BUILTIN, name)
     assert found is not None
     assert tool in ("", found.name)
-    return found.check(arguments(found, given))
+    return found.check(translate_arguments(found, given))
 
 
 @for_each(
@@ -84,6 +84,6 @@ def test_every_name_from_elsewhere_leads_to_a_tool() -> None:
 def test_a_task_for_one_subagent_becomes_a_list_of_one(kind: str | None) -> None:
     tool = delegate_tool(None)  # type: ignore[arg-type]
     given = {"description": "Look", "prompt": "Find it", "subagent_type": kind}
-    call = tool.check(arguments(tool, given))
+    call = tool.check(translate_arguments(tool, given))
     assert call["description"] == "Look"
     assert [task.goal for task in call["tasks"]] == ["Find it"]

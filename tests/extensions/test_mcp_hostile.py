@@ -6,7 +6,7 @@ import pytest
 
 from kode.errors import ServerError, ToolError
 from kode.extensions import mcp_connection, mcp_server
-from kode.extensions.session import pair_of, tools_of
+from kode.extensions.session import make_search_tools, make_tools
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ async def until(condition):
 
 
 async def call(server, context, **arguments):
-    (tool, *_) = tools_of([server])
+    (tool, *_) = make_tools([server])
     return await tool.run(context, arguments)
 
 
@@ -60,7 +60,7 @@ async def test_a_server_that_died_is_started_by_the_next_call(server, context):
 async def test_a_server_that_cannot_start_is_reported_once(server, context):
     one = await server("hostile", "dead")
     await until(lambda: one._life.done())
-    search, use = pair_of([one])
+    search, use = make_search_tools([one])
     found = await search.run(context, {"query": "read"})
     with pytest.raises(ToolError) as raised:
         await use.run(context, {"server": "hostile", "tool": "read", "arguments": {}})
@@ -83,7 +83,7 @@ async def test_malformed_and_endless_lists_do_no_harm(server):
 
 async def test_a_definition_changed_while_running_turns_the_tool_off(server, context):
     one = await server("hostile", "change-now")
-    (tool,) = tools_of([one])
+    (tool,) = make_tools([one])
     await tool.run(context, {})
     await until(lambda: one.held)
     with pytest.raises(ToolError, match="has changed read since"):
@@ -91,7 +91,7 @@ async def test_a_definition_changed_while_running_turns_the_tool_off(server, con
 
 
 async def test_names_and_descriptions_mislead_nobody(server):
-    tools = tools_of([await server("hostile", "shadow", "hidden")])
+    tools = make_tools([await server("hostile", "shadow", "hidden")])
     names = [tool.name.removeprefix("mcp__hostile__") for tool in tools]
     assert names == ["read", "shell", "a____b__2J"]
     assert "Reads.\\u202e \\u200b" in tools[0].description

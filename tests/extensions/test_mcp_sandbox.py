@@ -128,7 +128,7 @@ async def test_ones_own_proxy_gets_the_address_that_was_judged(monkeypatch):
         writer.close()
 
     found = [*map(ip_address, ("10.0.0.1", "93.184.215.14"))]
-    monkeypatch.setattr(mcp_proxy, "resolve", AsyncMock(return_value=found))
+    monkeypatch.setattr(mcp_proxy, "resolve_host", AsyncMock(return_value=found))
     own = await asyncio.start_server(relay, "127.0.0.1", 0)
     upstream = f"http://me:s%40y@127.0.0.1:{own.sockets[0].getsockname()[1]}"
     proxy = mcp_proxy.InternetProxy(socket.create_server(("127.0.0.1", 0)), upstream)
@@ -143,7 +143,7 @@ async def test_ones_own_proxy_gets_the_address_that_was_judged(monkeypatch):
 
 
 async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry, download):
-    trust.approve(home, home, [mcp_server.download_item(entry())])
+    trust.approve_items(home, home, [mcp_server.download_item(entry())])
     await download(entry())
     changed = entry("more")
     item = mcp_server.download_item(changed)
@@ -206,7 +206,7 @@ async def test_a_change_of_what_a_server_loads_keeps_it_off(servers, home, proje
     (project / "env.sh").write_text("true\n")
     (project / "start").write_text(f". ./env.sh\nexec {PLAIN_PYTHON} hostile.py\n")
     item = (wanted := an_entry(project, command="sh", args=["start"])).item
-    trust.approve(home, project, [item])
+    trust.approve_items(home, project, [item])
     assert await tools(servers, wanted) == ["read"]
 
     (project / "env.sh").write_text("false\n")
@@ -215,7 +215,7 @@ async def test_a_change_of_what_a_server_loads_keeps_it_off(servers, home, proje
     approvals = trust.load(home, project)
     assert trust.state(item, approvals) == "changed"
     assert "env.sh" in trust.diff(item, approvals)
-    trust.approve(home, project, [item])
+    trust.approve_items(home, project, [item])
     assert await tools(servers, wanted) == ["read"]
 
 
@@ -267,7 +267,7 @@ async def test_outside_holds_once_a_person_has_approved_it(servers, entry, hidde
     wanted = entry(command=str(hidden), args=["reach"], outside=True)
     with pytest.raises(ConfigError, match="--outside"):
         await tools(servers, wanted)
-    trust.approve(home, project, [trust.outside(wanted.item)])
+    trust.approve_items(home, project, [trust.outside_item(wanted.item)])
     async with servers(wanted) as connection:
         proof = hidden.parent / "written"
         assert not (await connection.call("write", {"path": str(proof)}, print)).is_error

@@ -13,7 +13,7 @@ from kode.events import ToolOutput as OutputEvent, no_emit
 from kode.extensions import review, session as session_module, trust
 from kode.extensions.mcp_config import Content, Offering, ServerEntry, ToolDefinition
 from kode.extensions.mcp_server import DownloadNeededError, McpServer, download_item
-from kode.extensions.session import Extensions, tools_of
+from kode.extensions.session import Extensions, make_tools
 from tests.permissions.gates import ONCE, Person
 from tests.pictures import png
 
@@ -53,7 +53,7 @@ def test_names_are_what_every_provider_takes_and_each_its_own(names):
     definitions = {name: ToolDefinition({"name": name}) for name in names}
     entry = ServerEntry(name="s", origin=None, scope="home", project=None, values={})
     server = McpServer(entry=entry, home=None, open=None, emit=no_emit, definitions=definitions)
-    made = [tool.name for tool in tools_of([server])]
+    made = [tool.name for tool in make_tools([server])]
     assert len(set(made)) == len(names)
     assert all(len(name) <= 64 and name.isascii() for name in made)
     assert all(name.replace("_", "").replace("-", "").isalnum() for name in made)
@@ -73,7 +73,7 @@ async def extensions(home, project, place):
         servers = {name: {"command": "x"} for name in names or ["s"]}
         (project / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
         if not trusted:
-            trust.approve(home, project, review.find_items(home, project))
+            trust.approve_items(home, project, review.find_items(home, project))
         open_entry.trust_project, open_entry.place = trusted, place
         open_entry.needs_start = lambda entry: False
         one = Extensions(emit=emit, ask=ask, opener=open_entry)

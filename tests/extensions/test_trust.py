@@ -24,21 +24,21 @@ def test_the_home_is_trusted_and_once_the_project(home, project):
     assert trust.state(an_item(project, scope="home", kind="mcp-tool"), approvals) == "new"
     approvals = trust.load(home, project, trust_project=True)
     assert trust.state(an_item(project), approvals) == "trusted"
-    assert trust.state(trust.outside(an_item(project)), approvals) == "new"
+    assert trust.state(trust.outside_item(an_item(project)), approvals) == "new"
     assert not paths.trust_file(home, project).exists()
 
 
 def test_an_approval_covers_one_kind_name_place_and_project(home, project, tmp_path):
     changes = ({"kind": "hook"}, {"name": "other"}, {"origin": project / "kode.json"})
     others = [an_item(project, **change) for change in changes]
-    approvals = trust.approve(home, project, [an_item(project)])
+    approvals = trust.approve_items(home, project, [an_item(project)])
     path = paths.trust_file(home, project)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert [trust.state(other, approvals) for other in others] == ["new"] * 3
     assert trust.state(an_item(project), trust.load(home, tmp_path / "elsewhere")) == "new"
-    approvals = trust.approve(home, project, [others[1]])
-    trust.revoke(home, project, [one for one in approvals.items if one.name == "files"])
+    approvals = trust.approve_items(home, project, [others[1]])
+    trust.revoke_approvals(home, project, [one for one in approvals.items if one.name == "files"])
     left = trust.load(home, project)
     assert trust.state(an_item(project), left) == "new"
     assert trust.state(others[1], left) == "trusted"
@@ -69,7 +69,7 @@ KEY = "sk-ant-api03-" + "aB3dE6gH9jK2" * 8
 def test_a_key_is_neither_stored_nor_shown(home, project):
     item = an_item(project, content=f"TOKEN={KEY}\n")
     before = trust.load(home, project)
-    trust.approve(home, project, [item])
+    trust.approve_items(home, project, [item])
     approvals, other = trust.load(home, project), an_item(project, content=f"TOKEN={KEY[:-1]}\n")
     seen = [describe(item, before), describe(other, approvals), trust.diff(other, approvals)]
     seen.append(paths.trust_file(home, project).read_text())
@@ -84,7 +84,7 @@ def test_loaded_links_are_pinned_unread_and_gits_files_not(home, project, tmp_pa
     for file in (key, index, more):
         file.write_text("PRIVATE")
     (project / "link").symlink_to(key)
-    trust.approve(home, project, [an_item(project)])
+    trust.approve_items(home, project, [an_item(project)])
     trust.pin_loads(home, project, an_item(project), [str(project / "link"), str(index)])
     assert "PRIVATE" not in paths.trust_file(home, project).read_text()
     index.write_text("two")

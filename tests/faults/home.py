@@ -68,7 +68,7 @@ def make_home(folder: Path) -> Place:
     approvals.change(place.home, place.project, partial(approvals.add_rules, rules=rules))
     where = place.project / ".mcp.json"
     item = trust.Candidate(kind="mcp", name="files", origin=where, scope="project", content="run\n")
-    trust.approve(place.home, place.project, [item])
+    trust.approve_items(place.home, place.project, [item])
     _tokens(place)._write(tokens=auth.OAuthToken(access_token="t", token_type="Bearer"))
     (place.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
     with place.streams():
@@ -172,7 +172,7 @@ def read_order(place: Place) -> Values:
 
 
 def read_approvals(place: Place) -> Values:
-    return {approval.rule for approval in approvals.load(place.home, place.project)[0]}
+    return {approval.rule for approval in approvals.load_approvals(place.home, place.project)[0]}
 
 
 def read_trust(place: Place) -> Values:

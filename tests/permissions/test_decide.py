@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from kode.permissions import places
-from kode.permissions.decide import limited_to
+from kode.permissions.decide import limit_calls
 from kode.tool import Action
 from kode.tools.apply_patch import delete_file, patch_file
 from tests.permissions.calls import MODES, TOOLS, call, decided
@@ -288,7 +288,7 @@ def test_limits_refuse_or_narrow_the_calls_they_do_not_name(
     tmp_path, only, tool, argument, expected
 ):
     action = Action(call_id="1", tool=TOOLS[tool], arguments=call("ask", tool, argument).arguments)
-    advice = asyncio.run(limited_to(only, workplace(tmp_path))(action))
+    advice = asyncio.run(limit_calls(only, workplace(tmp_path))(action))
     assert expected == (
         "any" if advice is None else "plan" if advice.run_in == "read_only" else "refused"
     )

@@ -7,11 +7,11 @@ from hypothesis import given, strategies as st
 
 from kode.errors import ConfigError
 from kode.permissions.rules import (
+    make_shell_rule,
     matches_argv,
     matches_path,
     matches_url,
     parse,
-    shell_rule,
 )
 from tests.tables import for_each
 from tests.workplaces import workplace
@@ -49,7 +49,7 @@ def test_an_invalid_rule_is_an_error_that_quotes_it(text):
     prefix=st.booleans(),
 )
 def test_a_shell_rule_survives_being_written_and_read(words, prefix):
-    rule = shell_rule(words, prefix=prefix)
+    rule = make_shell_rule(words, prefix=prefix)
     if words == ["*"] or (not prefix and words[-1].endswith(":*")):
         return
 

@@ -17,7 +17,7 @@ from kode.providers import open_provider
 from kode.providers.models import info_of
 from kode.providers.request import Target
 from kode.registry import ProviderRow, provider_row
-from kode.session.entries import MessageEntry, line_of, parse_line
+from kode.session.entries import MessageEntry, encode_line, parse_line
 from tests.effort import share
 from tests.pictures import pdf, png
 from tests.scripted_server import ScriptedServer
@@ -107,7 +107,7 @@ def results_of(message: Message, text: str = "hi") -> Message:
 
 def from_disk(message: Message) -> Message:
     """The message, written to a session's file and read again."""
-    loaded = parse_line(line_of(MessageEntry(**vars(message))))
+    loaded = parse_line(encode_line(MessageEntry(**vars(message))))
     assert isinstance(loaded, MessageEntry)
     return Message(**{name: getattr(loaded, name) for name in vars(message)})
 

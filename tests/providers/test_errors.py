@@ -25,11 +25,11 @@ from kode.messages import Message, Text, Thinking, ToolCall, text_of, user_messa
 from kode.provider import Request, ToolSpec
 from kode.providers.errors import (
     Endpoint,
-    classify,
+    convert_error,
     find_rule,
-    from_status,
     read_table,
     retry_after_s,
+    status_error,
     translate_errors,
 )
 from kode.providers.request import repair_request
@@ -63,7 +63,7 @@ KINDS: dict[str, type[ProviderError]] = {
 
 def error_of(status: int | None, body: Any, **endpoint: Any) -> ProviderError:
     body = {"error": {"message": body}} if isinstance(body, str) else body
-    return from_status(status, body, {}, replace(ENDPOINT, **endpoint))
+    return status_error(status, body, {}, replace(ENDPOINT, **endpoint))
 
 
 # ── recorded words ───────────────────────────────────────────────────────────────────────────
@@ -148,7 +148,7 @@ def test_the_words_are_found_in_every_shape(body: Any) -> None:
 
 @for_each("body", [None, 5, [], {}, {"error": {}}, {"error": {"message": {}}}, ""])
 def test_a_body_that_says_nothing_still_makes_a_sentence(body: Any) -> None:
-    assert str(from_status(503, body, {}, ENDPOINT)).endswith(".")
+    assert str(status_error(503, body, {}, ENDPOINT)).endswith(".")
 
 
 @for_each(
@@ -196,7 +196,7 @@ BROKEN_OFF = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2
     ],
 )  # fmt: skip
 def test_a_lost_connection_says_why_in_words(error: Exception, words: str) -> None:
-    found = classify(error, ENDPOINT)
+    found = convert_error(error, ENDPOINT)
 
     assert type(found) is TransientError
     assert words in str(found)

@@ -11,9 +11,9 @@ from kode.providers.models import (
     UNKNOWN,
     cost_usd,
     info_of,
-    names_of,
     recommended_effort,
     refine_info,
+    vendor_models,
 )
 from kode.registry import PROVIDERS
 from tests.tables import for_each
@@ -80,7 +80,7 @@ def test_the_table_knows_what_a_model_takes(
 def test_every_model_of_a_vendor_makes_sense() -> None:
     for row in PROVIDERS:
         default = row.default_model if row.needs_key else ""
-        for name in filter(None, (*names_of(row.name), default)):
+        for name in filter(None, (*vendor_models(row.name), default)):
             info = info_of(name, provider=row.name)
             assert info.known, name
             assert 0 < info.max_output_tokens <= info.context_window, name

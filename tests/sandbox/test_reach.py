@@ -90,7 +90,7 @@ def test_a_path_or_variable_never_shows_everything(
 ) -> None:
     monkeypatch.setenv("PATH", ".:/:/usr/bin")
     monkeypatch.setenv("JAVA_HOME", "/")
-    monkeypatch.setattr("kode.sandbox.reach.own_homes", tuple)
+    monkeypatch.setattr("kode.sandbox.reach.user_homes", tuple)
     monkeypatch.chdir("/srv")
     reach = opened(base).reach("plain")
     assert {access(reach, path) for path in ("/", "/srv/x", "/root/x", "/data")} == {"hidden"}

@@ -28,7 +28,7 @@ from kode.session.entries import (
     StateEntry,
     SystemEntry,
     UsageEntry,
-    line_of,
+    encode_line,
     parse_line,
 )
 from tests.tables import for_each
@@ -60,11 +60,11 @@ RESULT = ToolResult(call_id="1", name="shell", text="x", refusals=(REFUSAL,), cu
     ],
 )
 def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
-    assert parse_line(line_of(entry)) == entry
+    assert parse_line(encode_line(entry)) == entry
 
 
 def test_a_line_leaves_out_empty_values_and_begins_with_type() -> None:
-    line = line_of(MessageEntry(role="user", parts=(Text(text="hi"),), id="a", at="b"))
+    line = encode_line(MessageEntry(role="user", parts=(Text(text="hi"),), id="a", at="b"))
 
     assert line == seal(
         b'{"type":"message","role":"user","parts":[{"text":"hi","type":"text"}],"id":"a","at":"b"}'
@@ -72,13 +72,13 @@ def test_a_line_leaves_out_empty_values_and_begins_with_type() -> None:
 
 
 def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
-    line = line_of(CompactionEntry(summary="s"))[:-1] + b',"colour":"blue"}'
+    line = encode_line(CompactionEntry(summary="s"))[:-1] + b',"colour":"blue"}'
 
     assert isinstance(parse_line(line), CompactionEntry)
 
 
 def message_again(message: Message) -> MessageEntry:
-    entry = parse_line(line_of(MessageEntry(role=message.role, parts=message.parts)))
+    entry = parse_line(encode_line(MessageEntry(role=message.role, parts=message.parts)))
     return entry
 
 
@@ -108,7 +108,7 @@ def test_half_a_character_is_written_as_a_question_mark() -> None:
     ],
 )
 def test_credentials_never_reach_a_line(role: Role, part: Part) -> None:
-    line = line_of(MessageEntry(role=role, parts=(part,)))
+    line = encode_line(MessageEntry(role=role, parts=(part,)))
 
     assert KEY.encode() not in line
     assert b"[redacted" in line
@@ -135,7 +135,7 @@ def test_thinking_that_was_masked_loses_its_signature() -> None:
 
 def test_the_first_line_has_the_fields_that_scripts_rely_on() -> None:
     about = {"id": "i", "created_at": "t", "cwd": "/w", "model": "m", "provider": "openai"}
-    line = json.loads(line_of(Header(**about)))  # type: ignore[arg-type]
+    line = json.loads(encode_line(Header(**about)))  # type: ignore[arg-type]
 
     assert line == {"type": "session", **about, "version": 1, "sum": "598d20f6"}
 

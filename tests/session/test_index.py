@@ -60,13 +60,13 @@ def test_a_list_reads_no_more_files_than_it_shows(
     if of_an_older_kode:
         (paths.sessions_folder(tmp_path) / index.ORDER).unlink()
     read: list[Path] = []
-    original = index.summarize
+    original = index.summarize_session
 
     def counting(path: Path, cwd: Path | None) -> index.Summary | None:
         read.append(path)
         return original(path, cwd)
 
-    monkeypatch.setattr(index, "summarize", counting)
+    monkeypatch.setattr(index, "summarize_session", counting)
 
     summaries = index.list_sessions(tmp_path, limit=5)
 
@@ -185,7 +185,7 @@ def test_a_fork_leaves_the_name_to_the_other(tmp_path: Path) -> None:
     session.give_name("login-page")
     session.close()
 
-    fork = upkeep.fork(tmp_path, str(session.id))
+    fork = upkeep.fork_session(tmp_path, str(session.id))
 
     assert index.find(tmp_path, "login-page") == session.id
     assert {s.id: s.name for s in index.list_sessions(tmp_path)}[fork] == ""

@@ -26,7 +26,7 @@ from kode.session.entries import (
     SystemEntry,
     TrimEntry,
     UnboundEntry,
-    line_of,
+    encode_line,
     parse_line,
 )
 from kode.session.log import Session
@@ -194,7 +194,7 @@ def loaded_again(session: Session) -> Session:
     """The session as another process has it, from its lines."""
     again = Session(header=session.header, path=None)
     for entry in session.entries:
-        again.append(cast(Entry, parse_line(line_of(entry))))
+        again.append(cast(Entry, parse_line(encode_line(entry))))
     return again
 
 

@@ -14,7 +14,7 @@ from kode.session import log
 from kode.session.entries import Header
 from kode.session.log import read, session_path
 from kode.session.transcript import Transcript, as_json, as_markdown
-from kode.session.upkeep import delete, fork
+from kode.session.upkeep import delete_session, fork_session
 from tests import pictures
 
 
@@ -29,10 +29,10 @@ def session_id(tmp_path: Path) -> str:
 
 
 def test_a_picture_lies_beside_the_file_wherever_that_goes(tmp_path, session_id):
-    copy = fork(tmp_path, session_id)
+    copy = fork_session(tmp_path, session_id)
     text = session_path(tmp_path, session_id).read_text()
     assert base64.b64encode(pictures.png()).decode()[:40] not in text
-    delete(tmp_path, session_id)
+    delete_session(tmp_path, session_id)
     assert not paths.session_folder(tmp_path, session_id).exists()
     shutil.move(tmp_path / "sessions", tmp_path / "moved" / "sessions")
 

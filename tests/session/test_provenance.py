@@ -162,7 +162,7 @@ def test_the_record_does_not_grow_with_edits_and_approvals(write, opened, home, 
     first = write("kept.md", "kept", session)
     for number in range(50):
         assert reader.find_source([write("a.md", f"version {number}", session)])
-        provenance.record_of(home).approve([("/gone.md", f"{number:064}")])
+        provenance.marks_file(home).approve([("/gone.md", f"{number:064}")])
 
     assert len(paths.marks_file(home).read_bytes().splitlines()) <= 20
     assert opened().find_source([first])

@@ -42,7 +42,7 @@ def since_midnight(home: Path) -> Spending:
 def test_a_day_has_what_all_sessions_took_since_midnight(tmp_path: Path) -> None:
     yesterday = NOW - timedelta(days=1)
     story(tmp_path, replied("m", 1.0, yesterday), replied("m", 0.25), replied("n", 0.5))
-    upkeep.fork(tmp_path, story(tmp_path, replied("m", 0.125)).header.id)  # counts once
+    upkeep.fork_session(tmp_path, story(tmp_path, replied("m", 0.125)).header.id)  # counts once
     story(tmp_path, replied("m", 9.0, yesterday))
 
     spending = since_midnight(tmp_path)

@@ -25,7 +25,7 @@ def test_trim_keeps_the_last_messages_and_the_system_prompt(tmp_path: Path) -> N
     turns = (step for n in "123" for step in (f"user {n}", f"answer re: {n}"))
     session = story(tmp_path, SystemEntry(sections={"kode": "sys"}), *turns)
 
-    assert upkeep.trim(tmp_path, str(session.id), 3) == (3, 3)
+    assert upkeep.trim_session(tmp_path, str(session.id), 3) == (3, 3)
 
     assert [one["content"] for one in shown_in(tmp_path, session.id)] == [
         "sys",
@@ -41,7 +41,7 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
     session = story(tmp_path, *steps)
     before = session.path.read_bytes()
 
-    kept, dropped = upkeep.trim(tmp_path, str(session.id), keep)
+    kept, dropped = upkeep.trim_session(tmp_path, str(session.id), keep)
 
     assert (session.path.read_bytes() == before) == (keep == 100)
     loaded, repairs = reopened(tmp_path, session.id)
@@ -57,7 +57,7 @@ def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> No
     Plan(paths.plan_file(tmp_path, session.header.id)).write("- [ ] one")
     before = session.path.read_bytes()
 
-    forked = upkeep.fork(tmp_path, str(session.id))
+    forked = upkeep.fork_session(tmp_path, str(session.id))
 
     loaded, repairs = log.load(tmp_path, forked)
     loaded.append_message(user_message("go on"))
@@ -83,7 +83,7 @@ def test_a_fork_includes_all_results_and_what_the_turn_stored(
 ) -> None:
     session = story(tmp_path, *STEPS, "user 3")
 
-    forked = upkeep.fork(tmp_path, str(session.id), session.entries[at].id[:8])
+    forked = upkeep.fork_session(tmp_path, str(session.id), session.entries[at].id[:8])
 
     loaded, repairs = reopened(tmp_path, forked)
     messages = [entry for entry in loaded.entries if isinstance(entry, MessageEntry)]
@@ -96,7 +96,7 @@ def test_a_fork_at_an_unknown_entry_explains_ids(tmp_path: Path) -> None:
 
     for at in ("zzzz", ""):
         with pytest.raises(SessionError, match=f"No entries .* `kode session show {session.id}`"):
-            upkeep.fork(tmp_path, str(session.id), at)
+            upkeep.fork_session(tmp_path, str(session.id), at)
 
 
 def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> Non
     side.mkdir(parents=True)
     (side / "x").write_text("x")
 
-    upkeep.delete(tmp_path, str(session.id))
+    upkeep.delete_session(tmp_path, str(session.id))
 
     left = {path.name for path in paths.sessions_folder(tmp_path).iterdir()}
     assert left == {f"{other.id}.jsonl", f"{other.id}.jsonl.end", "order", "order.end"}
@@ -115,9 +115,9 @@ def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> N
     session = story(tmp_path, "user one", "answer re: one", is_open=True)
     os.utime(session.path, (0, 0))
 
-    forked = upkeep.fork(tmp_path, str(session.id))
+    forked = upkeep.fork_session(tmp_path, str(session.id))
     with pytest.raises(BusyError, match="in another kode"):
-        upkeep.delete(tmp_path, str(session.id))
+        upkeep.delete_session(tmp_path, str(session.id))
     cleaned = upkeep.cleanup(tmp_path, 30)
     (checked,) = upkeep.check(tmp_path, str(session.id), repair=True)
 

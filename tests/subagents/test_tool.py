@@ -86,7 +86,7 @@ async def test_checks_and_edits_of_children_count_for_their_parent(
 
     evidence = Evidence()
     for done in (WorkStep(is_edit=True), *output.agent_steps):
-        evidence.note(done)
+        evidence.record_step(done)
     assert evidence.judge_checks() == checked
 
 
@@ -101,7 +101,7 @@ async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family
 
     evidence = Evidence()
     for step in ended.agent_steps:
-        evidence.note(step)
+        evidence.record_step(step)
     assert (begun.files_changed, ended.files_changed) == ((), (str(family.folder / "x.py"),))
     assert (evidence.edits, evidence.judge_checks()) == (1, "passed")
     assert jobs.take_work(None) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.shell.judge import ShellLine, judge
+from kode.permissions.shell.judge import ShellLine, judge_line
 from kode.permissions.shell.parse import CheckPart
 from kode.tool import ALLOWED, ToolContext, ToolOutput
 from kode.tools import check_statuses
@@ -32,7 +32,7 @@ def traced(context: ToolContext, project: Path) -> ToolContext:
 
 
 def find_checks(line: str) -> tuple[CheckPart, ...]:
-    return judge(line, ground(Path("/srv/project"), Path("/srv"))).checks
+    return judge_line(line, ground(Path("/srv/project"), Path("/srv"))).checks
 
 
 def judged(context: ToolContext, checks: tuple[CheckPart, ...]) -> ToolContext:
@@ -194,12 +194,12 @@ def _printed(output: ToolOutput) -> str:
 @pytest.mark.parametrize("status", ["²", "9" * 5_000, "-1", "x"])
 def test_a_number_forged_among_the_events_is_not_believed(status: str) -> None:
     checks = find_checks("pytest | tail -3")
-    channel, _ = check_statuses.begin(checks, {})
+    channel, _ = check_statuses.begin_reporting(checks, {})
     for command in ("cpytest", "ctail -3", "cend"):
         os.write(channel, "\0".join(("1", "1", command, status, "0", ".", "")).encode())
     os.write(channel, b"1\x001\x00ctrue\x000\x00.\x00" * check_statuses.MAX_EVENTS)
 
-    events = check_statuses.finish(channel)
+    events = check_statuses.read_events(channel)
 
     assert [event.command for event in events[:3]] == ["pytest", "tail -3", "end"]
     assert len(events) == check_statuses.MAX_EVENTS

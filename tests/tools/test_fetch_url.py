@@ -14,7 +14,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.tools import fetch_url
-from kode.tools.fetch_url import Address, explain_refusal, fetch
+from kode.tools.fetch_url import Address, explain_refusal, fetch_page
 from tests.needs import needs
 from tests.tables import for_each
 from tests.tools.conftest import Call
@@ -73,12 +73,12 @@ async def local() -> AsyncIterator[Server]:
 def server(local: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     """A server that any name leads to, and that may be visited."""
     monkeypatch.setattr(fetch_url, "explain_refusal", lambda address: "")
-    monkeypatch.setattr(fetch_url, "resolve", here)
+    monkeypatch.setattr(fetch_url, "resolve_host", here)
     return local
 
 
 async def get(server: Server, path: str = "") -> fetch_url.Page:
-    return await fetch(f"{server.url}{path}")
+    return await fetch_page(f"{server.url}{path}")
 
 
 async def test_the_connection_uses_the_judged_address_and_hosts_name(
@@ -93,7 +93,7 @@ async def test_the_connection_uses_the_judged_address_and_hosts_name(
         asked.append(host)
         return [ipaddress.ip_address("127.0.0.1" if len(asked) == 1 else "192.0.2.1")]
 
-    monkeypatch.setattr(fetch_url, "resolve", changing)
+    monkeypatch.setattr(fetch_url, "resolve_host", changing)
     page = await get(server, "/a?b=c#d")
 
     assert page.text == "hello"
@@ -151,9 +151,9 @@ async def test_one_private_address_among_public_ones_is_enough_to_refuse(
     async def resolve_both(host: str) -> list[Address]:
         return [ipaddress.ip_address("93.184.216.34"), ipaddress.ip_address("10.0.0.1")]
 
-    monkeypatch.setattr(fetch_url, "resolve", resolve_both)
+    monkeypatch.setattr(fetch_url, "resolve_host", resolve_both)
     with pytest.raises(ToolError, match=r"example\.test is at 10\.0\.0\.1.*public") as failed:
-        await fetch("http://example.test/")
+        await fetch_page("http://example.test/")
     assert failed.value.untrusted == ""
 
 
@@ -334,7 +334,7 @@ async def test_a_server_that_never_answers_is_given_up(
     async def wait_forever(host: str) -> list[Address]:
         return await asyncio.get_running_loop().create_future()
 
-    monkeypatch.setattr(fetch_url, "resolve", wait_forever)
+    monkeypatch.setattr(fetch_url, "resolve_host", wait_forever)
     monkeypatch.setattr(fetch_url, "TIMEOUT_S", 0.05)
     with pytest.raises(ToolError, match=r"within 0\.05 s"):
         await get(server)
@@ -372,7 +372,7 @@ async def test_the_handshake_carries_the_host_s_name_and_checks_it(
 
     async def read(host: str) -> str:
         url = f"https://{host}:{port}/"
-        return (await fetch(url)).text
+        return (await fetch_page(url)).text
 
     try:
         assert await read("example.test") == "hello"

@@ -83,7 +83,7 @@ async def test_a_long_line_is_cut_but_reachable(call: Call, project: Path) -> No
 )
 async def test_text_of_any_common_encoding_is_read(call: Call, project: Path, data: bytes) -> None:
     (project / "a.txt").write_bytes(data)
-    text, _encoding = files.decode(data)
+    text, _encoding = files.decode_text(data)
 
     output = await call(read_file, path="a.txt")
 

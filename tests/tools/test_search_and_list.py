@@ -396,4 +396,4 @@ async def test_key_files_are_left_out_unless_asked_for(call: Call, project: Path
     ],
 )
 def test_a_glob_means_what_it_does_elsewhere(pattern: str, path: str, expected: bool) -> None:
-    assert search.matches(pattern, path) is expected
+    assert search.matches_glob(pattern, path) is expected

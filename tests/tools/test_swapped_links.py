@@ -62,7 +62,7 @@ def test_a_folder_bent_before_a_read_or_write_is_noticed(
     bend()
 
     with pytest.raises(ToolError, match="not be written"):
-        files.write(context, real, b"x")
+        files.write_file(context, real, b"x")
     with pytest.raises(ToolError, match="another file"), files.open_regular(context, real):
         pass
     with pytest.raises(StorageError):

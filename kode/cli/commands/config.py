@@ -144,7 +144,7 @@ def _list_permissions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     arguments, loaded = parser.parse(argv), _load_settings()
     rows = loaded.config.permissions
     rules = Rules(deny=parse_all(rows.deny), ask=parse_all(rows.ask), allow=parse_all(rows.allow))
-    saved, problem = approvals.load(paths.kode_home(), paths.project_root(directory()))
+    saved, problem = approvals.load_approvals(paths.kode_home(), paths.project_root(directory()))
     standing = (*approvals.find_standing(rules), *saved)
     return CommandAnswer(
         value=[{**asdict(it), "rule": str(it.rule), "id": it.id} for it in standing],

@@ -30,7 +30,7 @@ from kode.providers.provider import HttpProvider
 from kode.providers.server import ServerAnswer, reach_server, url_of
 from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.trial import prove
+from kode.sandbox.trial import prove_sandbox
 from kode.values import dataclass, fields, replace
 
 if TYPE_CHECKING:
@@ -230,8 +230,8 @@ def check_extensions(case: Case) -> Finding:
     home, project = paths.kode_home(), paths.project_root(case.cwd)
     approvals = trust.load(home, project)
     items = review.find_items(home, case.cwd)
-    used = [review.name_of(item) for item in items if item.scope == "home"]
-    waits = [review.name_of(item) for item in items if trust.state(item, approvals) != "trusted"]
+    used = [review.name_item(item) for item in items if item.scope == "home"]
+    waits = [review.name_item(item) for item in items if trust.state(item, approvals) != "trusted"]
     faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd)[1]]
     detail = f"used without asking, from {home}: {', '.join(used)}" if used else "none of your own"
     if waits:
@@ -267,7 +267,7 @@ def check_sandbox(case: Case) -> Finding:
 
 def _prove_sandbox() -> Iterator[Finding]:
     """Whether the sandbox of this machine holds, one finding for each of its promises."""
-    for what, holds, detail in prove(Sandbox):
+    for what, holds, detail in prove_sandbox(Sandbox):
         yield replace(ok(detail) if holds else missing(detail), what=what)
 
 

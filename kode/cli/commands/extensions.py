@@ -22,7 +22,7 @@ from kode.cli.screen.question import make_ask
 from kode.config.load import load_config
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import review, trust
-from kode.extensions.definitions import surroundings
+from kode.extensions.definitions import find_surroundings
 from kode.extensions.hooks import EVENTS
 from kode.extensions.review import lines_of, rows_of
 from kode.extensions.trust import Approvals, Approved, Candidate
@@ -41,7 +41,7 @@ def _list_kind(kind: Any, parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 def _find_extensions() -> review.FoundExtensions:
     home = paths.kode_home()
-    around = surroundings(directory(), home, paths.user_home())
+    around = find_surroundings(directory(), home, paths.user_home())
     return review.find_extensions(around, trust.load(home, around.project))
 
 
@@ -64,7 +64,7 @@ def _test_hooks(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.conversation.extensions import run_hook
-    from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, names_of
+    from kode.extensions.hook_runs import TOPICS, describe_lost, make_line, names_of, parse_answer
 
     cwd, home = directory(), paths.kode_home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]
@@ -73,7 +73,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
     place = open_workplace(config, home, cwd)
     sandbox, is_required = open_sandbox(config, place), config.sandbox.enabled is True
     session = {"session_id": "test", "transcript_path": "", "permission_mode": "default"}
-    line = line_of(event, {**session, "cwd": str(cwd)}, fields)
+    line = make_line(event, {**session, "cwd": str(cwd)}, fields)
 
     lines, works = list[str](), True
     for hook, standing in ((it.thing, it.standing) for it in _find_extensions().hooks):
@@ -87,7 +87,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
             lines.append(f"{name}: not about {', '.join(names)}")
             continue
         ran = await run_hook(hook, line, place, sandbox, is_required)
-        answer = answer_of(hook, ran)
+        answer = parse_answer(hook, ran)
         details = {
             "decides": answer.outcome,
             "because": answer.reason,
@@ -164,7 +164,7 @@ def _approve_items(parser: Parser, argv: Sequence[str]) -> Answered:
     arguments, (items, approvals, home) = parser.parse(argv), _open_trust()
     wanted = [*(_find_items(items, arguments.name) if arguments.name else items)]
     if arguments.outside:
-        wanted += [trust.outside(item) for item in wanted if item.kind in ("mcp", "hook")]
+        wanted += [trust.outside_item(item) for item in wanted if item.kind in ("mcp", "hook")]
     pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
     if not pending:
         return "Nothing is pending."
@@ -182,7 +182,7 @@ async def approve_shown(
 ) -> bool:
     """Shows what waits and saves what the person approves; False if they refuse. Raises:
     ConfigError if nobody can be asked."""
-    names = visible(", ".join(map(review.name_of, items)))
+    names = visible(", ".join(map(review.name_item, items)))
     if not unasked and items:
         if sys.stdin is None or not sys.stdin.isatty():
             raise ConfigError(f"No terminal to ask in about {names}: --yes approves it.")
@@ -190,7 +190,7 @@ async def approve_shown(
     for item in items:
         say(make_public(review.describe(item, approvals, lines=lines)))
     if items:
-        trust.approve(home, approvals.project, items)
+        trust.approve_items(home, approvals.project, items)
         say(f"Approved until it changes: {names}")
     return True
 
@@ -206,7 +206,7 @@ def _revoke_approval(parser: Parser, argv: Sequence[str]) -> str:
     revoked = [approval for approval in approvals.items if is_about(approval)]
     if not revoked:
         raise ConfigError(f"Nothing called {name!r} is approved: see `kode extensions trust`.")
-    trust.revoke(home, approvals.project, revoked)
+    trust.revoke_approvals(home, approvals.project, revoked)
     return make_public(f"Revoked: {', '.join(f'{it.kind} {it.name}' for it in revoked)}")
 
 

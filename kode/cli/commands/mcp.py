@@ -240,7 +240,7 @@ def _add_all(
     """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
     servers, is_shared = [*servers], scope in ("project", "shared")
     entries = [(server.name, server.values) for server in servers]
-    path = mcp_config.add(paths.kode_home(), directory(), entries, shared=is_shared)
+    path = mcp_config.add_entries(paths.kode_home(), directory(), entries, shared=is_shared)
     lines = []
     for server in servers:
         lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
@@ -480,7 +480,7 @@ def _find(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Namespace, mcp_
 def _remove_server(parser: Parser, argv: Sequence[str]) -> str:
     _, entry = _find(parser, argv)
     mcp_config.change(entry.origin, entry.name, None)
-    mcp_server.forget(paths.kode_home(), entry, _load_approvals(entry))
+    mcp_server.forget_server(paths.kode_home(), entry, _load_approvals(entry))
     return f"Removed {entry.name} from {entry.origin}."
 
 
@@ -570,7 +570,7 @@ async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
         )
     async with _open(entry, unasked=unasked) as connection:
         tools = await connection.tools()
-        held = mcp_server.held_back(entry, tools, approvals)
+        held = mcp_server.tools_held_back(entry, tools, approvals)
         # From now on a session offers them without waiting for the server.
         mcp_server.keep_pins(paths.kode_home(), entry, tools, approvals)
         lines = [f"{entry.name} answers.", *filter(None, [connection.client.instructions])]

@@ -290,12 +290,12 @@ async def _await_end(task: Awaitable[TurnEnded]) -> TurnEnded:
 
     Raises: UserError if the task could not be recorded.
     """
-    from kode.conversation.sessions import not_recorded
+    from kode.conversation.sessions import not_recorded_error
 
     try:
         return await task
     except StorageError as error:  # raised only if nothing was done yet
-        raise not_recorded(error) from error
+        raise not_recorded_error(error) from error
     except asyncio.CancelledError:
         return UNBEGUN
 

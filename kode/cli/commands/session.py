@@ -31,7 +31,7 @@ from kode.installed import ExportFile
 from kode.messages import align_columns, plural
 from kode.session import index, upkeep
 from kode.session.entries import Entry, Header
-from kode.session.index import Summary, search, session_path
+from kode.session.index import Summary, search_sessions, session_path
 from kode.session.spending import Spending, Spent, find_requests
 from kode.session.transcript import Transcript, as_json, as_markdown
 from kode.values import asdict
@@ -138,7 +138,7 @@ def _search_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     parser.add_flags(("--all", f"not only the first {SHOWN}"), ("--json", "one JSON list of all"))
     arguments = parser.parse(argv)
     limit = None if arguments.all or arguments.json else SHOWN
-    places = search(paths.kode_home(), arguments.words, limit)
+    places = search_sessions(paths.kode_home(), arguments.words, limit)
     lines = []
     for place in places:
         where = f"{format_when(place.at)}  turn {place.turn}  {one_line(place.who)}"
@@ -177,7 +177,7 @@ def _show_session(parser: Parser, argv: Sequence[str]) -> Answered:
 
 def _delete_session(parser: Parser, argv: Sequence[str]) -> str:
     _, session_id = _parse_id(parser, argv)
-    upkeep.delete(paths.kode_home(), session_id)
+    upkeep.delete_session(paths.kode_home(), session_id)
     return f"deleted {session_id}"
 
 
@@ -186,7 +186,7 @@ def _trim_session(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments = parser.parse(argv)
     session_id = index.find(paths.kode_home(), arguments.id)
-    count, dropped = upkeep.trim(paths.kode_home(), session_id, arguments.messages)
+    count, dropped = upkeep.trim_session(paths.kode_home(), session_id, arguments.messages)
     return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
 
@@ -203,7 +203,7 @@ def _clean_up_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 def _fork_session(parser: Parser, argv: Sequence[str]) -> str:
     arguments, session_id = _parse_id(parser, argv, ("--at ENTRY", "the last entry to copy"))
-    return upkeep.fork(paths.kode_home(), session_id, arguments.at)
+    return upkeep.fork_session(paths.kode_home(), session_id, arguments.at)
 
 
 def _import_files(parser: Parser, argv: Sequence[str]) -> CommandAnswer:

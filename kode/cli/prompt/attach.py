@@ -40,10 +40,10 @@ def list_files(root: Path) -> list[str]:
         listed = run_git(root, ["ls-files", "-co", "--exclude-standard", "-z"])
         names = listed.decode("utf-8", "surrogateescape").split("\0")
     except (GitError, OSError):
-        from kode.tools.search_worker import walk
+        from kode.tools.search_worker import walk_files
 
         real = real_path(root)
-        walked = itertools.islice(walk(real), MAX_WALKED)
+        walked = itertools.islice(walk_files(real), MAX_WALKED)
         names = [os.path.relpath(path, real) for path in walked]
         names.sort(key=lambda path: (path.count("/"), path))
     return [name for name in names[:MAX_FILES] if name and name.isprintable()]

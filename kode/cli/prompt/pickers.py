@@ -141,7 +141,7 @@ async def use_model(state: PromptState, argument: str) -> None:
     provider. A model that a local server lacks is refused: the session would depend on a model that
     fails. Raises: UserError."""
     from kode.config.choice import resolve_model, resolve_provider, row_of, switch_provider
-    from kode.providers.models import names_of
+    from kode.providers.models import vendor_models
     from kode.providers.server import is_near, reach_server, url_of
 
     conversation, screen = state.conversation, state.screen
@@ -158,7 +158,7 @@ async def use_model(state: PromptState, argument: str) -> None:
             return _show_model(state)
     switched = switch_provider(config, os.environ, provider, model)
     choice = resolve_provider(switched, os.environ)
-    models: Sequence[str] = names_of(provider)
+    models: Sequence[str] = vendor_models(provider)
     if is_near(url_of(choice)):
         reached = await asyncio.to_thread(reach_server, choice)
         models = reached.models

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kode import events
 from kode.cli.screen.lines import cell_width, clip, clip_middle, count, duration, money, one_line
 from kode.messages import plural
-from kode.permissions.names import verbs_of
+from kode.permissions.names import tool_verbs
 from kode.plain_text import sanitize
 from kode.values import dataclass
 
@@ -76,7 +76,7 @@ def describe_event(event: events.Event, width: int) -> EventLine | None:
 def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -> EventLine:
     """Verb, subject and outcome of a call. On a narrow screen the subject is cut first: people
     look for the outcome. Of a refused call the outcome is the first sentence of the reason."""
-    doing, did = verbs_of(one_line(event.name))
+    doing, did = tool_verbs(one_line(event.name))
     # A command says most at its beginning, a path at both ends.
     is_path = event.name not in ("shell", "delegate_tasks")
     if isinstance(event, events.ToolStarted):
@@ -106,7 +106,7 @@ def describe_calls(calls: Sequence[events.ToolFinished], width: int) -> EventLin
         return describe_call(calls[0], width)
     subjects: dict[str, list[str]] = {}
     for call in calls:
-        subjects.setdefault(verbs_of(one_line(call.name))[1], []).append(one_line(call.subject))
+        subjects.setdefault(tool_verbs(one_line(call.name))[1], []).append(one_line(call.subject))
     text = " · ".join(f"{verb} {', '.join(names)}" for verb, names in subjects.items())
     return EventLine("●", clip(text, width), style="good")
 

@@ -14,8 +14,8 @@ from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.extensions.mcp_config import Elicit, ElicitField, ElicitForm
-from kode.permissions.approvals import id_of
-from kode.permissions.question import Answer, Ask, Question, further_ways, visible
+from kode.permissions.approvals import rule_id
+from kode.permissions.question import Answer, Ask, Question, lasting_answers, visible
 from kode.plain_text import sanitize
 
 YES_OR_NO = (Choice("yes", "yes", "y"), Choice("no", "no", "n"))
@@ -106,7 +106,7 @@ BY_MODE = "\t"
 """The value of Shift-Tab: yes, and the mode in which it would not have been asked."""
 
 _FURTHER = re.compile(r"a(\d)")
-"""One of `further_ways`: its number behind `a`."""
+"""One of `lasting_answers`: its number behind `a`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
@@ -170,7 +170,7 @@ def parse_answer(line: str | None, question: Question) -> Answer | None:
     if word in ("y", "yes"):
         return Answer(choice="once")
     if further := _FURTHER.fullmatch(word):
-        ways, number = [*further_ways(question)], int(further[1])
+        ways, number = [*lasting_answers(question)], int(further[1])
         return ways[number - 1] if 0 < number <= len(ways) else None
     # A typo is not a message for the model.
     if not question.takes_words or (len(word) == 1 and word.isascii()):
@@ -215,8 +215,8 @@ def outcome_line(question: Question, answer: Answer) -> str:
     if question.kind == "keep":  # the command has run
         sentence = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, sentence)
     what = one_line(visible(question.subject or question.title))
-    if rules := answer.rules_of(question):
-        ids = " ".join(map(id_of, rules))
+    if rules := answer.rules_to_add(question):
+        ids = " ".join(map(rule_id, rules))
         return f"{sentence}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
     if answer.mode is not None:
         what += f" · mode {answer.mode} from now on; Shift-Tab switches it"
@@ -242,7 +242,7 @@ def _bar_lines(screen: Screen, text: str, width: int) -> list[str]:
 def _show_menu(screen: Screen, question: Question) -> Menu:
     # The prompt is painted ten times a second, and colouring a diff is slow.
     above = cache(partial(question_lines, screen, question))
-    ways = enumerate(further_ways(question).values(), 1)
+    ways = enumerate(lasting_answers(question).values(), 1)
     behind = [Choice(f"a{number}", text, f"a{number}") for number, text in ways]
     always = [Choice("a", "always …", "a")] if behind else []
     choices = [Choice("y", question.ways_to_allow["once"], "y"), *always, Choice("n", "no", "n")]

@@ -83,7 +83,7 @@ class LinePart:
     @property
     def offer(self) -> tuple[str, ...]:
         """The words an "always" rule may begin with; empty if none are specific enough."""
-        return programs.offer(self.argv) if self.argv and not self.is_grave else ()
+        return programs.offer_prefix(self.argv) if self.argv and not self.is_grave else ()
 
     @property
     def is_grave(self) -> bool:
@@ -130,37 +130,37 @@ class ShellLine:
         return tuple(dict.fromkeys(path for part in self.parts for path in part.writes))
 
 
-def judge(command: str, where: PathRules) -> ShellLine:
+def judge_line(command: str, where: PathRules) -> ShellLine:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
-    items, last = _search(command)
+    items, last = _search_text(command)
     try:
         walk.judge_text(command, items, depth=0)
     except (TooLong, RecursionError):
         walk.is_closed = walk.is_known = False
-        walk.parts = [_unknown(command, "is too long or too nested to understand")]
+        walk.parts = [_unknown_part(command, "is too long or too nested to understand")]
     if any(part.risk == "network" for part in walk.parts):
         for at in walk.run_input:
             reason, undo = "runs what another machine sends", "kode cannot tell what it will do."
             walk.parts[at] = replace(walk.parts[at], risk="destructive", reason=reason, undo=undo)
     is_safe = all(part.risk == "safe" for part in walk.parts)
     if is_safe and not walk.is_closed:
-        walk.parts.append(_unknown(command, _NOT_FOLLOWED))
+        walk.parts.append(_unknown_part(command, _NOT_FOLLOWED))
     return ShellLine(
         parts=tuple(walk.parts),
         only_reads=is_safe and walk.is_closed,
         known=walk.is_known,
         checks=_find_checks(items or ()),
-        exit_one_is_answer=programs.answers(last),
+        exit_one_is_answer=programs.is_answer(last),
     )
 
 
-def _search(text: str) -> tuple[list[Item] | None, Words]:
-    """What `parse.search` finds; None in a text that is too long to judge."""
+def _search_text(text: str) -> tuple[list[Item] | None, Words]:
+    """What `parse.search_commands` finds; None in a text that is too long to judge."""
     try:
         is_text = len(text) <= MAX_CHARS and not _CONTROL.search(text)
-        return parse.search(text) if is_text else ([], ())
+        return parse.search_commands(text) if is_text else ([], ())
     except (TooLong, RecursionError):
         return None, ()
 
@@ -197,7 +197,7 @@ class _Walk:
             raise TooLong
         if not text.translate({9: None, 10: None}).isprintable():  # a reader or a shell may misread
             self.is_closed = self.is_known = False
-            self.parts.append(_unknown(text, "contains invisible characters"))
+            self.parts.append(_unknown_part(text, "contains invisible characters"))
         plain = parse.parse_plain(text)
         is_plain, items = plain is not None, searched if plain is None else plain
         self.is_known = self.is_known and is_plain
@@ -212,7 +212,7 @@ class _Walk:
                 self._judge_command(item.text, item.words, is_plain, depth)
             self.is_closed = self.is_closed and "&" not in (item.before, item.behind)
         if not is_plain and all(part.argv or part.risk == "safe" for part in self.parts):
-            self.parts.append(_unknown(text, _NOT_FOLLOWED))
+            self.parts.append(_unknown_part(text, _NOT_FOLLOWED))
 
     def _judge_command(self, text: str, words: Words, is_plain: bool, depth: int) -> None:
         self.words_left -= len(words)
@@ -221,7 +221,7 @@ class _Walk:
         if not words or words[0].kind != "literal" or not words[0].text:
             self.is_known, computed = False, "runs a program whose name is computed"
             reason = computed if words else "sets variables for what runs after it"
-            self.parts.append(_unknown(text, reason))
+            self.parts.append(_unknown_part(text, reason))
             return
         argv = tuple([word.text for word in words])
         is_literal = {word.kind for word in words} == {"literal"}
@@ -229,10 +229,10 @@ class _Walk:
         part = LinePart(text=_clip(text), argv=argv if is_literal else None)
         if is_plain and is_literal and files is not None:
             self.parts.append(self._judge_reader(part, files))
-        elif inner := programs.inner_of(words):
+        elif inner := programs.inner_commands(words):
             self._judge_wrapper(part, inner, is_plain and is_literal, depth)
         else:
-            if not is_literal or os.path.basename(argv[0]) in programs.names("hides"):
+            if not is_literal or os.path.basename(argv[0]) in programs.program_names("hides"):
                 self.is_known = False
             part = self._judge_program(part, words, files)
             if _runs_input(words):
@@ -243,7 +243,7 @@ class _Walk:
     def _judge_reader(self, part: LinePart, files: Sequence[str]) -> LinePart:
         """A command that only reads and prints."""
         paths = [self._locate(Word(word)) for word in files if word != "-"]
-        effect = _merge([_read(path, self.where) for path in paths])
+        effect = _merge_effects([_read_effect(path, self.where) for path in paths])
         return replace(effect, text=part.text, argv=part.argv, reason=effect.reason or "only reads")
 
     def _judge_wrapper(
@@ -265,7 +265,7 @@ class _Walk:
                 self._judge_command(part.text, command.words, False, depth)
             else:
                 folder = self.cwd, self.has_moved
-                self.judge_text(command.text, _search(command.text)[0], depth=depth + 1)
+                self.judge_text(command.text, _search_text(command.text)[0], depth=depth + 1)
                 self.cwd, self.has_moved = folder
             self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 
@@ -282,7 +282,7 @@ class _Walk:
         if paths and all(path and places.is_rebuildable(path, self.where) for path in paths):
             risk, reason = "write", "deletes build output"
         if leaves not in ("kode", "keys") or rule.leaves == "kode":
-            leaves = _stay_on_loopback(rule.leaves, part.text) or leaves
+            leaves = _leaves_loopback(rule.leaves, part.text) or leaves
         is_heavier = GRAVITY.index(effect.risk) > GRAVITY.index(risk)
         if is_heavier or (effect.leaves and not rule.leaves):
             reason = effect.reason  # what decides, be the program's own risk greater
@@ -302,9 +302,9 @@ class _Walk:
         """The effect on the files that words name: `last` writes the last and reads the others."""
         paths = [self._locate(word) for word in words]
         at = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
-        reads = [_read(path, self.where) for path in paths[:at] if path is not None]
+        reads = [_read_effect(path, self.where) for path in paths[:at] if path is not None]
         quiet = [replace(it, risk="safe") if it.risk == "unknown" else it for it in reads]
-        return _merge([*quiet, *(_write(path, self.where) for path in paths[at:])])
+        return _merge_effects([*quiet, *(_write(path, self.where) for path in paths[at:])])
 
     def _judge_redirect(self, item: Redirect, *, is_plain: bool) -> None:
         operator, target = item.operator, item.target
@@ -315,12 +315,12 @@ class _Walk:
         to_descriptor = operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text)
         if to_descriptor or target.text in _STREAMS:
             return
-        effect = (_read if operator == "<" else _write)(self._locate(target), self.where)
+        effect = (_read_effect if operator == "<" else _write)(self._locate(target), self.where)
         reason = effect.reason or f"reads {target.text}"
         part = replace(effect, text=_clip(item.text), reason=reason)
         if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
             reason = "opens a connection to another machine"
-            leaves = _stay_on_loopback("host", target.text.replace("/", " "))
+            leaves = _leaves_loopback("host", target.text.replace("/", " "))
             part = replace(part, risk="network", reason=reason, leaves=leaves)
         self.parts.append(part if is_plain else _at_least_unknown(part))
 
@@ -363,7 +363,7 @@ class _Walk:
         return path if ".." in path.split("/") else os.path.normpath(path)
 
 
-def _read(path: str | None, where: PathRules) -> LinePart:
+def _read_effect(path: str | None, where: PathRules) -> LinePart:
     """The effect of reading a path."""
     if path is None:
         return LinePart(risk="unknown", reason="reads a file at an unknown path")
@@ -417,7 +417,7 @@ def _write(path: str | None, where: PathRules) -> LinePart:
     return replace(part, outside=place != "root", leaves=leaves)
 
 
-def _merge(effects: Sequence[LinePart]) -> LinePart:
+def _merge_effects(effects: Sequence[LinePart]) -> LinePart:
     """Some effects as one, with the reason of the worst."""
     if len(effects) < 2:
         return effects[0] if effects else LinePart()
@@ -443,20 +443,20 @@ def _runs_input(words: Words) -> bool:
     name = os.path.basename(words[0].text)
     if name in ("source", ".", "eval"):
         return any(word.kind == "open" for word in words[1:])
-    if name not in programs.names("offers", "interpreters"):
+    if name not in programs.program_names("offers", "interpreters"):
         return False
     operands = [w for w in words[1:] if w.kind == "open" or not w.text.startswith("-")]
     return not operands or operands[0].kind == "open" or operands[0].text == "/dev/stdin"
 
 
-def _stay_on_loopback(leaves: Leaves, text: str) -> Leaves:
+def _leaves_loopback(leaves: Leaves, text: str) -> Leaves:
     """What a command leaves for, unless its only host is the loopback: the sandbox has its own. A
     wrong guess costs a failed command, since there is no other network in it."""
     count = len(_LOOPBACK.findall(text))
     return "" if leaves == "host" and count and text.count("://") <= count else leaves
 
 
-def _unknown(text: str, reason: str) -> LinePart:
+def _unknown_part(text: str, reason: str) -> LinePart:
     return LinePart(text=_clip(text), risk="unknown", reason=reason)
 
 

@@ -4,7 +4,7 @@
 redirections to files. Every byte of a text must match one of the patterns here, or the text is not
 plain. Quotes mean the same in every shell, nothing is expanded, no word is a keyword.
 
-`search` finds the same in any other text, by tree-sitter's grammar of bash. That grammar is not
+`search_commands` finds the same in any other text, by tree-sitter's grammar of bash. That is not
 bash's own and sometimes wrong, so nothing found there is ever safe or complete: it serves to ask
 early about what would be asked anyway, and to find how a command of the line ended. Its precedence
 is not bash's either (`a && b 2>&1 | c` is one pipeline in it), so of a pipeline only the order of
@@ -170,7 +170,7 @@ def _unquote(word: str) -> str:
     return shlex.split(word)[0] if set(word) & {*"'\"\\"} else word
 
 
-def search(text: str) -> tuple[list[Item], Words]:
+def search_commands(text: str) -> tuple[list[Item], Words]:
     """The commands and redirections of a text, nested ones included, in order of their beginning;
     and the words of the command whose exit status is that of the text, "test" for what
     only tests. Raises: TooLong."""
@@ -202,13 +202,13 @@ def search(text: str) -> tuple[list[Item], Words]:
             case "file_redirect":
                 way = re.search(r"[<>&|]+", _source_of(node, text))
                 target = node.child_by_field_name("destination")
-                items.append(_redirect(node, way[0] if way else ">", target, text))
+                items.append(_make_redirect(node, way[0] if way else ">", target, text))
             case "test_command" if text.startswith("[ ", node.start_byte):
                 for child in node.named_children:  # `$n > 3` compares nothing: it writes to `3`
                     sign = child.child_by_field_name("operator")
                     if sign is not None and sign.type in ("<", ">"):
                         target = child.child_by_field_name("right")
-                        items.append(_redirect(child, sign.type, target, text))
+                        items.append(_make_redirect(child, sign.type, target, text))
             case "variable_assignment":
                 items.append(ShellCommand(text=_source_of(node, text)))
         stack += [(child, is_watched) for child in reversed(node.named_children)]
@@ -277,7 +277,7 @@ def _words_of(node: "Node", text: str) -> Words:
     return tuple(words)
 
 
-def _redirect(node: "Node", way: str, target: "Node | None", text: str) -> Redirect:
+def _make_redirect(node: "Node", way: str, target: "Node | None", text: str) -> Redirect:
     word = word_of(_source_of(target, text)) if target is not None else Word("", "open")
     return Redirect(_source_of(node, text), way, word)
 

@@ -2,7 +2,7 @@
 
 It answers three questions. Which files does this command, every word of it literal, read if it does
 nothing else (`files_of_reader`, exact tables, else None)? What does this command do by its name
-(`find_rule`)? And which other command does it run (`inner_of`, by exact tables of options)?
+(`find_rule`)? And which other command does it run (`inner_commands`, by exact tables of options)?
 """
 
 import functools
@@ -88,10 +88,10 @@ def files_of_reader(words: Sequence[str]) -> tuple[str, ...] | None:
     if a word is not understood."""
     is_installed = words[0].startswith(("/usr/local/", "/opt/"))  # by hand: it may be another
     name = words[0] if is_installed else strip_system_folder(words[0])
-    key = next((it for it in ((name, *words[1:2]), (name,)) if it in readers()), None)
-    if key is None or readers()[key].get("style") == "text":
+    key = next((it for it in ((name, *words[1:2]), (name,)) if it in reading_programs()), None)
+    if key is None or reading_programs()[key].get("style") == "text":
         return None if key is None else ()
-    row = readers()[key]
+    row = reading_programs()[key]
     is_exact = row.get("style") == "exact"
     accepted = _parse_options(row.get("options", ""), is_exact)
     options, operands, files = set[str](), list[str](), list[str]()
@@ -174,15 +174,15 @@ def find_rule(words: Sequence[Word]) -> ProgramRule | None:
         others = [word.text for word in words[1:] if word.kind != "open"]
         for sub in subs[: len(later)]:
             others.remove(sub)
-        is_needed = not rule.needs or _has(others, rule.needs.split())
-        if is_needed and not _has(others, rule.unless.split(), abbreviated=False):
+        is_needed = not rule.needs or _has_option(others, rule.needs.split())
+        if is_needed and not _has_option(others, rule.unless.split(), abbreviated=False):
             return rule
     return None
 
 
 def subcommand_at(words: Sequence[Word]) -> list[int]:
     """The indices of the first three words that are not options of the program itself."""
-    takes = _data()["globals"].get(os.path.basename(words[0].text), "").split()
+    takes = _read_table()["globals"].get(os.path.basename(words[0].text), "").split()
     positions: list[int] = []
     indices = iter(range(1, len(words)))
     for index in indices:
@@ -200,20 +200,20 @@ def is_check(words: Sequence[Word]) -> bool:
     """Whether the exit status of a command says whether the project passed."""
     if not words or words[0].kind != "literal":
         return False
-    if inner := inner_of(words):
+    if inner := inner_commands(words):
         return any(is_check(it.words) for it in inner)
     if (rule := find_rule(words)) is None or rule.section != "checks":
         return False
     return not any(word.text in _ABOUT_ITSELF for word in words)
 
 
-def answers(words: Sequence[Word]) -> bool:
+def is_answer(words: Sequence[Word]) -> bool:
     """Whether exit status 1 of a command is an answer: no hit, or a difference."""
     if not words or words[0].kind != "literal":
         return False
     name = os.path.basename(words[0].text)
     subs = [words[index].text for index in subcommand_at(words)[:1]]
-    return bool(names("answers") & {name, " ".join([name, *subs])})
+    return bool(program_names("answers") & {name, " ".join([name, *subs])})
 
 
 def operands_of(words: Sequence[Word], rule: ProgramRule) -> list[Word]:
@@ -231,7 +231,7 @@ def operands_of(words: Sequence[Word], rule: ProgramRule) -> list[Word]:
             operands += left
         elif not word.text.startswith("-") or word.kind == "open":
             operands.append(word)
-    has_text = not _has([word.text for word in words[1:]], _TEXT_OPTIONS)
+    has_text = not _has_option([word.text for word in words[1:]], _TEXT_OPTIONS)
     return operands[1:] if has_text and rule.operands.startswith("text ") else operands
 
 
@@ -243,28 +243,28 @@ def script_of(words: Sequence[str]) -> str:
 
 
 def _is_interpreter(name: str) -> bool:
-    return bool(names("offers", "interpreters") & {name, re.sub(r"[0-9.]+$", "", name)})
+    return bool(program_names("offers", "interpreters") & {name, re.sub(r"[0-9.]+$", "", name)})
 
 
-def offer(words: Sequence[str]) -> tuple[str, ...]:
+def offer_prefix(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
     empty if only all of its words are."""
     name = os.path.basename(words[0])
     count = 0
     if _is_interpreter(name):
         first = words[1] if len(words) > 1 else "-"
-        is_telling = first in names("offers", "modes") or not first.startswith("-")
+        is_telling = first in program_names("offers", "modes") or not first.startswith("-")
         count = 3 if first == "-m" and len(words) > 2 else 2 if is_telling else 0
-    elif name in names("offers"):
+    elif name in program_names("offers"):
         count = 1
-    elif name in names("offers", "subcommands"):
+    elif name in program_names("offers", "subcommands"):
         at = subcommand_at([Word(word) for word in words])
-        longer = len(at) > 1 and words[at[0]] in names("offers", "longer")
+        longer = len(at) > 1 and words[at[0]] in program_names("offers", "longer")
         count = at[1 if longer else 0] + 1 if at else 0
     return tuple(words[:count])
 
 
-def inner_of(words: Sequence[Word]) -> list[Inner]:
+def inner_commands(words: Sequence[Word]) -> list[Inner]:
     """What a command runs in turn; empty if it runs nothing, or is not understood."""
     name = os.path.basename(words[0].text)
     if name == "find":
@@ -274,8 +274,8 @@ def inner_of(words: Sequence[Word]) -> list[Inner]:
         is_literal = all(word.kind == "literal" for word in words)
         text = " ".join(texts) if name == "eval" else "".join(texts[:1])
         return [Inner(text=text)] if texts and is_literal else []
-    is_shell = name in names("shells")
-    row = _data()["shells"] if is_shell else _data()["wrappers"].get(name)
+    is_shell = name in program_names("shells")
+    row = _read_table()["shells"] if is_shell else _read_table()["wrappers"].get(name)
     if row is None:
         return []
     left = [word.text for word in reversed(words[1:])]
@@ -326,11 +326,11 @@ def _pattern(choices: str) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, choices.split("|"))))
 
 
-def _has(words: Sequence[str], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
-    return any(_means(word, option, abbreviated) for word in words for option in wanted)
+def _has_option(words: Sequence[str], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
+    return any(_is_option(word, option, abbreviated) for word in words for option in wanted)
 
 
-def _means(word: str, option: str, abbreviated: bool) -> bool:
+def _is_option(word: str, option: str, abbreviated: bool) -> bool:
     if option.startswith("--") and len(option) > 2 and "*" not in option:
         name = word.partition("=")[0]
         return name == option or (abbreviated and len(name) > 2 and option.startswith(name))
@@ -340,24 +340,24 @@ def _means(word: str, option: str, abbreviated: bool) -> bool:
 
 
 @functools.cache
-def _data() -> dict[str, Any]:
+def _read_table() -> dict[str, Any]:
     import tomllib
 
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @functools.cache
-def names(section: str, key: str = "programs") -> frozenset[str]:
+def program_names(section: str, key: str = "programs") -> frozenset[str]:
     """The words of a list in `programs.toml`."""
-    value = _data()[section][key]
+    value = _read_table()[section][key]
     return frozenset(value.split() if isinstance(value, str) else value)
 
 
 @functools.cache
-def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
+def reading_programs() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
     """The closed list: programs, some with a first word, that only read and print."""
     by_words: dict[tuple[str, ...], Mapping[str, Any]] = {}
-    for words, row in _data()["readers"].items():
+    for words, row in _read_table()["readers"].items():
         *before, last = words.split()  # `command -v|-V` is two
         for choice in last.split("|"):
             by_words[*before, choice] = row
@@ -369,7 +369,7 @@ def rules() -> Mapping[str, list[ProgramRule]]:
     """What programs do: the rows of the other sections, by the program; globs under ""."""
     by_name: dict[str, list[ProgramRule]] = {"": []}
     for section, (risk, leaves) in _RISKS.items():
-        for words, value in _data()[section].items():
+        for words, value in _read_table()[section].items():
             for row in value if isinstance(value, list) else [value]:
                 fields = {"leaves": leaves, **({"reason": row} if isinstance(row, str) else row)}
                 rule = ProgramRule(section, words, risk, **fields)

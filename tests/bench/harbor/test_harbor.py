@@ -27,7 +27,7 @@ from harbor.models.trajectories import Trajectory
 from harbor.models.trial.config import AgentConfig
 
 from bench.harbor import KodeAgent
-from kode.providers.errors import Endpoint, from_status
+from kode.providers.errors import Endpoint, status_error
 from tests.scripted_server import ScriptedServer
 
 KODE = Path(sys.executable).parent / "kode"
@@ -269,7 +269,7 @@ def test_harbor_recognises_refusals_of_kode(
     status: int, body: str, kind: type[Exception], folder: Folder, wheel: Path
 ) -> None:
     endpoint = Endpoint(model="gpt-x", base_url="https://host/v1", key_variable="OPENAI_API_KEY")
-    error = from_status(status, {"error": {"message": body}}, {}, endpoint)
+    error = status_error(status, {"error": {"message": body}}, {}, endpoint)
     result = {"status": "error", "error": str(error), "result": "rate limit! Connection refused"}
     ended = ExecResult(stdout=json.dumps(result), stderr="", return_code=1)
 

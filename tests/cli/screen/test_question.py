@@ -1,7 +1,7 @@
 import pytest
 
 from kode.cli.screen.question import BY_MODE, make_ask, outcome_line, parse_answer
-from kode.permissions.approvals import id_of
+from kode.permissions.approvals import rule_id
 from kode.permissions.question import Answer, Question
 from tests.cli.terminals import Person, make_screen
 from tests.tables import for_each
@@ -62,7 +62,7 @@ def test_a_lasting_yes_shows_its_rule_and_its_undo(choice):
     line = outcome_line(question(), Answer(choice=choice, narrow=True))
 
     assert "shell(rm -rf build)" in line
-    assert f"/permissions remove {id_of('shell(rm -rf build)')}" in line
+    assert f"/permissions remove {rule_id('shell(rm -rf build)')}" in line
 
 
 async def test_a_question_longer_than_the_screen_is_printed_whole():

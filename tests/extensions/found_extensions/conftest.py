@@ -12,7 +12,7 @@ from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event, Notice, ToolFinished, TurnEnded
 from kode.extensions import review, trust
-from kode.extensions.definitions import Surroundings, surroundings
+from kode.extensions.definitions import Surroundings, find_surroundings
 from kode.extensions.review import FoundExtensions
 from kode.permissions.question import Ask
 from tests.workplaces import empty_repository
@@ -51,7 +51,7 @@ class World:
         return file
 
     def around(self) -> Surroundings:
-        return surroundings(self.project, self.home, self.user_home)
+        return find_surroundings(self.project, self.home, self.user_home)
 
     def find(self, *, trust_project: bool = False) -> FoundExtensions:
         approvals = trust.load(self.home, self.project, trust_project=trust_project)
@@ -60,8 +60,8 @@ class World:
     def approve(self, *, outside: bool = False) -> None:
         """Says yes to all that is there now, also without a sandbox."""
         items = review.find_items(self.home, self.project)
-        more = [trust.outside(item) for item in items] if outside else []
-        trust.approve(self.home, self.project, [*items, *more])
+        more = [trust.outside_item(item) for item in items] if outside else []
+        trust.approve_items(self.home, self.project, [*items, *more])
 
 
 async def play(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.extensions.hook_runs import answer_of, call_fields, join_answers, names_of
+from kode.extensions.hook_runs import call_fields, join_answers, names_of, parse_answer
 from kode.extensions.hooks import Hook, is_current
 from kode.extensions.review import in_use
 from kode.tools.apply_patch import apply_patch
@@ -148,7 +148,7 @@ def test_exit_code_and_output_give_a_hooks_answer(
     world: World, ran: ProgramRun, outcome: str, said: str
 ) -> None:
     world.write("~/.claude/settings.json", settings("PreToolUse", "x"))
-    answer = answer_of(the_hook(world), ran)
+    answer = parse_answer(the_hook(world), ran)
     assert answer.outcome == outcome
     assert said in answer.reason + answer.message
 
@@ -158,7 +158,7 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     hook = the_hook(world)
     refused = ProgramRun(exit_code=2, stderr="no")
     ran = [printed("note one"), printed('{"decision": "approve"}'), refused, printed("note two")]
-    answer = join_answers(answer_of(hook, one) for one in ran)
+    answer = join_answers(parse_answer(hook, one) for one in ran)
     assert answer.outcome == "deny"
     assert answer.context == "note one\n\nnote two"
 

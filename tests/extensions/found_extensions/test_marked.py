@@ -91,7 +91,7 @@ def test_a_question_shows_what_changed_until_it_is_restored(
 def test_an_approval_holds_until_withdrawn_or_marked_again(world: World) -> None:
     mark(world, "AGENTS.md", ORDER)
     world.approve()
-    trust.revoke(world.home, world.project, trust.load(world.home, world.project).items)
+    trust.revoke_approvals(world.home, world.project, trust.load(world.home, world.project).items)
     assert ORDER not in used(world)
     world.approve()
     world.write("AGENTS.md", "be kind")  # as the person does

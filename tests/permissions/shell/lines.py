@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kode.permissions.shell.judge import ShellLine, judge
+from kode.permissions.shell.judge import ShellLine, judge_line
 from tests.workplaces import ground
 
 PROJECT = Path("/home/user/project")
@@ -12,7 +12,7 @@ WHERE = ground(PROJECT, PROJECT.parent)
 
 
 def judged(command: str) -> ShellLine:
-    return judge(command, WHERE)
+    return judge_line(command, WHERE)
 
 
 def rows(name: str) -> list[dict[str, Any]]:

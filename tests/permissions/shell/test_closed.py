@@ -6,7 +6,7 @@ import subprocess
 from hypothesis import given, settings, strategies as st
 
 from kode.permissions.shell import parse
-from kode.permissions.shell.judge import judge
+from kode.permissions.shell.judge import judge_line
 from tests.effort import share
 from tests.permissions.shell.lines import commands, judged, rows
 from tests.tables import for_each
@@ -104,15 +104,15 @@ def test_a_link_leads_where_it_leads(tmp_path):
     (project / "key").symlink_to(tmp_path / "home" / ".ssh" / "id_rsa")
     where = ground(project, tmp_path / "home")
 
-    assert judge("cat src", where).only_reads
+    assert judge_line("cat src", where).only_reads
     for line in (
         "cat notes",
         "cat out/../other/notes.txt",
         "cd out && ls",
         "cd src && cat ../out/x",
     ):
-        assert not judge(line, where).only_reads
-    assert judge("cat key", where).parts[0].leaves == "keys"
+        assert not judge_line(line, where).only_reads
+    assert judge_line("cat key", where).parts[0].leaves == "keys"
     # A folder behind a link has its own parent.
-    assert not judge("cat out/../project/src", where).parts[0].outside
-    assert judge("cat out/../x", where).parts[0].outside
+    assert not judge_line("cat out/../project/src", where).parts[0].outside
+    assert judge_line("cat out/../x", where).parts[0].outside

@@ -75,7 +75,7 @@ def test_the_table_names_only_what_can_be_looked_up():
         assert rule.operands.removeprefix("text ") in kinds, rule
         assert rule.leaves in get_args(programs.Leaves), rule
         assert not rule.spares or rule.risk == "destructive"
-    for reader in programs.readers().values():
+    for reader in programs.reading_programs().values():
         assert reader.get("operands", "paths") in ("paths", "text", "none", "text paths")
 
 

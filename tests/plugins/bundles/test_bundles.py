@@ -10,7 +10,7 @@ import pytest
 from kode.conversation.turns import find_named
 from kode.errors import ConfigError
 from kode.extensions import review
-from kode.extensions.definitions import surroundings
+from kode.extensions.definitions import find_surroundings
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.trust import Approvals
 from kode.plugins.bundles import approved
@@ -58,7 +58,7 @@ def add(source):
 
 
 def find(home):
-    around = surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
+    around = find_surroundings(Path.cwd(), home, Path(os.environ["HOME"]))
     return review.find_extensions(around, Approvals())
 
 

@@ -16,7 +16,7 @@ from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry
-from kode.session.index import list_sessions, read, search, session_path
+from kode.session.index import list_sessions, read, search_sessions, session_path
 from kode.session.messages import UNKNOWN_RESULT
 from kode.session.upkeep import find_imported, import_file as take_known, session_files
 from tests.cli.commands.answers import run
@@ -154,7 +154,7 @@ def test_a_file_is_imported_once_and_again_when_longer(tmp_path):
     with file.open("ab") as grown:
         grown.write(CODEX.read_bytes().splitlines(keepends=True)[-1])
     assert take(home, file)[1] is not None
-    upkeep.delete(home, session_id)
+    upkeep.delete_session(home, session_id)
     file.write_bytes(CODEX.read_bytes())
     assert take(home, file)[1] is not None
 
@@ -229,7 +229,7 @@ def test_however_broken_what_is_left_can_be_continued(tmp_path, file, changes, f
     sendable(session)
     assert read(session_path(home, str(session.id)))[2] == []
     assert len(list_sessions(home)) == 1
-    for place in search(home, ["e"]):
+    for place in search_sessions(home, ["e"]):
         datetime.fromisoformat(place.at)
 
 

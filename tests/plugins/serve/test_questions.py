@@ -98,7 +98,7 @@ async def test_the_state_asks_where_a_client_lacks_forms(serve, project):
 
     assert done["result"]["files_changed"] == ["a.txt"]
     assert "'once', 'session' or 'no'" in lasting
-    assert approvals.load(paths.kode_home(), project) == ((), "")
+    assert approvals.load_approvals(paths.kode_home(), project) == ((), "")
 
 
 async def test_a_destructive_call_takes_no_lasting_answer(serve, project):
