@@ -52,8 +52,6 @@ class Session:
     header: Header
     path: Path | None
     """None for a session without a file."""
-    id: str | None = field(init=False)
-    """That of its header; likewise."""
     entries: list[Entry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     """The messages the model gets. Read only."""
@@ -86,8 +84,9 @@ class Session:
     pending: MessageEntry | None = None
     """The person's message whose turn has not begun."""
 
-    def __post_init__(self) -> None:
-        self.id = self.header.id if self.path is not None else None
+    @property
+    def id(self) -> str | None:
+        return self.header.id if self.path is not None else None
 
     @property
     def is_used(self) -> bool:
