@@ -169,7 +169,7 @@ def _differs(version: Path, real: Path) -> bool:
 
 def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileChange]:
     """Says what kind each change is of, and marks those in what git ignores."""
-    steps = {path: [*_steps_to(layer, path, change == "deleted")] for path, change in pairs}
+    steps = {path: [*_list_parents(layer, path, change == "deleted")] for path, change in pairs}
     names = sorted({step for path_steps in steps.values() for step in path_steps})
     ignored = frozenset[str]()
     with contextlib.suppress(GitError):
@@ -226,7 +226,7 @@ def _ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
     return frozenset()
 
 
-def _steps_to(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
+def _list_parents(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
     """The folders that a change is in, the outermost first, and the changed file or folder itself:
     relative to the root, a folder with a slash at its end. Nothing for what is git's."""
     if git_record(layer.git, name):

@@ -180,7 +180,7 @@ def _start_fleet(parser: Parser, argv: Sequence[str]) -> int:
     add("--permission-mode", dest="mode", type="mode", help=modes)
     add("--cwd", metavar="DIR", help="the folder of tasks that name none")
     end = list(argv).index("--") if "--" in argv else len(argv)
-    arguments = _parse_running(parser, argv[:end])
+    arguments = _parse_run_flags(parser, argv[:end])
     from kode.plugins.fleet.tasks import make_tasks, parse_rows
 
     rows = parse_rows(*_read_task_file(arguments.tasks))
@@ -205,7 +205,7 @@ def _resume_fleet(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue_argument(parser)
     limit = "the new limit, including what was already spent"
     add("--budget-usd", metavar="X", type="amount", help=limit)
-    arguments = _parse_running(parser, argv)
+    arguments = _parse_run_flags(parser, argv)
     queue = open_queue(kode_home(), arguments.queue)
     queue.resume(arguments.budget_usd)
     return _run_queue(queue, arguments)
@@ -318,7 +318,7 @@ def _add_queue_argument(parser: Parser) -> None:
     parser.add_argument("queue", nargs="?", metavar="FLEET", help=what)
 
 
-def _parse_running(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
+def _parse_run_flags(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
     """Adds the flags of commands that run tasks, and parses. Raises: ConfigError."""
     add = parser.add_argument
     add("--jobs", metavar="N", type="whole", help="tasks at once (4)")
