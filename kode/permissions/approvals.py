@@ -19,19 +19,19 @@ AnswerSource = Literal["session", "project"]
 
 @dataclass(frozen=True, kw_only=True)
 class StandingRule:
-    """A rule of the settings, or a lasting yes of a person: once removed, that allows nothing and
+    """A rule of the settings, or a person's lasting approval. A removed approval allows nothing; it
     can be restored."""
 
     rule: Rule
     effect: Literal["deny", "ask", "allow"] = "allow"
     source: Literal["settings", "session", "project"] = "project"
     at: str = ""
-    """When it was given (ISO 8601), if by an answer."""
+    """When the approval was given (ISO 8601); "" for a rule of the settings."""
     removed: bool = False
 
     @property
     def id(self) -> str:
-        """Names an answer in a command; "" for a rule of the settings."""
+        """Identifies an approval in commands; "" for a rule of the settings."""
         return "" if self.source == "settings" else rule_id(str(self.rule))
 
 
@@ -46,16 +46,16 @@ def rule_id(rule: str) -> str:
 def load_approvals(home: Path, project: Path) -> tuple[Approvals, str]:
     """The approvals of a project, and a sentence about a problem with the file, if any.
 
-    A damaged file is set aside, and saved approvals are ignored. Never raises.
+    A damaged file is set aside, and its approvals are ignored. Never raises.
     """
     path = paths.permissions_file(home, project)
     return read_approvals(path, _decode_approvals, "saved approvals are ignored")
 
 
 def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) -> None:
-    """Changes the approvals of a project, durably, also if another kode does the same.
+    """Changes a project's approvals durably, under a lock against other processes of kode.
 
-    Raises: StorageError, for a damaged file too, which is set aside; BusyError; what `update`
+    Raises: StorageError, also for a damaged file, which is set aside; BusyError; what `update`
     raises.
     """
     path = paths.permissions_file(home, project)
@@ -70,7 +70,7 @@ def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) 
 def add_rules(
     approvals: Approvals, rules: Iterable[Rule], source: AnswerSource = "project"
 ) -> Approvals:
-    """The approvals after these rules were given, again if they were removed; new ones last."""
+    """Returns the approvals with these rules added last; a removed one is given again."""
     by_rule = {approval.rule: approval for approval in approvals}
     at = datetime.now(UTC).isoformat(timespec="seconds")
     for rule in rules:
@@ -82,21 +82,21 @@ def add_rules(
 def change_named(
     approvals: Approvals, *, remove: str = "", restore: str = "", source: AnswerSource = "project"
 ) -> Approvals:
-    """The approvals after the one that has this id or rule was removed, or else restored. Raises:
-    ConfigError where there is none."""
-    name, among = remove or restore, [it for it in approvals if it.removed is not bool(remove)]
-    named = next((it for it in among if name in (it.id, str(it.rule))), None)
-    if named is None:
-        names = ", ".join(f"{approval.id} {approval.rule}" for approval in among)
+    """Returns the approvals with the one that matches this id or rule removed, or restored. Raises:
+    ConfigError if none matches."""
+    name, candidates = remove or restore, [it for it in approvals if it.removed is not bool(remove)]
+    match = next((it for it in candidates if name in (it.id, str(it.rule))), None)
+    if match is None:
+        names = ", ".join(f"{approval.id} {approval.rule}" for approval in candidates)
         kind, listed = "saved" if remove else "removed", f" There are: {names}." if names else ""
         raise ConfigError(f"No {kind} approval {name!r}.{listed}")
     if restore:
-        return add_rules(approvals, [named.rule], source)
-    return tuple(replace(it, removed=True) if it == named else it for it in approvals)
+        return add_rules(approvals, [match.rule], source)
+    return tuple(replace(it, removed=True) if it == match else it for it in approvals)
 
 
 def find_standing(rules: Rules) -> tuple[StandingRule, ...]:
-    """The rules of the settings."""
+    """The rules of the settings as standing rules: deny, then ask, then allow."""
     effects: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
     pairs = [(effect, rule) for effect in effects for rule in getattr(rules, effect)]
     return tuple(StandingRule(rule=it, effect=effect, source="settings") for effect, it in pairs)
@@ -105,8 +105,8 @@ def find_standing(rules: Rules) -> tuple[StandingRule, ...]:
 def read_approvals(
     path: Path, decode: Callable[[Mapping[str, Any]], tuple[Item, ...]], without: str
 ) -> tuple[tuple[Item, ...], str]:
-    """The content of one approvals file, and what was wrong with it, if anything. A damaged file is
-    set aside; `without` says what applies then. Never raises."""
+    """Returns the content of an approvals file, and a sentence about a problem with it, or "". A
+    damaged file is set aside; `without` says what applies instead. Never raises."""
     try:
         document = durable.unseal_object(json.loads(path.read_bytes()))
         if document["version"] != 1:

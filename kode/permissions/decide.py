@@ -1,16 +1,16 @@
-"""Decides whether a call may run: a pure function of rules, mode, tool and arguments (it reads
-symlinks only).
+"""Decides whether a call may run, by rules, mode, tool and arguments. Changes nothing; what is on
+disk counts only where a path's meaning depends on it (links, folders, settings of the project).
 
 Deny beats ask beats allow. A rule the user wrote is never overridden by a heuristic, with four
 exceptions, in this order: nothing writes to kode's own folders (`$KODE_HOME`); in mode `plan`
-nothing runs that changes something; a `shell(...)` rule covers only commands whose words are known
+nothing runs that changes anything; a `shell(...)` rule covers only commands whose words are known
 (`$X status` matches nothing); in a session that read untrusted text, what goes into memory is shown
 first.
 
-A command that nobody approved runs in the sandbox on a copy of the project, and what it changed is
-judged afterwards: so only a part that leaves (`LinePart.leaves`) asks first. Where there is no such
-sandbox, names decide (`LinePart.risk`). Outside the sandbox run only commands that a person
-allowed, by an answer or by a rule for every part that does more than read, or the mode `full`.
+A command that nobody approved runs in the sandbox on a copy of the project, and its changes are
+judged afterwards: kode asks first only about a part that needs more (`LinePart.leaves`). Without
+such a sandbox, names decide (`LinePart.risk`). A command runs outside the sandbox only if a person
+allowed it, by an answer or by a rule for every part that does more than read, or in mode `full`.
 """
 
 import os
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kode.permissions.shell.judge import LinePart, ShellLine
     from kode.sandbox.sandbox import SandboxKind
 
-MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
+MAX_FLAGS = 3  # more rules would hardly fit a second command
 MAX_NAMED_CHARS = 100  # a question of one line
 
 _ALLOWED_BEFORE = "You allowed it before."
@@ -45,7 +45,7 @@ _INSTEAD = {
     "machine": "Say in your answer what the person should run.",
     "place": "Use the project or /tmp, which commands have for themselves.",
 }
-"""For the model: what needs no yes in the place of what leaves."""
+"""What a command needs outside the sandbox → what the model can do instead, without approval."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,36 +58,36 @@ class Call:
     arguments: Mapping[str, Any]
     place: Workplace
     where: places.PathRules
-    """Of `place`."""
+    """The path rules of `place`."""
     taint: bool = False
     """Whether the session has read outside text."""
     change: FileChange | None = None
-    """The change that a command has made, so that nobody has seen where the text is from; None: the
-    call itself is what would make it."""
+    """The change that a command made in its copy, whose text nobody has seen come about; None if
+    the call itself would make the change."""
     is_shown: Callable[[str], bool] = lambda path: False
     """Whether commands in the sandbox may read an absolute path, and all below it."""
     sandbox: "SandboxKind" = "none"
     sandbox_forced: bool = False
-    """Whether commands run in it in mode `full` too, and not at all without one."""
+    """Whether commands run in the sandbox even in mode `full`, and are refused without one."""
     sandbox_network: bool = False
-    """Whether commands in it use this machine's network."""
+    """Whether commands in the sandbox use this machine's network."""
 
     @cached_property
     def path(self) -> str:
-        """The absolute path that its argument means, its links not resolved."""
+        """The absolute path that the argument `path` means, links not resolved."""
         value = self.arguments.get("path")
         text = value if isinstance(value, str) and value else "."
         if text == "~" or text.startswith("~/"):
             text = self.where.home + text[1:]
-        # As the tool finds it: only then may steps be taken out of it.
+        # As the tool finds it; only after that may `..` be removed.
         path = to_host(self.place, os.path.join(self.where.cwd, text.replace("\0", "")))
         return os.path.normpath(path)
 
     def find_rule(
         self, among: Iterable[Rule], path: str = "", *, loosely: bool = False
     ) -> Rule | None:
-        """The first rule about this call, or about this path of a file tool; of a command, only
-        one about every command. `loosely`: as widely as deny and ask rules are meant."""
+        """The first rule that matches this call, or a file tool's call with this `path`; for a
+        command, only one about every command. `loosely`: as widely as deny and ask rules match."""
         for rule in among:
             if grammar.names_tool(rule, self.tool) and self._matches(rule, path, loosely):
                 return rule
@@ -132,8 +132,8 @@ def decide_call(call: Call) -> Decision:
 
 
 def limit_calls(only: Sequence[str], place: Workplace) -> Interceptor:
-    """Refuses calls that none of these rules match. A call that touches nothing outside the session
-    needs no rule. If a rule is about commands, another command runs if mode `plan` would let it.
+    """Makes an interceptor that refuses calls which match none of these rules. A call that touches
+    nothing outside the session needs no rule. If a rule is about commands, others run read-only.
 
     Raises: ConfigError for a bad rule.
     """
@@ -168,7 +168,7 @@ def deny(reason: str, *, by: RefusedBy = "rule") -> Decision:
 
 
 def ask(reason: str, flag: str = "", *rules: str, **values: Any) -> Decision:
-    """`values`: the other fields of `Consent`."""
+    """Returns a decision to ask; `values` are the other fields of its `Consent`."""
     return Decision(outcome="ask", reason=reason, consent=Consent(flag=flag, rules=rules, **values))
 
 
@@ -182,7 +182,7 @@ def _deny_in_plan(what: str) -> Decision:
 
 
 def _decide_by_rules(call: Call, path: str = "") -> Decision | None:
-    """The decision by the first matching rule of the settings."""
+    """The decision by the first matching rule of the settings: deny, then ask, then allow."""
     if denied := call.find_rule(call.rules.deny, path, loosely=True):
         return _deny_by(denied)
     if asking := call.find_rule(call.rules.ask, path, loosely=True):
@@ -192,8 +192,8 @@ def _decide_by_rules(call: Call, path: str = "") -> Decision | None:
 
 
 def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> Decision:
-    """What works elsewhere. What a server says about its own tools (read-only, harmless) changes
-    nothing here."""
+    """Decides a call that works elsewhere. A server's claims about its own tools (read-only,
+    harmless) change nothing here."""
     decision = _decide_by_rules(call)
     if effect == "mcp" and call.mode == "plan" and not (decision and decision.outcome == "deny"):
         return _deny_in_plan("A tool of an MCP server, which may change anything,")
@@ -213,7 +213,7 @@ def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> 
         return ask(reason, f"--allow 'mcp({target})'", f"mcp({target})")
     host = grammar.host_of(str(call.arguments.get("url")))
     rule = f"fetch({host})" if host else "fetch"
-    is_wide = not host or "*" in host  # it would be about other hosts
+    is_wide = not host or "*" in host  # the rule would cover other hosts
     reason = f"Fetches a page from {host or 'another machine'}."
     return ask(reason, f"--allow '{rule}'", *([] if is_wide else [rule]))
 
@@ -270,8 +270,8 @@ def _decide_edit(call: Call) -> Decision:
         return _deny_in_plan("Editing a file")
     if by_rule is not None:
         return by_rule
-    # All of the ignored folder that it is in, or of the file's own folder; not of the project's,
-    # where it would be a rule for everything (use mode `auto-edit`).
+    # The wide rule covers the ignored folder around the file, or the file's own folder; not the
+    # project's root, where it would cover everything (mode `auto-edit` is for that).
     ignored = change.ignored if change is not None else ""
     in_ignored = ignored.endswith("/")
     folder = _real_target(call, ignored.rstrip("/")) if in_ignored else os.path.dirname(real)
@@ -279,7 +279,7 @@ def _decide_edit(call: Call) -> Decision:
     wide, rule = Rule("edit", f"{around}/**"), _make_file_rule(call, real)
     if change is not None and change.kind == "dependency" and not is_full:
         rule = wide if in_ignored else _make_file_rule(call, _real_target(call, ignored))
-        if rule in call.rules.approved:  # about other files says nothing about packages
+        if rule in call.rules.approved:  # a rule for other files does not cover packages
             return allow(_ALLOWED_BEFORE)
         folder = ignored.rstrip("/")
         reason = f"{_display_name(call, folder)} holds packages, which programs load unseen."
@@ -313,13 +313,13 @@ def _make_file_rule(call: Call, real: str, name: str = "edit") -> Rule:
 
 
 def _make_lasting_rule(path: str, rule: Rule) -> tuple[str, ...]:
-    """The rule to offer permanently; none for a path that would be parsed as a glob. A file may be
-    called `**`."""
+    """The rule to offer permanently; none for a path with a wildcard, since the rule would be a
+    glob: a file may be called `**`."""
     return () if {"*", "?"} & {*path, *places.real(path)} else (str(rule),)
 
 
 def _real_target(call: Call, path: str) -> str:
-    """The real path of what a call changes: of a link that a command changed, not of its target."""
+    """The real path of what a call changes: if a command changed a link, of the link itself."""
     folder, name = os.path.split(path)
     is_link = call.change is not None and os.path.islink(path)
     return os.path.join(places.real(folder), name) if is_link else places.real(path)
@@ -330,11 +330,11 @@ def _display_name(call: Call, path: str) -> str:
     return os.path.relpath(path, cwd) if is_below(path, cwd) else to_command(call.place, path)
 
 
-# Command lines: each part by rules, then by what it needs outside the sandbox.
+# Command lines: each part is judged by rules, then by what it needs outside the sandbox.
 
 
 def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
-    """Decides about a command that the sandbox made fail."""
+    """Asks whether a command that failed because of the sandbox may run again outside it."""
     line = judge_line(call.arguments.get("command"), call.where)
     what = ", ".join(attempt.words for attempt in blocked)
     failure = f"It failed in the sandbox, where it {what}."
@@ -352,8 +352,8 @@ def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
 def find_outside_source(
     line: "ShellLine", where: places.PathRules, *, private: bool = False
 ) -> str:
-    """The outside source of a line's output; "" if there is none. `private`: it runs in the
-    sandbox, where the loopback and `/tmp` hold only what its siblings put there."""
+    """The outside source of a line's output; "" if there is none. `private`: the line runs in the
+    sandbox, whose loopback and `/tmp` hold only what the session's commands put there."""
     for part in line.parts:
         stays = private and not part.leaves
         if part.risk == "network" and not stays:
@@ -388,7 +388,7 @@ def _decide_line(call: Call, line: "ShellLine") -> Decision:
         if denied := _line_rule(call, call.rules.deny, part, loosely=True):
             return _deny_by(denied)
     if call.mode == "plan":
-        # What would be dropped anyway is refused at once where a command says so.
+        # Changes would be dropped, so a command that clearly makes some is refused at once.
         for part in line.parts:
             changes = part.argv is not None and part.risk in ("write", "destructive")
             if not part.outside and (changes or _asks_at_once(call, part)):
@@ -421,7 +421,7 @@ def _decide_line(call: Call, line: "ShellLine") -> Decision:
 
 
 def _try_in_sandbox(call: Call, line: "ShellLine") -> Decision:
-    """For a line that nothing asks about: into the sandbox, if there is one."""
+    """Decides a line that needs no question: it runs in the sandbox, if there is one."""
     if call.sandbox in ("layered", "plain"):
         if call.mode == "plan":
             return replace(allow("Mode plan changes nothing."), run_in="read_only")
@@ -431,7 +431,7 @@ def _try_in_sandbox(call: Call, line: "ShellLine") -> Decision:
         return deny(reason, by="sandbox")
     if line.only_reads:
         return allow("It only reads.")
-    if call.sandbox == "unknown":  # which is no reason to offer more
+    if call.sandbox == "unknown":  # which is no reason to ask for more rights
         why = "The sandbox's self-test ran out of time, because the machine is busy."
         return deny(f"{why} Run the same command again in a while.", by="sandbox")
     if call.mode == "plan":
@@ -442,10 +442,10 @@ def _try_in_sandbox(call: Call, line: "ShellLine") -> Decision:
 def _asks_at_once(call: Call, part: "LinePart") -> bool:
     if call.mode == "full":
         stays = call.sandbox == "layered" and call.sandbox_forced and not part.leaves
-        return not stays and part.is_grave  # as whatever holds keys is
+        return not stays and part.is_grave  # so is a file with keys
     if call.sandbox in ("layered", "unknown"):
         return bool(part.leaves)
-    # The project and all outside of it are hidden or read-only: trying would only fail.
+    # In a plain sandbox the project is read-only and all else hidden: an attempt would only fail.
     return part.risk not in ("safe", "unknown") or part.outside or bool(part.leaves)
 
 
@@ -486,8 +486,8 @@ def _ask_about(call: Call, parts: Sequence["LinePart"]) -> Decision:
 
 
 def _ask_for(parts: Sequence["LinePart"], reason: str, flag: str, **values: Any) -> Decision:
-    """A question with the flags that allow all of these parts, `flag` where no rule can, or only
-    many; and the rules that allow them permanently, but for what destroys or changes the system."""
+    """Asks about these parts, with the flags that allow all of them (`flag` if no rule can, or more
+    than `MAX_FLAGS` would be needed) and the rules to offer, of which a grave part leaves none."""
     wide, exact = dict[str, None](), dict[str, None]()
     for part in parts if all(part.argv for part in parts) else ():
         rule = grammar.make_shell_rule(part.argv or (), prefix=False)

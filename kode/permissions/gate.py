@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
 MAX_RULES = 3
-"""A question offers at most so many rules."""
+"""A question offers at most this many rules."""
 MAX_NAMED_CHARS = 60  # a title of one line
 MAX_REASONS = 10
-"""A refusal names at most so many reasons and flags."""
+"""A refusal names at most this many reasons and flags."""
 
 Decided = list[tuple[FileChange, Decision]]
 
@@ -45,16 +45,16 @@ class GateState:
     mode: PermissionMode
     denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
     approved: tuple[StandingRule, ...] = ()
-    """By answers for the session."""
+    """The rules that answers for this session added."""
     problem: str = ""
-    """What is wrong with the file of answers for the project, once it was said."""
+    """What is wrong with the project's file of approvals, once the person was told."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while somebody is asked."""
+    """Held while a person is asked: one question at a time."""
 
 
 @dataclass(kw_only=True)
 class Gate:
-    """Decides by rules and mode, and asks if they say so: one question at a time."""
+    """Decides by rules and mode, and asks a person if they say so, one question at a time."""
 
     rules: Rules
     state: GateState
@@ -64,14 +64,14 @@ class Gate:
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read outside text."""
     sandbox: "Sandbox | None" = None
-    """Where commands are tried; None: nowhere."""
+    """Where commands that nobody approved run; None: nowhere."""
     sandbox_forced: bool = False
-    """Whether they run in it in mode `full` too, and not at all if it is unavailable."""
+    """Whether commands run in the sandbox even in mode `full`, and are refused without it."""
     emit: Emit = no_emit
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
-        """The rules that answers for the session have added."""
+        """The rules that answers for this session added, without those that were removed."""
         return tuple(str(approval.rule) for approval in self.state.approved if not approval.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
@@ -79,12 +79,12 @@ class Gate:
         self.state.approved = approvals.add_rules(self.state.approved, parse_all(rules), "session")
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
-        """Every rule that counts, and the approvals that were removed."""
+        """The rules of the settings and all approvals, removed ones too; not what plug-ins deny."""
         return (*approvals.find_standing(self.rules), *self.state.approved, *self._read_saved())
 
     def change_approvals(self, *, remove: str = "", restore: str = "") -> None:
-        """Changes answers, those of the session first; see `approvals.change_named`. Raises:
-        what that and `approvals.change` raise."""
+        """Removes or restores an approval: of the session if one matches, else of the project; see
+        `approvals.change_named`. Raises: what that and `approvals.change` raise."""
         session, name = self.state.approved, remove or restore
         update = functools.partial(approvals.change_named, remove=remove, restore=restore)
         if any(name in (approval.id, str(approval.rule)) for approval in session):
@@ -93,8 +93,8 @@ class Gate:
             approvals.change(self.place.home, self.place.project, update)
 
     def could_run(self, tool: Tool) -> bool:
-        """Whether a call of this tool may come to run in this process, by a rule or a person's
-        answer."""
+        """Whether a call of this tool can be allowed in this process, by a rule or a person's
+        answer. True for every tool that neither fetches nor delegates."""
         if (
             self.ask is not None
             or self.state.mode == "full"
@@ -110,7 +110,7 @@ class Gate:
         preview failed).
         """
         if action.tool.effect == "run" and self.sandbox is not None and not self.sandbox.is_tried:
-            with contextlib.suppress(SandboxUnknownError):  # then its kind says so
+            with contextlib.suppress(SandboxUnknownError):  # `kind` then returns `unknown`
                 await asyncio.to_thread(self.sandbox.support)
         advice, decision = action.advice, self.decide(action)
         if advice is not None and advice.run_in == "read_only":
@@ -136,8 +136,8 @@ class Gate:
     async def judge_changes(
         self, action: Action, changes: Sequence[FileChange], diff: str, *, may_ask: bool
     ) -> Decided:
-        """Decides which changes of a sandboxed command to apply, each like a tool's edit of that
-        file, with one question for all that need one. `diff` is for a person."""
+        """Decides which changes of a sandboxed command to apply, each as if a tool edited that
+        file, with one question for all that need one. `diff` is shown to the person."""
         if self.state.mode == "plan":
             return [(it, deny("Mode plan changes nothing.", by="mode")) for it in changes]
         async with self.state.turn:
@@ -171,8 +171,8 @@ class Gate:
             return await self._ask_person(action, decision, title=title, of="outside", kind="run")
 
     async def confirm(self, tool: str, title: str, preview: str) -> bool:
-        """Whether the person says yes to a question of a tool about what a call of it did. False
-        if nobody can be asked, and in mode `full`, which asks nothing."""
+        """Asks a tool's own question about what its call did; returns whether the person says yes.
+        False without asking if nobody can be asked, and in mode `full`."""
         if self.ask is None or self.state.mode == "full":
             return False
         question = Question(tool=tool, title=title, preview=preview, takes_words=False)
@@ -180,11 +180,11 @@ class Gate:
             return (await self.ask(question)).choice != "no"
 
     def _decide_changes(self, tool: Tool, changes: Sequence[FileChange]) -> Decided:
-        """Deleting a folder is one act: what is in one that has to stay, stays."""
+        """Decides each change. If a deleted folder has to stay, so does all that was in it."""
         edit = replace(tool, name="edit", effect="edit")
         call = self._call(Action(call_id="", tool=edit, arguments={}))
-        # To delete brings in nothing that could run. But a command that moves packages would lose
-        # them if it became real without the rest.
+        # A deletion brings in nothing that could run. But if a command moves packages, the deletion
+        # without the rest would lose them.
         installs = any(it.kind == "dependency" and it.change != "deleted" for it in changes)
         refused: dict[str, Decision] = {}
         decided = []
@@ -198,7 +198,7 @@ class Gate:
         return decided
 
     def _name_changes(self, pending: Decided) -> str:
-        """The changes that a question is about, a line each; those of git's records are one."""
+        """The changes that a question is about, one per line; git's records share a line."""
         names = list[str]()
         others = [it for it, made in pending if it.kind != "git" or not made.consent.only_mode_asks]
         for group in group_changes(others):
@@ -207,13 +207,13 @@ class Gate:
         return "\n".join(names + ["what git records (.git)"] * (len(others) < len(pending)))
 
     def decide(self, action: Action) -> Decision:
-        """What rules, mode and words say of an action, without asking anybody. Judges a path both
-        as written and as the real path that the tool is bound to: links may be swapped at any
-        moment, and rules can be about either."""
+        """Decides an action by rules, mode and words, without asking anybody. Judges a path both as
+        written and as the real path that the tool is bound to: links may be swapped at any moment,
+        and rules can be about either."""
         call, path = self._call(action), action.path
         decision = decide_call(call)
         if path and path not in (call.arguments.get("path"), call.path):
-            # It is one of this machine: in `/tmp`, it is not in the session's own.
+            # The real path is the machine's: below `/tmp`, it is not in the session's own.
             place = replace(self.place, private_tmp=lambda: None)
             arguments = {**call.arguments, "path": path}
             real = decide_call(replace(call, arguments=arguments, place=place))
@@ -251,7 +251,7 @@ class Gate:
 
     @functools.cached_property
     def _path_rules(self) -> places.PathRules:
-        """As the folders were at the first call: a link swapped in later widens nothing."""
+        """Computed once: a link swapped in after the first call widens nothing."""
         return places.path_rules(self.place)
 
     def _rules(self) -> Rules:
@@ -260,7 +260,7 @@ class Gate:
         return replace(self.rules, deny=(*self.state.denied, *self.rules.deny), approved=lasting)
 
     def _read_saved(self) -> tuple[StandingRule, ...]:
-        """The answers for the project as they are now: another kode may give or remove some."""
+        """Reads the project's approvals again: another kode may have changed them."""
         saved, problem = approvals.load_approvals(self.place.home, self.place.project)
         if problem and problem != self.state.problem:
             self.emit(Notice(text=problem))
@@ -268,8 +268,8 @@ class Gate:
         return saved
 
     async def _ask_person(self, action: Action, decision: Decision, **fields: Any) -> Decision:
-        """Asks about a decision, and says what the answer makes of it; `fields` of the question
-        stand in place of the usual ones."""
+        """Asks about a decision, stores what the answer changes (mode, approvals) and returns the
+        new decision; `fields` replace those of the usual question."""
         assert self.ask is not None
         tool, consent = action.tool, decision.consent
         risk = decision.line.risk if decision.line is not None else ""
@@ -315,11 +315,11 @@ _TITLES = {
 }
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
-"""What the model does after a refusal without a person, where nothing better is known."""
+"""What the model is told after a refusal with nobody to ask, if nothing better is known."""
 
 
 def _join_decisions(pending: Sequence[Decision]) -> Decision:
-    """One decision for all of these, with what would answer every one."""
+    """Joins decisions to ask into one, with the flags and rules that would allow all of them."""
     consents = [decision.consent for decision in pending]
     others = [decision for decision in pending if not decision.consent.only_mode_asks]
     reasons = [*dict.fromkeys(decision.reason for decision in others or pending)]
@@ -332,7 +332,7 @@ def _join_decisions(pending: Sequence[Decision]) -> Decision:
 
 
 def _refuse_alone(decision: Decision) -> Decision:
-    """What becomes of a question where nobody can be asked."""
+    """Settles a question that nobody can be asked: refuses, unless it may run unattended."""
     if decision.consent.runs_unattended:
         return replace(decision, outcome="allow", reason="The mode allows it.")
     consent = replace(decision.consent, instead=decision.consent.instead or GO_WITHOUT)
@@ -341,16 +341,16 @@ def _refuse_alone(decision: Decision) -> Decision:
 
 
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
-    """Whether a rule denies reading a path, for callers without words to judge by."""
+    """Returns a test whether a rule denies reading a path, for callers without a call to judge."""
     about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
     return lambda path: any(matches_path(it, path, place, loosely=True) for it in about_files)
 
 
 def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
-    """`call`: an edit, of no file yet. `installs`: whether the command brings in packages."""
+    """Decides one change. `call` is an edit without a path; `installs`: packages are added."""
     if change.kind == "cache":
         return deny("Caches stay with the session's commands.")
-    whole = change.ignored == f"{change.path}/"  # rules are about what is in it
+    whole = change.ignored == f"{change.path}/"  # rules are about its content
     path = os.path.join(change.path, "_") if whole else change.path
     if change.kind == "dependency" and change.change == "deleted" and not installs:
         change = replace(change, kind="work")
@@ -361,7 +361,7 @@ def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
 
 
 def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
-    """The files, and the folders with all that is in them, that rules allow to read."""
+    """The files, and whole folders, that allow rules name to read; of globs only `FOLDER/**`."""
     allowed = (rule.pattern.removesuffix("/**") for rule in rules.allow if rule.kind == "read")
     named = (text for text in allowed if "/" in text and not set(text) & set("*?["))
     return tuple(Path(paths.real_path(place.project / paths.expand_path(text))) for text in named)

@@ -1,7 +1,7 @@
 """Finds paths that need care: files with keys, files that run later, folders that can be rebuilt.
 
-Pure functions over absolute paths, by the lists in `places.toml`, for the gate, file tools, shell
-commands and the sandbox.
+Judges absolute paths by the lists in `places.toml`, for the gate, file tools, shell commands and
+the sandbox. Links are resolved on disk; of judged files, only `contains_keys` reads any.
 """
 
 import fnmatch
@@ -18,17 +18,17 @@ from kode.values import dataclass
 from kode.workplace import GitFolder, Workplace, is_below, is_below_any
 
 Place = Literal["protected", "root", "private", "temp", "system", "elsewhere"]
-"""Where a path lies: in kode's own folders, the working folders or git's folders of them, a
-temporary folder of which a command in the sandbox has its own, another temporary folder, the
-system's programs and documents, or elsewhere, as in the user's home."""
+"""`protected`: a folder of kode's own; `root`: a working folder or its git folder; `private`: a
+folder of `TEMPORARY`; `temp`: another temporary folder; `system`: the system's programs and
+documents; `elsewhere`: any other place, such as the user's home."""
 
 TEMPORARY = ("/tmp", "/var/tmp")
-"""Folders of which a command in the sandbox has its own."""
+"""Temporary folders that sandboxed commands do not share with the machine."""
 
 _COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
 
 _KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.IGNORECASE)
-_SAMPLE_BYTES = 1 << 20  # a bundle of authorities has a third, settings far less
+_SAMPLE_BYTES = 1 << 20  # a bundle of CA certificates has a third, settings far less
 
 _ANYWHERE, _WHOLE, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
 
@@ -42,14 +42,14 @@ def names(key: str) -> tuple[str, ...]:
 
 @functools.cache
 def _read_lists() -> dict[str, str | dict[str, str]]:
-    import tomllib  # many sessions judge no path
+    import tomllib  # not at the top: many sessions never judge a path
 
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathRules:
-    """The folders that decide what a path means. All absolute; both spellings of links count."""
+    """Absolute folders to judge paths by; most are listed both as given and with links resolved."""
 
     place: Workplace
     cwd: str
@@ -59,14 +59,14 @@ class PathRules:
     protected: tuple[str, ...]
     temp: tuple[str, ...]
     readable: tuple[str, ...]
-    """Readable folders and files in protected folders; names may be patterns."""
+    """Files and folders in protected folders that may be read; names may be globs."""
     work: tuple[str, ...]
-    """The roots, and git's folders of them."""
+    """The roots, and the folders in which git keeps their records."""
 
 
 def path_rules(at: Workplace) -> PathRules:
-    """The folders of a workplace: the working directory is always a root, `~/.kode` always
-    protected, `/tmp` always temporary, and saved outputs are readable."""
+    """Returns the folders of a workplace. The working directory is always a root, `~/.kode`
+    protected, `TEMPORARY` temporary, and saved outputs are readable."""
     roots = _path_spellings((at.cwd, *at.roots))
     return PathRules(
         place=at,
@@ -81,7 +81,7 @@ def path_rules(at: Workplace) -> PathRules:
 
 
 def find_place(path: str, where: PathRules) -> Place:
-    """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
+    """Where an absolute path leads; of several folders, the first in this order counts."""
     resolved = real(path)
     if is_in_tmp(path, where, resolved):
         return "root"
@@ -97,7 +97,7 @@ def find_place(path: str, where: PathRules) -> Place:
 
 
 def is_in_tmp(path: str, where: PathRules, resolved: str = "") -> bool:
-    """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
+    """Whether a path outside the roots, and where it leads, is in the session's own `/tmp`."""
     resolved = resolved or real(path)
     if is_below_any(resolved, where.roots):
         return False  # the usual case needs no sandbox
@@ -106,22 +106,21 @@ def is_in_tmp(path: str, where: PathRules, resolved: str = "") -> bool:
 
 
 def is_readable(path: str, where: PathRules) -> bool:
-    """Whether a path, or everything that its glob can match, is readable in the protected
-    folders."""
+    """Whether a path in kode's own folders, or all that it matches as a glob, may be read."""
     return is_log(path, where) or is_below_any(real(path), where.readable)
 
 
 def is_log(path: str, where: PathRules) -> bool:
-    """Whether it is a readable file of kode, not one in a readable folder: it holds text of earlier
-    sessions, possibly from outside."""
+    """Whether the path is one of kode's readable files itself, not merely inside a readable folder.
+    Such a file holds text of earlier sessions, possibly from outside."""
     folder, name = os.path.split(real(path))
     patterns = [os.path.split(pattern) for pattern in where.readable]
     return any(folder == it and fnmatch.fnmatchcase(name, pattern) for it, pattern in patterns)
 
 
 def is_secret(path: str, where: PathRules) -> bool:
-    """Whether a file probably holds keys or passwords. Globs count if they can match one. Checks
-    names first: they count wherever the home and the project are."""
+    """Whether a path probably holds keys or passwords, by its name and place, in any folder. The
+    file is not read. A glob counts if it can match the name of such a file."""
     resolved = real(path)
     return _is_secret(path, where) or (resolved != path and _is_secret(resolved, where))
 
@@ -141,17 +140,17 @@ def _is_secret(path: str, where: PathRules) -> bool:
 
 
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
-    """Whether an existing path holds keys, by its name and place. Cheap for the many that do
-    not."""
+    """Whether an existing path probably holds keys, by its name and place alone. Unlike
+    `is_secret`, this follows no links and is cheap: a scan asks it about every entry."""
     if is_folder:
         return _is_in_lists(fold_path(path), "key_folders")
     original = _backup_source(fold_path(path))
     return _is_key_file(original) and not _is_in_lists(original, "no_keys")
 
 
-def holds_keys(path: str) -> bool:
-    """Whether a file with a name for keys really has any: not an empty one, nor certificates alone,
-    and settings that only sometimes hold keys are searched. Never raises."""
+def contains_keys(path: str) -> bool:
+    """Whether a file with a name for keys has any. An empty file and mere certificates have none,
+    an unreadable file does; `keys_among_settings` are searched for them. Never raises."""
     try:
         with open(path, "rb") as file:
             text = file.read(_SAMPLE_BYTES)
@@ -180,16 +179,16 @@ def runs_later(
     *,
     as_link: bool = False,
 ) -> bool:
-    """Whether another program later runs what is written there, unseen: hooks, rc files, CI
+    """Whether another program later runs what is written to a path, unseen: hooks, rc files, CI
     workflows, editor tasks. `git` are the known folders of git, see `kode.git.git_record`; `named`
-    the paths that settings of the project name. `as_link`: or something in it, which a link in its
-    place would replace; that may lead to any folder, which is judged by its name."""
+    the paths that settings of the project name. `as_link`: the path becomes a link, perhaps to a
+    folder, so that a folder which could hold such a file counts too."""
     programs = [*map(fold_path, named)]
     for spelling in {path, real(path)}:
         folded, record = fold_path(spelling), git_record(git, spelling)
         if (
             record == "runs"
-            # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
+            # Git takes a folder with a file `HEAD` for a repository and obeys its settings.
             or (os.path.basename(folded) == "head" and not record)
             or _is_in_lists(folded, "runs_later", end=_OR_BELOW)
             or is_below_any(folded, programs)
@@ -201,26 +200,26 @@ def runs_later(
 
 
 def steers_agents(path: str) -> bool:
-    """Whether agents take what is written there for the project's instructions, in future
+    """Whether agents will take what is written to a path for the project's instructions, in future
     sessions."""
     spellings = map(fold_path, {path, real(path)})
     return any(_is_in_lists(it, "steers_agents", end=_OR_BELOW) for it in spellings)
 
 
 def is_rebuildable(path: str, where: PathRules) -> bool:
-    """Whether a path is (in) a folder that a build regenerates, or in the temporary folder; never a
-    root itself."""
+    """Whether a path can be lost without harm: a build regenerates it or a folder around it, or it
+    is in a temporary folder. False for a root or a temporary folder itself."""
     resolved = real(path)
     if find_place(path, where) in ("private", "temp"):
         return resolved not in where.temp
     root = next((it for it in where.roots if resolved != it and is_below(resolved, it)), resolved)
-    steps = resolved[len(root) :].strip("/").split("/")
+    parts = resolved[len(root) :].strip("/").split("/")
     patterns = (*names("filled_by_builds"), *names("made_by_builds"))
-    return any(fnmatch.fnmatchcase(step, pattern) for step in steps for pattern in patterns)
+    return any(fnmatch.fnmatchcase(part, pattern) for part in parts for pattern in patterns)
 
 
 def real(path: str | Path) -> str:
-    """The path with its symlinks resolved; an impossible path is unchanged."""
+    """The path with its symlinks resolved; unchanged if it cannot be resolved."""
     try:
         return paths.real_path(path)
     except (OSError, ValueError):
@@ -233,7 +232,7 @@ def _path_spellings(folders: Iterable[Path]) -> tuple[str, ...]:
 
 
 def _is_in_lists(folded: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
-    """Whether a path, as `fold_path` has it, is an entry of a list."""
+    """Whether a path, as `fold_path` returns it, matches an entry of one of these lists."""
     return _compile_patterns(keys, begin, end).search(folded) is not None
 
 
@@ -244,26 +243,26 @@ def _compile_patterns(
     end: str = _WHOLE,
     part: Literal["path", "name", "folders"] = "path",
 ) -> re.Pattern[str]:
-    """`part`: of each entry. Compiled at the first search: together they take six milliseconds, and
-    many sessions judge no path."""
+    """Compiles the `part` of each entry into one pattern. Not done at import: all of them take six
+    milliseconds, and many sessions never judge a path."""
     entries = [entry for key in keys for entry in names(key)]
     if part == "name":
         entries = sorted({os.path.basename(entry) for entry in entries})
     if part == "folders":
         folders = [folder for entry in entries for folder in PurePosixPath(entry).parents]
         entries = sorted({str(folder) for folder in folders if folder.name})
-    steps = "|".join(map(re.escape, map(str.casefold, entries))).replace(r"\*", "[^/]*")
-    return re.compile(f"{begin}(?:{steps}){end}")
+    alternatives = "|".join(map(re.escape, map(str.casefold, entries))).replace(r"\*", "[^/]*")
+    return re.compile(f"{begin}(?:{alternatives}){end}")
 
 
 def _is_key_file(folded: str) -> bool:
-    # By its name first: a search of the full path takes three times as long.
+    # The name is tried first: searching the full path takes three times as long.
     name = _compile_patterns(("key_files",), "^", part="name").match(os.path.basename(folded))
     return name is not None and _is_in_lists(folded, "key_files")
 
 
 def _backup_source(folded: str) -> str:
-    """The path that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
+    """The path of a backup's original: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
     folder, name = os.path.split(folded)
     while (match := _COPY.fullmatch(name)) is not None:
         name = next(filter(None, match.groups()))
@@ -271,7 +270,7 @@ def _backup_source(folded: str) -> str:
 
 
 def _reaches_secret(name: str) -> bool:
-    """Whether a glob matches a secret. `*` alone excludes dot files, and does not count."""
+    """Whether a glob can match a name of `key_files`. A bare `*` is too wide to count."""
     is_telling = name.startswith(".") or len(re.sub(r"[*?\[\]]", "", name)) > 1
     samples = [os.path.basename(it).replace("*", "x").casefold() for it in names("key_files")]
     return is_telling and any(fnmatch.fnmatchcase(sample, name) for sample in samples)

@@ -436,7 +436,7 @@ class Masks:
                         waiting += folders[path].folders
         self._scanned = folders
         candidates = (path for folder in folders.values() for path in folder.candidates)
-        return [Path(path) for path in candidates if self._holds_keys(path)]
+        return [Path(path) for path in candidates if self._must_hide(path)]
 
     def _scan(self, path: str) -> _Folder:
         status = os.lstat(path)
@@ -457,11 +457,10 @@ class Masks:
                 folders += [] if places.is_made_by_tools(entry.name) else [entry.path]
         return _Folder(stamp, folders, candidates, len(entries))
 
-    def _holds_keys(self, path: str) -> bool:
-        is_hidden = self.also(path) and os.path.exists(path)
-        return (
-            is_hidden or os.path.isdir(path) or (os.path.isfile(path) and places.holds_keys(path))
-        )
+    def _must_hide(self, path: str) -> bool:
+        if os.path.isdir(path) or (self.also(path) and os.path.exists(path)):
+            return True
+        return os.path.isfile(path) and places.contains_keys(path)
 
 
 def make_mask(store: Path, path: Path) -> str:
