@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kode.sandbox.sandbox import Attempt, Sandbox
     from kode.tools.background import BackgroundCommands
 
-READ_SHARE = 0.1  # time to read a token, relative to writing one; only patience depends on it
-REPLIES = 5  # how many recent ones count, by their median: one long wait does not matter
+READ_SHARE = 0.1  # time to read a token, relative to writing one; only time limits depend on it
+REPLIES = 5  # recent replies that count, by their median, so that one long wait does not matter
 
 
 @dataclass
@@ -88,22 +88,22 @@ class Agent:
     tools: tuple[Tool, ...]
     """In the order sent, which never changes within a session."""
     withheld: tuple[Tool, ...] = ()
-    """Not offered, since nobody could allow a call: one that comes all the same is refused, with
-    what would have allowed it."""
+    """Tools that are not offered, because nobody could allow their calls; a call that the model
+    makes all the same is refused, with what would have allowed it."""
     gate: Gate
     memory: MemorySystem
     config: "Config"
-    """The limits in it count: of steps, time, money and attempts, and when to compact."""
+    """Gives the limits of steps, time, money and attempts, and when to compact."""
     place: Workplace
     render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
     """(sections of memory and extensions, by name) → all non-empty sections of the system prompt,
     in order."""
     small: bool = False
-    """Whether it uses the small profile; see also `Request.small`."""
+    """Whether the agent uses the small profile; see also `Request.small`."""
     opening: Callable[[int], Mapping[str, str]] = lambda window: {}
     """(window in tokens) → sections about the workplace: see `prompts.opening_sections`."""
     effort: Effort | None = None
-    """How much the model thinks; None is its default."""
+    """How much the model thinks; None: the model's default."""
     servers: tuple[str, ...] = ()
     """The names of the MCP servers."""
     search: bool = False
@@ -111,14 +111,14 @@ class Agent:
     small_model: Provider | None = None
     """The model that the person named for small work."""
     cost_usd: Callable[[Usage], float | None]
-    """None when the model's price is unknown."""
+    """Tokens of a request → its cost; None if the model's price is unknown."""
     spend: Spend
     tool_format: ToolFormat = "kode"
-    """In which form tools for files are offered."""
+    """The form in which tools for files are offered."""
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
     undo: Undo
-    """Saves what undo needs, around each change."""
+    """Saves what undo needs, before and after each change."""
     marks: Provenance
     """Records which files hold text from sessions that had read outside text."""
     interceptors: tuple[Interceptor, ...] = ()
@@ -140,6 +140,6 @@ class Agent:
     late: "dict[asyncio.Task[ToolOutput], tuple[AllowedCommand, Attempt]]" = field(
         default_factory=dict
     )
-    """What settles each command in the background, until `settle_ended` has returned it."""
+    """Task that settles a background command's changes → that command; see `settle_ended`."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode and returns a sentence that says where it is."""

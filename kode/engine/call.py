@@ -6,8 +6,8 @@ shown second: what a person saw as done is on disk. Every call gets a result, wh
     run_calls     one recorded result for each call of a reply
       _run_call     its result, whatever happens
         _judge_call   _parse_call → _check_action → _judge_action for each action
-        _run_action   what each does
-        _conclude_call mask, clip, mark, count
+        _run_action   runs one action and notes what it did
+        _finish_call  mask, clip, mark, count
 """
 
 import asyncio
@@ -47,7 +47,7 @@ SUMMARY_CHARS = 100  # one line
 MAX_CHANGE_CHARS = 500  # of a changed call in the line about it; the session has all of it
 WORK = ("edit", "run", "fetch", "mcp", "delegate")  # effects of calls that do more than read
 SHOWN = {each.name for each in fields(ToolOutput)} & {each.name for each in fields(ToolFinished)}
-"""What the event of a call's end has of its output."""
+"""The fields of a call's output that the event of its end has, too."""
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
@@ -55,32 +55,32 @@ NOT_RUN = "[Not run: the person interrupted the turn.]"
 
 @dataclass
 class CallProgress:
-    """What is known of a call so far, also if it fails."""
+    """What is known about a call so far, even if it fails."""
 
     call: ToolCall
     agent: Agent
     actions: Sequence[Action] = ()
-    """What it stands for; empty before it is parsed."""
+    """The actions that the call stands for; empty before it is parsed."""
     share: int = 0
     """Characters that its result may have."""
     started: float = 0.0
     """When its tool began to run; 0.0 before."""
     effects: set[Effect] = field(default_factory=set)
-    """What the model asked for, if that is more than to read or remember."""
+    """What the call is to change or run; empty if it only reads or remembers."""
     untrusted: str = ""
-    """The outside source of what it gets."""
+    """The outside source of the text that the call returns; "" for none."""
     error: Exception | None = None
-    """Why it has no result of its tool."""
+    """Why the tool has given no result."""
     has_failed: bool = False
-    """Whether a command of it failed, or a check in it."""
+    """Whether one of the call's commands, or a check in one, failed."""
     output_so_far: ToolOutput | None = None
-    """What a command printed that was stopped."""
+    """What a command had printed before it was stopped."""
     start: ToolStarted | None = None
     """How its start was announced, if it was."""
 
     @cached_property
     def tool(self) -> Tool | None:
-        """The one that it names, offered or withheld."""
+        """The tool that the call names, offered or withheld; None if there is none."""
         name, agent = self.call.name, self.agent
         return find_called_tool(agent.tools, name) or find_called_tool(agent.withheld, name)
 
@@ -94,7 +94,7 @@ class CallProgress:
         return mask(", ".join(subjects), self.agent.secrets)
 
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
-        """The event of its end, with the output's own fields."""
+        """The event of the call's end, with the fields of its output."""
         took_s = output.ran_s or (self.started and time.monotonic() - self.started)
         start = self.start or self
         return ToolFinished(
@@ -124,7 +124,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
         run.emit(progress.finish(output))
 
     def find_company(progress: CallProgress) -> str:
-        """Neighbours with the same company run side by side."""
+        """A key: neighbouring calls with the same key run concurrently."""
         return "" if progress.tool and progress.tool.parallel else progress.call.id
 
     try:
@@ -140,7 +140,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
-    """Records results, with what is news to the model; they tell the end of `ended_job`."""
+    """Records results, with what else is news to the model; they tell the end of `ended_job`."""
     unreported = find_unreported(run.context.session.entries)
     others_ended = [it for it in unreported if getattr(it, "name", None) != ended_job]
     if others_ended:
@@ -151,7 +151,7 @@ def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job
 
 
 def _record_cut_calls(run: Run, waiting: Collection[CallProgress]) -> None:
-    """Records a result for each call that the end of the turn leaves without one."""
+    """Records a result for each call that the end of the turn cut off before it had one."""
     results = [_make_cut_result(run, progress) for progress in waiting]
     _record(run, *results)
     for progress, result in zip(waiting, results, strict=True):
@@ -173,8 +173,8 @@ def _make_cut_result(run: Run, progress: CallProgress) -> ToolResult:
 
 
 async def run_person_call(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
-    """Runs a call made by the person's own command as if by the model: the gate decides, events are
-    emitted. Only the outside sources of its result are recorded. Raises: StorageError."""
+    """Runs a call made by the person's own command like one of the model: the gate decides, events
+    are emitted. Of the result only the outside sources are recorded. Raises: StorageError."""
     progress = CallProgress(call, run.agent)
     run.result_chars, run.calls_left = room_for_results(run.agent, run.context), 1
     result, output = await _run_call(run, progress)
@@ -209,7 +209,7 @@ async def _run_call(run: Run, progress: CallProgress) -> tuple[ToolResult, ToolO
 
 
 async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
-    """What a call may do, all of it; its start is announced. Raises: ToolError, ToolRefused."""
+    """Announces a call once all its actions are allowed. Raises: ToolError, ToolRefused."""
     _parse_call(progress)
     progress.actions = [*map(partial(_check_action, run.agent), progress.actions)]
     if not {action.effect for action in progress.actions}.isdisjoint(WORK):
@@ -217,7 +217,7 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
     commands = [await _judge_action(run, action, progress) for action in progress.actions]
     progress.actions = [command.action for command in commands]
     for command in commands if len(commands) > 1 else ():
-        if preview := command.action.tool.preview:  # all can be done, or none is
+        if preview := command.action.tool.preview:  # either all can be done, or none is
             preview(command.context, command.action.arguments)
     name, subject = progress.name, progress.subject
     progress.start = ToolStarted(call_id=progress.call.id, name=name, subject=subject)
@@ -229,8 +229,8 @@ async def _judge_call(run: Run, progress: CallProgress) -> list[AllowedCommand]:
 
 
 def _parse_call(progress: CallProgress) -> None:
-    """Notes the actions of a call, with unchecked arguments; also as far as it gets. Raises:
-    ToolError."""
+    """Sets the actions of a call, with unchecked arguments; before an error, as far as they are
+    known. Raises: ToolError."""
     call, tool = progress.call, progress.tool
     if tool is None:
         raise _missing_tool(progress.agent, call.name)
@@ -255,7 +255,7 @@ def _check_action(agent: Agent, action: Action) -> Action:
 
 
 def _strip_path_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Small models copy the name of `path` into its value: `path:a.py`, where only `a.py` is."""
+    """Drops the `path:` that small models write before a path, if only a file without it exists."""
     path, place = arguments.get("path"), agent.place
     path = path if isinstance(path, str) else ""
     plain = path.removeprefix("path:").lstrip()
@@ -268,8 +268,8 @@ def _strip_path_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str
 
 
 def _effect_of(action: Action) -> Effect:
-    """Calls with the same effect: an edit of the same file, whatever the tool; the same command; of
-    other tools, the same arguments."""
+    """The effect of an action. Two are equal if they edit the same file, whatever the tool, run the
+    same command or, with any other tool, have the same arguments."""
     if action.path:
         return "edit", action.path
     same = action.subject if action.tool.effect == "run" else ""
@@ -284,8 +284,8 @@ def _missing_tool(agent: Agent, name: str) -> ToolError:
 
 
 async def _judge_action(run: Run, action: Action, progress: CallProgress) -> AllowedCommand:
-    """The action as interceptors want it, and what its tool gets. Raises: ToolRefused; ToolError if
-    it cannot succeed."""
+    """Returns the action, as interceptors rewrote it, with the context for its tool, if the gate
+    allows it. Raises: ToolRefused; ToolError if it cannot succeed."""
     agent, original = run.agent, action
     for intercept in agent.interceptors:
         match await intercept(action):
@@ -344,7 +344,7 @@ def _rewrite(agent: Agent, answer: Action, original: Action, before: Decision | 
     except ToolError as error:
         by = f"{answer.changed_by} made a call of this one that cannot run"
         raise ToolError(f"{by}: {error}") from error
-    # What earlier ones allowed was about another action.
+    # Earlier interceptors allowed another action: only stricter advice of theirs still counts.
     before = before if before is not None and _rank_advice(before) else None
     change = _describe_change(original, action)
     return replace(action, advice=_choose_gravest(action.advice, before), change=change)
@@ -366,7 +366,7 @@ async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand)
     line = decision.line
     progress.untrusted = decision.untrusted or progress.untrusted
     runs_programs = action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
-    if runs_programs:  # also where it is cut short
+    if runs_programs:  # before the run, so that it counts even if the call is cut short
         run.evidence.record_step(WorkStep(ran_programs=True))
     output = await agent.around(action, partial(run_tool, command))
     if action.change:
@@ -386,7 +386,7 @@ async def _run_action(run: Run, progress: CallProgress, command: AllowedCommand)
 
 
 async def note_late_changes(run: Run) -> None:
-    """Notes what commands and subagents in the background changed and checked that have ended."""
+    """Notes what background commands and subagents that have ended changed and checked."""
     agent, session_id = run.agent, run.context.session.id
     if agent.background is not None:
         for output in agent.background.take_work(session_id):
@@ -401,7 +401,7 @@ async def note_late_changes(run: Run) -> None:
 
 
 def _make_denial(tool: str, subject: str, refusal: Refusal, values: tuple[str, ...]) -> Denial:
-    # Whoever reads the result of a turn needs no word about what the model is to do then.
+    # The person needs no advice that tells the model what to do after a refusal.
     reason = refusal.for_person if refusal.by == "person" else refusal.for_model
     return Denial(tool=tool, subject=mask(subject, values), reason=mask(reason, values))
 
@@ -460,7 +460,7 @@ def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
 
 
 def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
-    """Notes what was refused of a call, and what it did."""
+    """Notes which effects of a call were refused, and which took place."""
     denials = [_make_denial(progress.name, progress.subject, it, ()) for it in output.refusals]
     run.denials += denials
     effects, edits = progress.effects, {("edit", path) for path in output.files_changed}
@@ -470,7 +470,7 @@ def _note_effects(run: Run, progress: CallProgress, output: ToolOutput) -> None:
 
 
 def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str, ...]:
-    """The text if it fits, else its two ends, with a note on where all of it is."""
+    """The text if it fits; else its two ends, and a note that names the file with all of it."""
     size, room = utf8_size(text), progress.share
     if size <= room + NOTE_CHARS:
         return (text,)
@@ -487,8 +487,8 @@ def _clip_to_share(agent: Agent, progress: CallProgress, text: str) -> tuple[str
 
 
 def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | None]:
-    """A call for display: as its start would be announced, and what it does in the tool's terms, as
-    far as its arguments tell, with credentials in use masked; None for a name that means no tool.
+    """A call for display: the event that would announce its start, and its first action, as far as
+    its arguments can be parsed, or None if no tool has its name. Credentials in use are masked.
     Never raises."""
     masked = replace(call, arguments=mask(call.arguments, agent.secrets))
     progress, subject = CallProgress(masked, agent), ""

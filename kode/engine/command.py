@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
 MAX_NAMED = 20  # changed files are named to the model; the rest are counted
-UNCHANGED = ToolOutput(text="")  # what is told of a command's changes if it made none
+UNCHANGED = ToolOutput(text="")  # the output about the changes of a command that made none
 
 
 @dataclass(frozen=True, kw_only=True)
 class AllowedCommand:
-    """An allowed action, and what its tool gets."""
+    """An action that the gate has allowed, with the context for its tool."""
 
     agent: Agent
     action: Action
@@ -91,7 +91,7 @@ async def run_command(command: AllowedCommand) -> ToolOutput:
         output = await command.run(attempt.wrap)
         if attempt.ended.is_set():
             return await _settle(command, attempt, output)
-        return _mark_outside_text(command, output)  # it may open more
+        return _mark_outside_text(command, output)  # while it runs on, it may open more files
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
@@ -111,8 +111,8 @@ async def _run_outside(command: AllowedCommand, decision: Decision) -> ToolOutpu
 
 
 def _mark_outside_text(command: AllowedCommand, output: ToolOutput) -> ToolOutput:
-    """Names the outside text in an output, by the words of the line: what it opened is not known,
-    or not all of it."""
+    """Names the outside source of an output, as far as the words of the command line tell: which
+    files the command opened is not known, or not completely."""
     line, source = command.context.decision.line, output.untrusted
     read = line.reads if line is not None else None
     return replace(output, untrusted=source or command.agent.marks.find_source(read))
@@ -143,7 +143,7 @@ async def _settle(command: AllowedCommand, attempt: "Attempt", output: ToolOutpu
 
 
 def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
-    """One output of several; what is not a list or a text of all is the first's."""
+    """Joins the texts, lists and run times of several outputs; all other fields are the first's."""
     if len(outputs) == 1:
         return outputs[0]
     return replace(
@@ -162,8 +162,8 @@ def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
 async def settle_changes(
     command: AllowedCommand, attempt: "Attempt", *, may_ask: bool
 ) -> ToolOutput:
-    """Applies the changes that the gate allows; ignored ones among the rest stay for the next
-    command. The output tells what became of them."""
+    """Applies the changes that the gate allows. Of the others, those that git ignores stay for the
+    next command in the sandbox. The output says what became of all; a fault is a refusal in it."""
     try:
         changes = await asyncio.to_thread(attempt.changes)
         if not changes:
@@ -205,7 +205,7 @@ async def _apply_changes(
 
 
 def _is_shown(change: FileChange) -> bool:
-    """Not what is in an ignored folder, and nothing that only git reads, or will no more."""
+    """Whether a diff shows it: nothing in an ignored folder; of git's files only what git runs."""
     if not change.is_reported or change.ignored.endswith("/"):
         return False
     return change.kind != "git" or (change.runs_later and change.change != "deleted")
@@ -219,7 +219,7 @@ def _storage_refusal(reason: str) -> Refusal:
 async def _apply_with_undo(
     undo: Undo, attempt: "Attempt", changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
-    """Applies changes; returns the path of each that it left alone, with the reason."""
+    """Applies changes, with their undo data saved; returns path → reason of those not applied."""
     if not changes:
         return {}
     files = await asyncio.to_thread(lambda: [path for o in changes for path in attempt.files(o)])
@@ -236,7 +236,7 @@ async def _apply_with_undo(
 
 
 async def _settle_at_end(command: AllowedCommand, attempt: "Attempt") -> ToolOutput:
-    """Applies what needs no question when a command in the background ends, and says so."""
+    """Once a background command ends, applies those of its changes that need no question."""
     context = command.context
     await attempt.ended.wait()
     try:
@@ -255,8 +255,8 @@ async def _settle_at_end(command: AllowedCommand, attempt: "Attempt") -> ToolOut
 async def settle_ended(
     agent: Agent, session_id: str | None
 ) -> list[tuple[AllowedCommand, ToolOutput]]:
-    """Waits until what a session's commands in the background changed is settled, for those that
-    have ended since the last call, and returns what became of it."""
+    """Waits until the changes of a session's background commands that have ended are settled, and
+    returns each command, once, with the output about its changes."""
     ended = [
         task
         for task, (command, attempt) in agent.late.items()
@@ -284,7 +284,7 @@ def diff_changes(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -
 
 
 def _read_text(path: Path | None) -> str | None:
-    """The text of a file, or where a link points; None for a binary file."""
+    """The text of a file, or a link's target; "" if there is none; None for a binary file."""
     try:
         if path is None or not (path.is_symlink() or path.is_file()):
             return ""
@@ -302,9 +302,9 @@ def describe_changes(
     lost: Mapping[Refusal, Sequence[FileChange]],
     stays: Iterable[FileChange] = (),
 ) -> ToolOutput:
-    """What model and person must know about a command's changes: those that were applied, those
-    that were lost, by reason, and those that stay for the next command. A reason without changes
-    is one for all."""
+    """The output that tells model and person about a command's changes: those that were applied,
+    those that were lost, by reason, and those that stay for the next command. A reason without
+    changes stands for the loss of all."""
     reported = [change for change in applied if change.is_reported]
     files = [change for change in reported if change.kind != "git"]  # not its records
     what = [", ".join(_shorten_names(cwd, files))] if files else []

@@ -34,12 +34,12 @@ from kode.tool import parse_arguments
 from kode.values import replace
 
 NOTE_TOKENS = 2_000
-QUESTION_TOKENS = 300  # what the question for the note takes, about
-WORDS_PER_TOKEN = 0.35  # to ask the model for, so that it ends before its limit
+QUESTION_TOKENS = 300  # about what the question for the note takes
+WORDS_PER_TOKEN = 0.35  # asked of the model, so that the note ends before its token limit
 NO_CALLS = "Not run: write what you were asked for as text, and call no tool."
-CALL_CHARS = 2_000  # of a call, and of its result, in a transcript
+CALL_CHARS = 2_000  # shown in a transcript of a call, and of its result
 LISTED_FILES = 100  # a few hundred tokens
-TOKENS_FOR_A_LISTED_FILE = 300  # of the window
+TOKENS_FOR_A_LISTED_FILE = 300  # of the window for each: a small window lists fewer
 SUBJECT_CHARS = 60  # a path or a short command
 
 
@@ -49,12 +49,12 @@ def note_tokens(info: ModelInfo) -> int:
 
 
 async def write_note(
-    agent: Agent, session: Session, conversation: Request, wish: str, behind: int
+    agent: Agent, session: Session, conversation: Request, wish: str, free: int
 ) -> str:
-    """Asks the session's model for a hand-over note, at the end of the conversation: it knows what
-    it has read, and the server has the beginning in its cache. `behind` is how many tokens the
-    window has left there. Where that is too little, or the server refuses the messages, a
-    transcript in the same request stands for them, cut in the middle.
+    """Asks the session's model for a hand-over note, at the end of the conversation: the model
+    knows what it has read, and the server has the beginning in its cache. `free` is
+    the number of tokens still free in the window. If they are too few, or the server refuses the
+    messages, the same request carries a transcript in their place, cut in the middle.
 
     Raises: ProviderError; StorageError.
     """
@@ -64,15 +64,15 @@ async def write_note(
     least = note // 2 + QUESTION_TOKENS
     question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
     limit = min(note + thinking_room(info), info.max_output_tokens)
-    limit = min(limit, max(behind, least) - QUESTION_TOKENS)
+    limit = min(limit, max(free, least) - QUESTION_TOKENS)
     request = replace(conversation, max_output_tokens=limit, answer_schema=None, aside=True)
 
     async def ask_for_note(transcripts: int = 0) -> str:
-        """Behind the messages; on the transcript, or so many times less of it, if it is not 0."""
+        """Asks after the messages; if not 0, after 1/`transcripts` of a transcript that fits."""
         before, text = messages, question
         if transcripts:
-            # What the messages take stands behind the beginning, too.
-            room = max(behind + sum(map(tokens_of, messages)) - least, info.context_window // 8)
+            # A transcript can also take the room of the messages that it stands for.
+            room = max(free + sum(map(tokens_of, messages)) - least, info.context_window // 8)
             text = clip_middle(render_transcript(messages), chars_of(room))
             text = clip_middle(text, len(text) // transcripts)
             before, text = (), f"<transcript>\n{text}\n</transcript>\n\n{question}"
@@ -80,7 +80,7 @@ async def write_note(
         return await ask_aside(agent, session, asked, "compaction")
 
     try:
-        return await ask_for_note(int(behind < least))
+        return await ask_for_note(int(free < least))
     except ThinkingRefused:
         return await ask_for_note(1)
     except ContextOverflow:
@@ -89,9 +89,9 @@ async def write_note(
 
 
 async def ask_aside(agent: Agent, session: Session, request: Request, purpose: str) -> str:
-    """The text of an answer beside the conversation, of which only the cost is recorded, for its
-    `purpose`. A model that calls a tool is asked once more, without calls. Raises: ProviderError;
-    StorageError."""
+    """Returns the answer to a request beside the conversation. Recorded are only its cost, under
+    `purpose`, and that it searched the web. A model that calls a tool is asked once more, its call
+    refused. Raises: ProviderError; StorageError."""
     for _ in range(2):
         reply = await ask_model(agent, request, no_emit, [])
         if reply.usage is not None:
@@ -110,7 +110,7 @@ async def ask_aside(agent: Agent, session: Session, request: Request, purpose: s
 
 
 def render_transcript(messages: Sequence[Message]) -> str:
-    """Messages as plain text, where they do not fit as they are."""
+    """Messages as plain text, for when they do not fit as they are."""
     lines = (_describe_part(message, part) for message in messages for part in message.parts)
     return "\n".join(filter(None, lines))
 
@@ -131,16 +131,16 @@ def _describe_part(message: Message, part: Part) -> str:
 
 
 def find_newest_exchange(messages: Sequence[Message]) -> int:
-    """The index of the newest reply, or of the first message if there is none: from there on is
-    what was said and done last."""
+    """The index at which the newest exchange begins: that of the newest reply, or of the first
+    message if there is no reply."""
     replies = (index for index, message in enumerate(messages) if message.role == "assistant")
     return max(replies, default=0)
 
 
 def find_first_kept(messages: Sequence[Message], keep: int | None, room: int, most: int) -> int:
-    """The index of the first message that stays: the last `keep`, or as many as fit `room` tokens;
-    never a tool message without its call. The newest exchange always does, up to `most` tokens; of
-    it, with `keep`, what no request has carried."""
+    """The index of the first message that stays, so that the last `keep` stay, or as many as fit
+    `room` tokens. The newest exchange stays too, if it has at most `most` tokens; with `keep`, only
+    what no request has carried of it. A result never stays without its call."""
     start, newest = len(messages), find_newest_exchange(messages)
     if keep is not None:
         start = max(0, len(messages) - keep)
@@ -158,7 +158,7 @@ def find_first_kept(messages: Sequence[Message], keep: int | None, room: int, mo
 
 
 def messages_before(session: Session, tail: Sequence[Message]) -> list[Message]:
-    """All messages of the session before those of the tail, which stay."""
+    """All messages of the session, earlier compacted ones included, but for those of the tail."""
     ids = {getattr(message, "id", None) for message in tail}
     messages = visible_messages(session.entries)
     return [message for message in messages if getattr(message, "id", "") not in ids]
@@ -179,9 +179,9 @@ def verbatim_texts(messages: Iterable[Message], room: int) -> tuple[str, ...]:
 
 
 def list_used_files(agent: Agent, messages: Sequence[Message]) -> dict[str, tuple[str, ...]]:
-    """The files that calls `read` and changed (`edit`), in order of first use, limited to the
-    newest, and the unfinished items of the `todo` list as last written. Calls that failed do not
-    count."""
+    """`read` and `edit`: the files that calls read and changed, in order of first use, the latest
+    up to a limit; `todo`: the unfinished items of the to-do list as last written. Calls that
+    failed do not count."""
     effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
     files: dict[str, dict[str, None]] = {"read": {}, "edit": {}}
     items: object = None

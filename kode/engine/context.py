@@ -3,9 +3,9 @@
 Memory, project files and compaction enter the loop through `prepare_request` alone. What is sent
 is a pure function of the session's entries: each decision made here becomes an entry first.
 
-A compaction keeps the newest exchange and replaces what is older by a note. The note is asked for
-inside the conversation, so the model has read all that it replaces (see `compaction`). Nothing is
-dropped that no request has carried: of what the newest reply asked for, every result stays.
+A compaction keeps the newest exchange and replaces older messages by a note. The note is asked for
+inside the conversation, so the model has read all that the note replaces (see `compaction`). The
+results of the newest reply's calls, which the model has not seen, stay if they fit half the window.
 """
 
 from collections.abc import Mapping
@@ -38,9 +38,9 @@ from kode.values import dataclass, field, replace
 KEPT_TAIL_SHARE = 0.1  # for the latest messages after a compaction
 KEPT_EXCHANGE_SHARE = 0.5  # up to which the newest exchange stays as it is
 RESULTS_SHARE = 0.2  # for the results of one reply
-LEAST_RESULTS_SHARE = 0.05  # for them where it is nearly full: less would show nothing
+LEAST_RESULTS_SHARE = 0.05  # for those results in a nearly full window: less would show nothing
 LEAST_OUTPUT_SHARE = 1 / 16  # for a reply in any case
-SPARE_SHARE = 0.06  # by which kode's token estimate may be too low
+SPARE_SHARE = 0.06  # left free, because kode's token estimate may be too low by this much
 
 MAX_FRUITLESS_COMPACTIONS = 3  # each costs a request, and frees too little
 MIN_COMPACTED_TOKENS = 1_000  # what a hand-over note with its lists usually takes
@@ -52,12 +52,12 @@ HEADINGS = {
     "appended": "# Further instructions have changed since this session began",
     "servers": "# The MCP servers have changed since this session began: see mcp_search",
 }
-"""Sections whose changes the model is told at the end. Memory tells its own."""
+"""Section → the heading of the text that tells the model about its change; memory tells its own."""
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
-"""Replaces a section in the messages that disappeared while the session was closed."""
+"""Sent in place of a section that disappeared while the session was closed."""
 QUESTION = "A question beside the work: answer in short, from this conversation. Call no tool."
 _KINDS = {"opening": "system prompt", "memory": "memory", "compaction": "summary of before"}
-"""Source of a text → the kind that it counts as in `window_parts`, if not the conversation."""
+"""Source of a text → its kind in `window_parts`; any other source counts as conversation."""
 
 
 @dataclass
@@ -72,39 +72,39 @@ class Context:
     pending_memory: Text | None = None
     """Memory's text to send before the next user message."""
     known_tokens: int = 0
-    """Tokens of the first `known_messages` messages, system and tools included."""
+    """Tokens of the first `known_messages` messages, the system prompt and tools included."""
     known_messages: int = 0
     token_scale: float = 1.0
     """Factor for kode's estimates, raised when a server refuses a request that fits by them."""
     fruitless: int = 0
     """Consecutive compactions that freed nothing; each halves what the next one keeps verbatim."""
     memory_declined_at: int = 0
-    """Message count when memory wanted to process some and failed."""
+    """The message count when memory last outgrew its own window but dropped nothing; 0: never."""
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema that the server must hold the model's answers to; None: any answer."""
 
     @property
     def sections(self) -> Mapping[str, str]:
         """The sections of the system prompt, by name; empty before it was rendered."""
-        begun = self.session.beginning
-        return begun.sections if begun is not None else {}
+        beginning = self.session.beginning
+        return beginning.sections if beginning is not None else {}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as they are sent."""
-        begun = self.session.beginning
-        return begun.tools if begun is not None else ()
+        """The tools as they are sent; empty before the session has begun."""
+        beginning = self.session.beginning
+        return beginning.tools if beginning is not None else ()
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
-    """Called when a session opens and after a compaction. A session has one beginning: system
-    prompt and tools are rendered once and stored, and are the same bytes in every request until a
-    compaction. What has changed since goes into the next message."""
+    """Prepares the context for the next message, when a session opens and after a compaction.
+    System prompt and tools are rendered once and recorded, and are then the same bytes in every
+    request until a compaction; a later change of them goes into the next message."""
     session, injection = context.session, await agent.memory.inject(reason)
-    begun = session.beginning if session.messages and reason != "compacted" else None
+    beginning = session.beginning if session.messages and reason != "compacted" else None
     memory, section = injection.system, ""
-    if agent.small and (begun is None or "memory" not in begun.sections):
-        # In a system prompt tools follow it, and distract a weak model.
+    if agent.small and (beginning is None or "memory" not in beginning.sections):
+        # In the system prompt it would stand before the tools, which distract a weak model.
         now = {"memory": memory} if memory else {}
         memory, section = "", _missing_sections(session, "memory", now).get("memory", "")
     first = "\n\n".join(filter(None, (section, injection.first_user)))
@@ -114,7 +114,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     # Masked, because a later process has only what is on disk.
     rendered = agent.render_system({"memory": memory})
     sections = {name: redact(text) for name, text in rendered.items()}
-    if begun is None:
+    if beginning is None:
         _record_beginning(agent, session, sections)
     texts = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
@@ -133,8 +133,8 @@ def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str
         tools=tuple(specs),
         after=last.id if isinstance(last, CompactionEntry) else None,
     )
-    begun = session.beginning
-    if begun is None or (begun.text, begun.tools) != (entry.text, entry.tools):
+    beginning = session.beginning
+    if beginning is None or (beginning.text, beginning.tools) != (entry.text, entry.tools):
         servers = SectionUpdateEntry(section="servers", text="\n".join(agent.servers))
         session.append(entry, *([servers] if agent.servers else ()))
 
@@ -142,8 +142,8 @@ def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str
 def section_changes(
     now: Mapping[str, str], before: Mapping[str, str]
 ) -> tuple[SectionUpdateEntry, ...]:
-    """The sections that differ from what the model knows. Both map a section's name to its text.
-    Instructions that are not given again still hold."""
+    """The sections that differ from what the model knows. Both mappings are section name → text. A
+    section that has become empty counts as unchanged, except `servers`."""
     return tuple(
         SectionUpdateEntry(section=name, text=text)
         for name in HEADINGS
@@ -153,7 +153,7 @@ def section_changes(
 
 
 def describe_news(entry: SectionUpdateEntry) -> str:
-    """The words for the model."""
+    """The text that tells the model about a changed section."""
     return f"{HEADINGS[entry.section]}\n{entry.text or 'There is nothing in it any more.'}"
 
 
@@ -166,7 +166,7 @@ def missing_opening(context: Context) -> tuple[Text, ...]:
 
 
 def _missing_sections(session: Session, source: str, now: Mapping[str, str]) -> dict[str, str]:
-    """name → text of the sections that the messages lack, or what replaces those that are gone."""
+    """Section name → the text that the messages lack, or a notice if the section is gone."""
     sent: dict[str, str] = {}
     for message in reversed(session.messages):
         for part in message.parts:
@@ -219,7 +219,7 @@ async def prepare_request(agent: Agent, context: Context, emit: Emit) -> Request
         drop = await agent.memory.before_drop(list(messages), "window")
         if drop.keep is not None:
             await compact(agent, context, emit, drop)
-        else:  # asked again when the session has grown: it must not cost a compaction per request
+        else:  # memory is asked again once the session has grown, not before every request
             context.memory_declined_at = len(messages)
     limit = int(info.context_window * agent.config.context.compact_at)
     while context_tokens(context) > limit and _can_free(agent, context):
@@ -240,8 +240,8 @@ async def prepare_request(agent: Agent, context: Context, emit: Emit) -> Request
 
 
 async def answer_question(agent: Agent, context: Context, question: str) -> str:
-    """Answers a question from the conversation, of which nothing of it becomes a part, also while a
-    turn runs: its request begins like those of the turn. Raises: ProviderError; StorageError."""
+    """Answers a question from the conversation, even while a turn runs, and adds neither question
+    nor answer to it; the request begins like the turn's. Raises: ProviderError; StorageError."""
     request, messages = _make_request(agent, context), [*context.session.messages]
     add_message(messages, [], user_message(f"{QUESTION}\n\n{question}", "note"))
     request = replace(request, messages=messages, answer_schema=None, aside=True)
@@ -252,7 +252,7 @@ def _make_request(agent: Agent, context: Context) -> Request:
     session, info = context.session, agent.provider.info
     # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
     # the window together with its limit.
-    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _room_behind(agent, context))
+    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _free_tokens(agent, context))
     return Request(
         system=session.system,
         messages=session.messages,
@@ -262,33 +262,33 @@ def _make_request(agent: Agent, context: Context) -> Request:
         effort=agent.effort,
         search=agent.search,
         answer_schema=context.answer_schema,
-        # Siblings begin alike: one name lets a server find that.
+        # Sibling subagents begin alike: a common name lets a server's cache find that.
         conversation=session.header.parent or session.header.id,
     )
 
 
 def _can_free(agent: Agent, context: Context) -> bool:
-    """Whether there is more than the newest exchange, or no room behind that."""
+    """Whether messages precede the newest exchange, or the free tokens are too few for a reply."""
     messages = context.session.messages
     first_parts = messages[0].parts if messages else ()
     begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)
     least = int(agent.provider.info.context_window * LEAST_OUTPUT_SHARE)
     is_old = compaction.find_newest_exchange(messages) > begins_with_note
-    return is_old or _room_behind(agent, context) < least
+    return is_old or _free_tokens(agent, context) < least
 
 
 def room_for_results(agent: Agent, context: Context) -> int:
-    """The characters that the results of one reply may have: a fifth of the window, or what leaves
-    a compaction room to ask for its note behind them."""
+    """The characters that the results of one reply's calls may have: a fifth of the window, or less
+    if a compaction would otherwise have no room to ask for its note after them."""
     info = agent.provider.info
     window = info.context_window
-    free = _room_behind(agent, context) - compaction.note_tokens(info) - compaction.QUESTION_TOKENS
+    free = _free_tokens(agent, context) - compaction.note_tokens(info) - compaction.QUESTION_TOKENS
     tokens = max(window * LEAST_RESULTS_SHARE, min(window * RESULTS_SHARE, free))
     return chars_of(tokens / context.token_scale)
 
 
-def _room_behind(agent: Agent, context: Context) -> int:
-    """The tokens that the window has left behind the conversation so far."""
+def _free_tokens(agent: Agent, context: Context) -> int:
+    """The tokens that are still free in the window, less the reserve of `SPARE_SHARE`."""
     window = agent.provider.info.context_window
     return int(window * (1 - SPARE_SHARE)) - context_tokens(context)
 
@@ -304,8 +304,8 @@ async def compact(
 ) -> ContextReduced:
     """Replaces the messages so far by a note, verbatim texts, lists, and the newest messages, in
     one entry; with `drops_all` no message stays, because a server refuses them. `drop` is memory's
-    answer if it was asked already; `wish` is the wish for the note of a person who compacts by
-    hand.
+    answer, if it was asked already. `wish` says what the person who asked for the compaction wants
+    in the note; None if no person asked.
 
     Raises: KodeError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -325,7 +325,7 @@ async def compact(
     share = 0.5**context.fruitless
     start = len(messages)
     if not drops_all:
-        # More than a quarter of what there was would gain little.
+        # Keeping more than a quarter of the conversation would free too little.
         room = int(min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share)
         most = int(window * KEPT_EXCHANGE_SHARE * share)
         start = compaction.find_first_kept(messages, drop.keep, room, most)
@@ -334,8 +334,8 @@ async def compact(
     before = compaction.messages_before(session, tail)
     summary = drop.recap
     if summary is None:
-        behind, request = _room_behind(agent, context), _make_request(agent, context)
-        summary = await compaction.write_note(agent, session, request, wish or "", behind)
+        free, request = _free_tokens(agent, context), _make_request(agent, context)
+        summary = await compaction.write_note(agent, session, request, wish or "", free)
     room = int(min(agent.config.context.keep_user_tokens, window / 5) * share)
     work = compaction.list_used_files(agent, [*before, *tail])
     session.append(
@@ -364,20 +364,20 @@ async def compact(
 async def reduce_after_overflow(
     agent: Agent, context: Context, emit: Emit, refused: Request
 ) -> None:
-    """Compacts after the provider refused a request as too large, whatever kode's own count says.
-    Raises as `compact`."""
+    """Compacts after a server refused a request as too large, whatever kode's own count says, and
+    raises `token_scale` to match the server's. Raises as `compact`."""
     # Servers refuse a request that exceeds the window together with its output limit: by the
     # server's count it held at least the rest of the window.
     counted = agent.provider.info.context_window - (refused.max_output_tokens or 0)
     too_low = max(1.0, counted / max(1, context_tokens(context)))
     context.token_scale = min(MAX_TOKEN_SCALE, context.token_scale * too_low)
     context.known_messages = 0
-    context.fruitless = max(context.fruitless, 1)  # what usually stays may be what is too much
+    context.fruitless = max(context.fruitless, 1)  # what usually stays may be too large itself
     await compact(agent, context, emit)
 
 
 def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
-    """Whether memory wants to process messages before the window is full."""
+    """Whether there are more messages than memory leaves unprocessed, in any window."""
     window, messages = agent.memory.message_window, context.session.messages
     declined_at = context.memory_declined_at
     if window is None or len(messages) < declined_at + window:
@@ -387,8 +387,8 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
 
 
 def is_compactable(agent: Agent, context: Context) -> bool:
-    """Whether a note would replace more than it takes: the newest exchange stays, and the opening
-    and the person's words go beside the note."""
+    """Whether a compaction would free more tokens than its note takes: the newest exchange stays,
+    and the opening and the person's own words are sent again beside the note."""
     messages = context.session.messages
     old = messages[: compaction.find_newest_exchange(messages)]
     typed = sum(tokens_of_text(text_of(message)) for message in old if message.role == "user")
@@ -398,8 +398,8 @@ def is_compactable(agent: Agent, context: Context) -> bool:
 
 
 def window_parts(context: Context) -> dict[str, int]:
-    """What the next request would carry right now: kind → tokens, of each that there is. Estimates,
-    whose sum matches the provider's last count, if any."""
+    """The tokens that the next request would have now, by kind, without empty kinds. They are
+    estimates, scaled so that their sum matches `context_tokens`."""
     system = tokens_of_text(context.session.system)
     memory = min(tokens_of_text(context.sections.get("memory", "")), system)
     tools = fixed_tokens(context) - system

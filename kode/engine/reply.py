@@ -22,7 +22,7 @@ _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 
 def mark_search(session: Session, message: Message) -> None:
-    """Marks a session whose reply has what a search of the vendor found. Raises: StorageError."""
+    """Marks a session if a reply has results of the vendor's web search. Raises: StorageError."""
     for part in message.parts:
         if isinstance(part, ServerItem) and part.text:
             return session.append(TaintEntry(source="a web search of the model's vendor"))
@@ -30,10 +30,10 @@ def mark_search(session: Session, message: Message) -> None:
 
 async def ask_model(agent: Agent, request: Request, emit: Emit, streamed: list[str]) -> Message:
     """Returns a complete message after at most `retry.max_attempts` attempts with backoff and
-    jitter. `streamed` holds the text that the last one has streamed, also if it fails.
+    jitter. Sets `streamed` to the text that the last attempt streamed, even if it fails.
 
-    Raises: ProviderError (Unavailable after the last attempt, with that text, and where a server
-        loads its model for too long; all but transient faults at once), asyncio.CancelledError.
+    Raises: ProviderError (Unavailable, with that text, after the last attempt, or if the server
+        takes or demands too long a pause; other faults at once), asyncio.CancelledError.
     """
 
     def hear(event: Event) -> None:
@@ -88,8 +88,8 @@ async def ask_model(agent: Agent, request: Request, emit: Emit, streamed: list[s
 
 
 def _describe_pause(seconds: float) -> str:
-    """In the largest unit of which it has several: `150 s`, `40 minutes`, `3 hours`; no figure that
-    means nothing."""
+    """A pause in the largest unit of which it has at least three: `150 s`, `40 minutes`, `3 hours`;
+    "for years" if it is longer than 1,000 days."""
     if seconds > 1000 * 86_400:
         return "for years"
     for unit, size in _UNITS:

@@ -28,7 +28,7 @@ NOTHING_SELECTED = 5
 """The exit status of pytest, and of unittest since Python 3.12, when they ran no test."""
 
 Effect = tuple[str, str]
-"""What a call does, to what: `("edit", PATH)`, `("shell", COMMAND)`; other tools: all arguments."""
+"""What a call does and to what: `("edit", PATH)`, `("shell", COMMAND)`, `(TOOL, ARGUMENTS)`."""
 
 
 @dataclass
@@ -42,10 +42,10 @@ class Evidence:
     _ran_programs: bool = False
     """Whether anything ran since the last edit that may have checked it."""
     _refused: dict[Effect, tuple[Effect, Sequence[Denial]]] = field(default_factory=dict)
-    """What is missing of what was refused → the effect that was, and its denials."""
+    """Effect that is still missing → the refused effect that it belongs to, with its denials."""
 
     def refuse(self, effect: Effect, denials: Sequence[Denial], lost: Iterable[str] = ()) -> None:
-        """Records that an effect was refused; if only changes of it are missing, those `lost`."""
+        """Records that an effect was refused, or only its changes to the paths in `lost`."""
         parts = [("edit", path) for path in lost] or [effect]
         self._refused |= dict.fromkeys(parts, (effect, denials))
 
@@ -83,7 +83,7 @@ class Evidence:
         )
 
     def judge_checks(self) -> Checked:
-        """What the checks say of the files as the turn leaves them."""
+        """What the checks say about the files as the turn leaves them."""
         since = [status for status, after in self._checks.values() if after == self.edits]
         if any(since):
             return "failed"
@@ -93,8 +93,8 @@ class Evidence:
         return "unknown" if is_silent else "not_since_last_edit"
 
     def explain_missing(self) -> str:
-        """What makes a turn with an answer incomplete, in sentences: what was refused, and which
-        checks failed last, of those since the newest edit that any followed; "" for nothing."""
+        """What makes a turn with an answer incomplete, in sentences: what was refused, and which of
+        the checks after the newest edit that was checked failed; "" if it is complete."""
         if not self._checks and not self._refused:
             return ""
         ended = [(name, *run) for name, run in self._checks.items() if run[0] is not None]
@@ -105,7 +105,7 @@ class Evidence:
 
 
 def describe_missing(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
-    """What makes a turn with an answer incomplete, in sentences."""
+    """The refusals, then the sentences in `failed`, in one text: three, the rest counted."""
     parts = [f"{denial.tool} {shorten(denial.subject, 100)}: {denial.reason}" for denial in refused]
     return " ".join(cut_list([*parts, *failed], 3))
 
@@ -117,9 +117,9 @@ def _selects_tests(command: str) -> bool:
 
 @dataclass
 class Repeats:
-    """Detects a model that runs in circles: the same calls with the same results, as long as
-    nothing new happens in the turn, no new call and no other result. So a test that fails the same
-    way after each edit is not a circle, and two alternating calls are one."""
+    """Detects a model that runs in circles: it repeats calls with the same results, and no new call
+    or result comes in between. So a test that fails in the same way after each edit is not a
+    circle, but two alternating calls are."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """How often each (name, arguments, result) occurred since something new happened."""
@@ -159,13 +159,13 @@ class Run:
     started: float = field(default_factory=time.monotonic)
     """By `time.monotonic`; the time limit counts from here."""
     evidence: Evidence = field(default_factory=Evidence)
-    """That of the turn that this one continues, if there is one."""
+    """Shared with the turn that this one continues, if there is one."""
     is_recorded: bool = False
     """Whether the person's text is on disk."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
-    """None where the price is unknown, or that of a reply was."""
+    """None if the price of the model, or of one of the replies, is unknown."""
     fallback_model: str | None = None
     """See `TurnEnded`."""
     answer: str = ""
@@ -175,10 +175,10 @@ class Run:
     untrusted: list[str] = field(default_factory=list)
     """Outside sources that were read but are not on disk yet."""
     result_chars: int = 0
-    """What the results of the newest reply may still take of the window."""
+    """Characters that the remaining results of the newest reply's calls may have."""
     calls_left: int = 0
-    """Its calls that have no share of that yet; what a call leaves of its share, later ones may
-    use."""
+    """Calls of that reply to which no share of these characters is assigned yet; later calls may
+    use what earlier ones leave of their shares."""
 
     def note_work(self, files_changed: Iterable[str], steps: Iterable[WorkStep]) -> None:
         """Records what a call, a command or a subagent did."""
@@ -187,7 +187,7 @@ class Run:
             self.evidence.record_step(step)
 
     def record(self, *entries: Entry) -> None:
-        """Records entries after the outside sources that were read and are not on disk yet. Raises:
+        """Records entries, preceded by the outside sources in `untrusted`, which it clears. Raises:
         StorageError."""
         taints = [TaintEntry(source=source) for source in self.untrusted]
         self.context.session.append(*taints, *entries)

@@ -18,22 +18,22 @@ ROOM_TO_THINK = 4_000  # tokens to think with before a short answer: some cannot
 
 
 def utf8_size(text: str) -> int:
-    """In bytes: a character of some scripts takes as much of the window as three others."""
+    """The size in bytes: a character of some scripts takes as many tokens as three others."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of_text(text: str) -> int:
-    """An estimate for one text."""
+    """Estimates the tokens of one text."""
     return int(utf8_size(text) / BYTES_PER_TOKEN) + 1 if text else 0
 
 
 def tokens_of(message: Message) -> int:
-    """An estimate for one message with all its parts."""
+    """Estimates the tokens of one message with all its parts."""
     return MESSAGE_TOKENS + sum(map(tokens_of_part, message.parts))
 
 
 def tokens_of_part(part: Part) -> int:
-    """An estimate for one part of a message; for an image of unknown size the maximum."""
+    """Estimates the tokens of one part of a message; an image of unknown size has the maximum."""
     match part:
         case Thinking():
             return tokens_of_text(part.text) + tokens_of_text(part.signature)

@@ -6,7 +6,7 @@ always be sent to a model again.
 
     run_turn     records the text, runs the steps within the time limit, returns how it ended
       _run_steps ask → record → no calls: done; calls: run and record each, repeat
-        _ask     one reply, after what stood in its way was changed
+        _ask_step       one recorded reply, after recovery from faults that allow it
         call.run_calls  one recorded result for each call of a reply, whatever happens
 """
 
@@ -59,7 +59,7 @@ from kode.session.log import Session
 from kode.session.messages import find_unreported, notes_on, visible_messages
 from kode.values import fields, replace
 
-LEAST_PARTIAL_CHARS = 60_000  # are kept; more if the model may write more
+LEAST_PARTIAL_CHARS = 60_000  # of an incomplete reply are kept; more if its model may write more
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
     "Call tools through the tool interface, with all required arguments and no words before them. "
@@ -67,14 +67,14 @@ UNREAD_CALL = (
     "To show a call without making it, write a sentence after it."
 )
 SILENT = "Your reply was empty. Continue with the task, or give your answer."
-"""Once in a turn: models fall silent behind a result, and most answer when they are asked."""
+"""Sent once in a turn: some models fall silent after a result, and most answer when asked."""
 OF_TREE = " for the agent and its subagents together"
 CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
     "Do it in smaller pieces, for example several edits instead of one large file."
 )
 RECORDED = {it.name for it in fields(TurnEnded)} & {it.name for it in fields(TurnEntry)} - {"type"}
-"""What the entry of a turn has of the event of its end."""
+"""The fields of the event of a turn's end that its entry records, too."""
 _UNUSABLE = {
     "length": (
         3,
@@ -94,20 +94,20 @@ _UNUSABLE = {
         "`continue` to go on.",
     ),
 }
-"""How a reply stopped that cannot be used as it is (a call cut at the output limit; an unreadable
-call in its text; a pause amid a server's tools) → after how many in a row the turn gives up, and
-what the person reads then."""
+"""Stop reason of a reply that cannot be used as it is (a call cut at the output limit; a call in
+its text that cannot be read; a pause amid a server's tools) → how many such replies in a row end
+the turn, and what the person reads then."""
 
 
 async def run_turn(
     run: Run, text: str, attachments: Sequence[Text | Image] = (), typed: str | None = None
 ) -> TurnEnded:
     """Runs one turn to its end and returns how it ended; everything is on disk by then. `typed` is
-    what the person typed of the text; None: all.
+    the part of the text that the person typed; None: all of it.
 
-    Status `incomplete` means an answer, but refused work or a check that failed last;
-    `interrupted` that the calling task was cancelled, `timeout` that time ran out, `error` any
-    fault of provider, limits or disk.
+    The status `incomplete` means that the model answered, but work was refused or a check failed
+    last; `interrupted`, that the calling task was cancelled; `timeout`, that time ran out; `error`,
+    a fault of the provider or the disk, or a limit that was reached.
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
@@ -165,7 +165,7 @@ async def run_turn(
 
 
 def memory_state(agent: Agent, session: Session) -> tuple[StateEntry, ...]:
-    """Memory's state, if it is another one than the session has."""
+    """An entry with memory's state, if it differs from the one that the session has recorded."""
     name, state = agent.memory.name, dict(agent.memory.state())
     is_news = state != dict(session.states.get(name, {}))
     return (StateEntry(system=name, state=state),) if is_news else ()
@@ -217,7 +217,7 @@ async def _run_steps(run: Run) -> None:
 
 
 def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> None:
-    """Has the model repeat a reply that cannot be used. Raises: ProviderError to give up."""
+    """Lets the model reply again after a reply of no use. Raises: ProviderError to give up."""
     model, (most, advice) = run.agent.provider.model, _UNUSABLE[trouble]
     if trouble == "length":
         cut = (failure_of(call, CUT_CALL.format(model=model)) for call in calls_of(message))
@@ -234,7 +234,7 @@ def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> 
 
 
 def _record_steering(run: Run) -> bool:
-    """Records what the person typed meanwhile; returns whether there was any."""
+    """Records what the person typed since the last step; returns whether there was any."""
     texts = run.steering()
     for text in texts:
         message = Message(role="user", parts=(replace(text, source="steering"),))
@@ -272,7 +272,7 @@ def _check_limits(run: Run) -> None:
 
 
 async def _ask_step(run: Run) -> Message:
-    """One step: gets and records a reply, or the streamed part of an incomplete one."""
+    """Runs one step: gets and records a reply; of one that fails, what was streamed, and raises."""
     run.steps += 1
     run.agent.spend.steps += 1
     faults = Counter[type[BaseException]]()
@@ -313,7 +313,7 @@ async def _ask_step(run: Run) -> Message:
 
 
 async def _try_recovery(run: Run, fault: BaseException, times: int, request: Request) -> bool:
-    """Changes what has made a request fail, this often now; False if nothing can be done."""
+    """Tries to remove the cause of a fault that came for the `times`-th time; False: it cannot."""
     agent, context, emit = run.agent, run.context, run.emit
     match fault:
         case ContextOverflow() if times == 1:
@@ -340,7 +340,7 @@ async def _try_recovery(run: Run, fault: BaseException, times: int, request: Req
 
 
 def _record_partial(run: Run, partial: str) -> None:
-    """Records what arrived of a reply; of a flood no more than the longest real reply has."""
+    """Records what arrived of a reply, cut in the middle if it is longer than a reply can be."""
     run.answer, model = partial, run.agent.provider.model
     if partial.strip():
         most_chars = chars_of(run.agent.provider.info.max_output_tokens)
@@ -350,7 +350,7 @@ def _record_partial(run: Run, partial: str) -> None:
 
 
 async def _settle_turn(run: Run, turn: Turn, ended: TurnEnded) -> None:
-    """Shows the turn to memory, then records its end. Neither may undo the turn itself."""
+    """Shows the turn to memory, then records its end. The turn counts even if this fails."""
     agent, session = run.agent, run.context.session
     try:
         await agent.memory.after_turn(turn)
