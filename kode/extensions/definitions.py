@@ -2,9 +2,9 @@
 agents: Markdown files with front matter, written for any agent.
 
 A skill is a folder with instructions for a kind of task: a model gets its name and description in
-the system prompt, and its body on request. A command stands for a prompt: `/review 12` for the text
-of `review.md`. An agent says what a subagent is for. What they run passes the gate like any
-command; see `kode.conversation.turns`.
+the system prompt, and its body on request. A command stands for a prompt: `/review 12` sends the
+text of `review.md`. An agent describes a kind of subagent. Whatever these run passes the gate like
+any command; see `kode.conversation.turns`.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from kode.values import dataclass, field, replace
 MAX_FILE_BYTES = 256 * 1024  # 64,000 tokens: nobody means to send more
 MAX_FOUND = 500
 """Limit of files of one kind in one folder; a folder with more was not made for agents."""
-MAX_DEPTH = 4  # a group in a group, and a spare one
+MAX_DEPTH = 4  # a group in a group, and one level to spare
 SKIPPED = (".git", "node_modules", "__pycache__")
 MAX_HEAD_CHARS = 16_000  # many times the longest description
 
@@ -42,15 +42,15 @@ _FIELD = re.compile(
     r"reasoningEffort|skills|tools|user-invocable|version)[ \t]*:)",
     re.MULTILINE,
 )
-"""Where a field begins that agents know; in descriptions, examples have lines like `user: ...`."""
+"""The start of a field that agents know: examples in descriptions have lines like `user: ...`."""
 PLUGIN_ROOT = "${CLAUDE_PLUGIN_ROOT}"
-"""What texts of a bundle call its folder."""
+"""The variable for the bundle's folder in the texts of a bundle."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bundle:
-    """Skills, commands, agents, hooks and servers that a person approved as one, all below a copy
-    in `$KODE_HOME`. Names are qualified: `BUNDLE:NAME`, of servers `BUNDLE.NAME`."""
+    """Skills, commands, agents, hooks and servers that a person approved as one, all in one copy in
+    `$KODE_HOME`. Their names are qualified: `BUNDLE:NAME`, or `BUNDLE.NAME` for servers."""
 
     name: str
     folder: Path
@@ -96,8 +96,8 @@ def find_surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surround
 
 
 def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
-    """The bundles that a person approved and that are unchanged, and a sentence for each other.
-    Never raises."""
+    """Returns the bundles that are unchanged since a person approved them, and a sentence for each
+    other one. Never raises."""
     bundles, faults = list[Bundle](), list[str]()
     try:
         for plugin in installed.enabled_plugins() if paths.bundles_folder(home).is_dir() else ():
@@ -125,7 +125,7 @@ def list_folders(around: Surroundings, kind: str) -> list[ExtensionFolder]:
     above = [top / family / kind for top in project_folders(around.cwd) for family in families]
     places = [ExtensionFolder(folder, "home", around.user_home) for folder in personal]
     places += [ExtensionFolder(folder, "project", around.project) for folder in above]
-    # Of one folder by two paths, the person's counts.
+    # If two paths lead to the same folder, the person's own one counts.
     by_path = {real_path(it.folder): it for it in reversed(places) if it.folder.is_dir()}
     return sorted(by_path.values(), key=lambda it: (it.scope == "home", places.index(it)))
 
@@ -144,11 +144,11 @@ def files_below(folder: Path, suffix: str) -> Iterator[Path]:
 
 
 def read_text(path: Path, place: ExtensionFolder) -> str:
-    """The text of a file of a place.
+    """Returns the text of a file of a place.
 
-    Raises: ConfigError if it is unreadable, too large or not text, or a project's link out of the
-        place: a repository must not choose which of the reader's files leak, nor load what the
-        person does not see beside it.
+    Raises: ConfigError if it is unreadable, too large or not text, or if a repository's or bundle's
+        link leads out of the place: a repository must not choose which of the reader's files leak,
+        nor load what the person does not see beside it.
     """
     folders = (place.top, place.folder) if place.scope in FOREIGN else ()
     try:
@@ -167,8 +167,8 @@ def read_text(path: Path, place: ExtensionFolder) -> str:
     return text.replace(PLUGIN_ROOT, str(place.top)) if place.scope == "bundle" else text
 
 
-# ── front matter: YAML between two lines of `---`. Lenient, because the files were written for
-# other agents, some of which take what is no YAML.
+# ── front matter: YAML between two lines of `---`. Parsing is lenient, because the files were
+# written for other agents, some of which accept what is not YAML.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,14 +178,14 @@ class Document:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """A field as one text; "" if it is missing. A list is joined with commas."""
+        """A field as one text, a list joined with commas; "" if the field is missing."""
         value = self.fields.get(name)
         return ", ".join(filter(None, map(_plain, value if isinstance(value, list) else [value])))
 
 
 def read_document(path: Path, place: ExtensionFolder) -> Document:
     """Reads a file with its front matter. Raises: ConfigError as `read_text`, and if the fields
-    cannot be told apart: without its limits it would do more than intended."""
+    cannot be told apart: without them, a definition would lose the limits that they set."""
     try:
         return parse_document(read_text(path, place))
     except ValueError as error:
@@ -193,9 +193,9 @@ def read_document(path: Path, place: ExtensionFolder) -> Document:
 
 
 def parse_document(text: str) -> Document:
-    """Splits a text into fields and body. If the front matter is no YAML, as in `description: Use
-    when: it rains`, each known field is read alone, as YAML or else as the text up to the next.
-    Raises: ValueError."""
+    """Splits a text into fields and body. If the front matter is not YAML, as in `description: Use
+    when: it rains`, each known field is read alone: as YAML, or else as the text up to the next
+    field. Raises: ValueError."""
     plain = text.replace("\r\n", "\n").removeprefix("\ufeff")
     match = _HEAD.match(plain)
     if match is None:
@@ -241,12 +241,12 @@ MAX_DESCRIPTION_CHARS = 1_024
 MAX_LISTED_FILES = 50  # a few hundred tokens
 
 CATALOGUE_SHARE = 0.02
-"""Share of the model's window for names and descriptions."""
+"""The share of the model's window that names and descriptions may take."""
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
 LENGTHS = (MAX_DESCRIPTION_CHARS, 700, 500, 350, 250, 180, 130, 90, 60, 40)
-"""How many characters of each description are listed, at the first of these that fits; fewer would
-not say when to use it."""
+"""The most characters of a description in the catalogue: the first of these with which all fit.
+With fewer, a description would not say when to use the skill."""
 
 HEADING = """\
 # Skills
@@ -262,7 +262,7 @@ class ExtensionDefinition:
     """When to use it, for the model or the person."""
     body: str
     model: str = ""
-    """For what it starts; "": the current one."""
+    """The model for what it starts; "" for the current one."""
 
 
 def _fields_of_all(
@@ -274,7 +274,7 @@ def _fields_of_all(
     most: int,
     **of_item: Any,
 ) -> dict[str, Any]:
-    """The fields of every definition. Raises: ConfigError if it is for nothing."""
+    """The fields that all definitions share. Raises: ConfigError if it needs a description."""
     first_line = document.body.partition("\n")[0].lstrip("# ") if kind == "command" else ""
     description = " ".join((document.text("description") or first_line).split())
     if not description and kind != "command":
@@ -295,12 +295,12 @@ def _fields_of_all(
 @dataclass(frozen=True, kw_only=True)
 class Skill(ExtensionDefinition):
     files: tuple[str, ...] = ()
-    """All others in its folder, relative to it."""
+    """All other files in its folder, relative to it."""
     for_model: bool = True
     """Whether the model may load it; the person always may."""
 
     def instructions(self) -> str:
-        """The body for a model, and where its files are."""
+        """The body for a model, after a line that says where the skill's files are."""
         files = ", ".join(cut_list(self.files, MAX_LISTED_FILES))
         about = f" It has these files: {files}." if files else ""
         return f"[Skill {self.item.name}, from {self.item.origin}.{about}]\n{self.body}"
@@ -325,8 +325,8 @@ def read_skill(folder: Path, place: ExtensionFolder, called: str = "") -> Skill:
 
 
 def catalogue(skills: Sequence[Skill], window: int) -> str:
-    """The section of the system prompt: names and descriptions, in at most `CATALOGUE_SHARE` of a
-    window in tokens. Cuts descriptions before omitting names. "" without skills."""
+    """The skills' section of the system prompt, in at most `CATALOGUE_SHARE` of a window of so many
+    tokens. Shortens descriptions before it omits names. "" if there is nothing to list."""
     offered = [skill for skill in skills if skill.for_model]
     fewer = ((shown, LENGTHS[-1]) for shown in range(len(offered) - 1, 0, -1))
     for shown, longest in (*((len(offered), longest) for longest in LENGTHS), *fewer):
@@ -345,8 +345,8 @@ one of its files instead. Its scripts are run with `shell`."""
 
 
 def skill_tool(skills: Sequence[Skill], reread: Callable[[Skill], Skill]) -> Tool:
-    """The tool for one session. Its result survives when the beginning of the conversation is
-    summarized. `reread` reads a skill again, and raises ToolError if it changed."""
+    """Makes the tool for one session. Its result survives when the beginning of the conversation is
+    summarized. `reread` reads a skill again, and raises ToolError if it has changed."""
     by_name = {skill.item.name: skill for skill in skills}
 
     async def skill(
@@ -389,7 +389,7 @@ _NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
 class CommandDefinition(ExtensionDefinition):
     argument_hint: str = ""
     allowed: tuple[str, ...] | None = None
-    """Rules that the calls of its turn must match; None: no such limit. They allow nothing."""
+    """Rules that every call of its turn must match; None for no limit. The rules allow nothing."""
 
 
 class CommandPiece(NamedTuple):
@@ -412,8 +412,8 @@ def read_command(path: Path, place: ExtensionFolder, name: str) -> CommandDefini
 
 
 def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
-    """The files that a command names after `@`, relative to the working directory; anything else is
-    just a word."""
+    """The files that a command names after `@`, relative to the working directory, at most
+    `MAX_FILES`. A name without a file is an ordinary word."""
     text = _fill_arguments(_RUN.sub("", body), arguments, _split_arguments(arguments))
     names = dict.fromkeys(match[1] for match in _FILE.finditer(text))
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
@@ -431,11 +431,11 @@ def _read_allowed(document: Document) -> tuple[str, ...] | None:
 
 
 def pieces(body: str, arguments: str) -> list[CommandPiece]:
-    """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
-    `$9` are not expanded again. Arguments without a placeholder follow at the end."""
+    """Expands a command's body into its pieces. What replaces `$ARGUMENTS` and `$1` to `$9` is not
+    expanded again. If the body has no placeholder, the arguments follow at the end."""
     words = _split_arguments(arguments)
     texts = [_fill_arguments(text, arguments, words) for text in _RUN.split(body)]
-    # Every second one is a command line.
+    # Every second text is a command line.
     pieces = [CommandPiece(text, runs=index % 2 == 1) for index, text in enumerate(texts)]
     if arguments and not _ARGUMENT.search(body):
         pieces.append(CommandPiece(f"\n\nARGUMENTS: {arguments}"))
@@ -467,7 +467,7 @@ MAX_AGENT_CHARS = 400  # a hundred tokens of every request
 @dataclass(frozen=True, kw_only=True)
 class AgentDefinition(ExtensionDefinition):
     tools: frozenset[str] | None = None
-    """The names of its only tools; None: those of every subagent."""
+    """The names of the only tools that it gets; None for those of every subagent."""
     without: frozenset[str] = frozenset()
     """The names of tools that it does not get."""
     effort: Effort | None = None
@@ -476,19 +476,19 @@ class AgentDefinition(ExtensionDefinition):
     """Restricts the parent's mode; never widens it."""
 
     def has(self, tool: str) -> bool:
-        """Whether it has a tool of kode's own."""
+        """Whether the agent gets this tool, which is one of kode's own."""
         return tool not in self.without and (self.tools is None or tool in self.tools)
 
 
 def has_all_tools(agent: AgentDefinition | None) -> bool:
-    """Whether an agent gets every tool of the servers that it gets."""
+    """Whether an agent gets every tool of its parent's MCP servers."""
     return agent is None or (
         agent.tools is None and not any(name.startswith("mcp__") for name in agent.without)
     )
 
 
 def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
-    """Whether an agent gets this tool of one server of its parent's."""
+    """Whether an agent gets this tool, which belongs to an MCP server of its parent."""
     if agent is None or tool.target is None:
         return has_all_tools(agent)
     server, _, name = tool.target({}).partition(":")
@@ -520,8 +520,8 @@ READERS: dict[str, Any] = {"skills": read_skill, "commands": read_command, "agen
 
 
 def _list_files(kind: str, folder: Path) -> Iterator[tuple[str, Path]]:
-    """What may be in a folder, each with the name that its place gives it, or ""; anything in the
-    folder of a skill belongs to it."""
+    """Yields the paths in a folder that may be definitions, each with the name that its path gives
+    it, or "". Files below a skill's folder belong to that skill."""
     if kind == "skills":
         yield from (("", path.parent) for path in sorted(folder.glob(f"*/{FILE}")))
     for path in files_below(folder, ".md") if kind != "skills" else ():
@@ -530,8 +530,8 @@ def _list_files(kind: str, folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def find_definitions(around: Surroundings, kind: str) -> tuple[list[Any], list[str]]:
-    """Those of a kind ("skills"), nearest first and bundles last, and a sentence for each unusable
-    one. Of a bundle's the person saw those when they approved it."""
+    """Returns the definitions of a kind ("skills"), nearest first and bundles last, and a sentence
+    for each unusable one outside of bundles: the person saw a bundle's when they approved it."""
     problems: list[str] = []
     folders = list_folders(around, kind)
     files = ((name, path, it) for it in folders for name, path in _list_files(kind, it.folder))
@@ -542,7 +542,7 @@ def find_definitions(around: Surroundings, kind: str) -> tuple[list[Any], list[s
 def read_definitions(
     kind: str, files: Iterable[tuple[str, Path, ExtensionFolder]], problems: list[str]
 ) -> Iterator[Any]:
-    """Reads each; adds to `problems` a sentence for each unusable one."""
+    """Reads these files; adds to `problems` a sentence for each unusable one."""
     for name, path, place in files:
         try:
             yield READERS[kind](path, place, name)

@@ -1,7 +1,7 @@
 """Understands calls in the terms of other agents: `Bash(command)`, `Edit(file_path, old_string)`.
 
 Models have learned these names elsewhere. The tables are data; a name that the tool itself has
-always means what the tool says. The session keeps the call as the model wrote it.
+always keeps the tool's meaning. The session keeps the call as the model wrote it.
 """
 
 import json
@@ -15,7 +15,7 @@ from kode.tools.builtin import find_tool
 
 
 def _parse_table(*rows: str) -> dict[str, list[str]]:
-    """Another agent's name → the own names it may stand for, of rows `OWN: OTHER OTHER ...`."""
+    """Another agent's name → kode's names that it may mean, from rows `OWN: OTHER OTHER ...`."""
     names: dict[str, list[str]] = {}
     for name, others in (row.split(": ") for row in rows):
         for other in others.split():
@@ -42,24 +42,24 @@ NAMES: Mapping[str, Sequence[str]] = _parse_table(
     "id: bash_id shell_id task_id",
     "wait_s: timeout",
     "items: todos plan",
-    "text: content step description",  # of what is to do
+    "text: content step description",  # fields of a to-do item
 )
-"""Another agent's name of an argument → kode's: the first that the tool, or the object in a list of
-its, has."""
+"""Another agent's name for an argument → kode's names, of which the first counts that the tool, or
+the object in one of its lists, has."""
 WITHOUT_EFFECT = frozenset(
     "end_line pages instruction -n type multiline output_mode head_limit limit offset depth ignore "
     "case_sensitive justification login tty yield_time_ms restart with_escalated_permissions "
     "sandbox_permissions max_output_tokens block filter explanation activeForm id priority prompt "
     "format timeout".split()
 )
-"""Arguments that change nothing here, where the tool has none of that name."""
+"""Arguments that have no meaning here and are dropped, unless the tool has one of that name."""
 
 MAX_TIMEOUT_S = 600  # as `tools.shell.MAX_TIMEOUT_S`
 
 _STATUS = {"in_progress": "doing", "completed": "done", "cancelled": "done"}
 
 VALUES: Mapping[str, Callable[[Any], Any]] = {
-    # No command may take 600 ms at most, and none may take more than 600 s.
+    # Up to 600 means seconds, as no command has 600 ms or less; more means ms.
     "timeout": lambda value: _number(value, lambda n: n if n <= MAX_TIMEOUT_S else n / 1000),
     "timeout_ms": lambda value: _number(value, lambda n: n / 1000),
     "expected_replacements": lambda value: _number(value, lambda n: n > 1),
@@ -68,7 +68,7 @@ VALUES: Mapping[str, Callable[[Any], Any]] = {
 """An argument's name elsewhere → what its value means here."""
 
 _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
-"""Where a command is to run; kode's shell has no such argument."""
+"""Names for the folder in which to run a command; kode's shell has no such argument."""
 
 
 def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
@@ -77,8 +77,8 @@ def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
 
 
 def translate_arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any]:
-    """The `foreign` arguments by the tool's own names and types, as far as they are known. Whatever
-    is not stays for the tool to refuse."""
+    """Translates the `foreign` arguments to the tool's own names and types, as far as they are
+    known. Unknown ones are kept, for the tool to refuse."""
     if tool.name not in {*TOOLS.values(), "apply_patch"}:
         return dict(foreign)
     schema = tool.parameters()
@@ -106,7 +106,7 @@ def translate_arguments(tool: Tool, foreign: Mapping[str, Any]) -> dict[str, Any
 def _rename_arguments(
     arguments: Mapping[str, Any], properties: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments by the tool's `properties`. A name given under both keeps the tool's own."""
+    """Renames arguments to the tool's `properties`. If both names are given, the tool's counts."""
     renamed: dict[str, Any] = {}
     for name, value in arguments.items():
         target = name
@@ -119,7 +119,7 @@ def _rename_arguments(
 
 
 def _convert_shell_call(arguments: dict[str, Any]) -> dict[str, Any]:
-    """A command as a list of words, and the folder it is to run in."""
+    """Joins a command given as a list of words, and adds `cd` to the folder it is to run in."""
     command = arguments.get("command")
     if isinstance(command, str) and command.startswith("["):
         command = _parse_value(command, "array")
@@ -135,7 +135,7 @@ def _convert_shell_call(arguments: dict[str, Any]) -> dict[str, Any]:
 def _convert_task_call(
     arguments: Mapping[str, Any], properties: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """One task for a subagent, as Claude Code's `Task` has it."""
+    """Makes one task for a subagent from a call of Claude Code's `Task`."""
     task, agent = {"goal": arguments["prompt"]}, arguments.get("subagent_type")
     if "agent" in properties["tasks"]["items"]["properties"] and agent != "general-purpose":
         task |= {"agent": agent} if agent else {}

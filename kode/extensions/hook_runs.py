@@ -1,13 +1,13 @@
 """Runs hooks at their events, and applies their answers. Each run is recorded in the session. The
-caller supplies how a hook runs in the sandbox.
+caller supplies the function that runs a hook in the sandbox.
 
 A hook gets one JSON object on stdin, in the terms of the agent it was written for. Its answer is
 the exit status and the output:
 
     exit 0  its output may be a JSON object; else, at the start of a session or turn, it is context
     exit 2  it blocks; stderr gives the reason
-    other   it failed: what it watches still happens, unless it is a guard. One before calls is a
-            guard wherever it could not be started (no sandbox).
+    other   it failed: what it watches still happens, unless it is a guard. A PreToolUse hook counts
+            as a guard if it could not be started (no sandbox).
 """
 
 import asyncio
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
 
 MAX_TEXT_CHARS = 100_000
-"""Limit of a tool's output."""
+"""Limit of a tool's output that hooks get."""
 
 _MODES = {mode: name for name, mode in MODE_CALLED.items()}  # the last name of each is Claude's
 _INPUT_NAMES = {"path": "file_path", "old_text": "old_string", "new_text": "new_string"}
-"""Arguments of tools for one file → what hooks call them."""
+"""kode's name for an argument of a tool for one file → the name that hooks get."""
 
 TOPICS = ("tool_name", "source", "trigger", "notification_type", "reason", "agent_type")
-"""What a matcher is compared with, by event: at most one of these is in its input."""
+"""The input fields that matchers are compared with; an event's input has at most one of them."""
 
 
 def make_line(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
@@ -54,7 +54,7 @@ def make_line(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) 
 
 
 def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) -> str:
-    """A line about a call that does nothing, of the first tool that a matcher names."""
+    """Makes a line to try a hook with: a harmless call of the first tool that a matcher names."""
     tool = next(iter(re.findall(r"\w+", matcher)), "Bash")
     missing = str(cwd / "kode-sample")
     arguments = {"command": "true", "file_path": missing, "path": missing, "content": ""}
@@ -63,15 +63,15 @@ def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) 
 
 
 def names_of(tool: str) -> tuple[str, ...]:
-    """The names by which a matcher may refer to a tool, whosever name it has here. The first,
-    Claude Code's, is what hooks get."""
+    """All names by which a matcher may refer to a tool, given any one of them. Hooks get the first
+    name, which is Claude Code's."""
     kode_name = TOOLS.get(tool, tool)
     return (*(other for other, name in TOOLS.items() if name == kode_name), kode_name)
 
 
 def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str, Any]:
-    """`tool_name` and `tool_input` of a call. Tools that other agents do not have by these
-    arguments keep kode's."""
+    """Returns `tool_name` and `tool_input` of a call, in Claude Code's terms. Tools and arguments
+    that it does not have keep kode's names."""
     from pydantic_core import to_jsonable_python  # arguments are checked by then
 
     plain = to_jsonable_python(dict(arguments), exclude_none=True)
@@ -99,7 +99,7 @@ def _rename_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def output_fields(tool: Tool, output: ToolOutput, text: str) -> dict[str, Any]:
-    """`tool_response` of a finished call."""
+    """Returns the `tool_response` of a finished call."""
     text = text[:MAX_TEXT_CHARS]
     if tool.effect == "run":
         return {"tool_response": {"stdout": text, "stderr": "", "exit_code": output.exit_status}}
@@ -115,7 +115,7 @@ PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events at which plain output is meant for the model."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
 MAX_NAMED = 5
-"""Effects of one hook that are named; the rest are counted."""
+"""How many effects of one hook are named; the rest are only counted."""
 MAX_CONTEXT_CHARS = 10_000  # 2,500 tokens
 
 
@@ -131,11 +131,11 @@ class HookAnswer:
     stops: bool = False
     """Whether it wants the agent to stop (`"continue": false`)."""
     updated: Mapping[str, Any] | None = None
-    """The input that it wants the call to have instead, in its own terms."""
+    """The input that the hook wants the call to have instead, in the hook's terms."""
     by: str = ""
     """The name of the hook that changed it."""
     remark: str = ""
-    """For the person, once in a session: what the hook does in vain."""
+    """What the hook does in vain, told to the person once in a session."""
 
 
 def parse_answer(hook: Hook, ran: ProgramRun) -> HookAnswer:
@@ -152,7 +152,7 @@ def parse_answer(hook: Hook, ran: ProgramRun) -> HookAnswer:
     if fault:
         setting = Setting(f"hooks.{hook.event}", str(hook.item.origin))
         message = f"The hook {name} of {setting} {fault}{hit}."
-        # A hook that judges calls must not be got around by keeping it from starting.
+        # Keeping a hook that judges calls from starting must not circumvent it.
         if hook.guard or (hook.event == "PreToolUse" and not ran.begun):
             reason = f"{message} It is a guard: the action is blocked."
             return HookAnswer(outcome="deny", reason=reason)
@@ -160,7 +160,7 @@ def parse_answer(hook: Hook, ran: ProgramRun) -> HookAnswer:
     if value is not None:
         answer = _read_answer_object(name, value)
         if answer.outcome == "allow" and hook.item.scope in FOREIGN:
-            # What it says may come from any file of the repository, which the model may edit.
+            # Its answer may come from any file of the repository, which the model may edit.
             remark = f"The hook {name} allows calls, which a repository's cannot: use your config."
             return replace(answer, outcome="", reason="", remark=remark)
         return answer
@@ -185,8 +185,8 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
 
 
 def describe_lost(hook: Hook, ran: ProgramRun) -> str:
-    """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
-    nothing."""
+    """Sentences about what the sandbox kept a hook from doing, and what would allow it; "" if
+    nothing was lost."""
     files = ", ".join(Path(path).name for path in ran.dropped)
     did = [*(hit.words for hit in ran.blocked), *([f"changed {files}"] if files else [])]
     if not did:
@@ -216,7 +216,7 @@ def _read_answer_object(name: str, value: dict[str, Any]) -> HookAnswer:
     reason = _text(specific.get("permissionDecisionReason")) or _text(value.get("reason"))
     stops = value.get("continue") is False
     if updated is not None and not isinstance(updated, dict) and outcome != "deny":
-        # Unchanged, the call would do what the hook meant to prevent.
+        # Without the change, the call would do what the hook meant to prevent.
         outcome, reason = "deny", "its updatedInput is no object"
     if stops:
         outcome, reason = "deny", _text(value.get("stopReason")) or reason
@@ -252,17 +252,17 @@ class Hooks:
 
     conversation: "Conversation"
     hooks: tuple[Hook, ...]
-    """Those that count."""
+    """The trusted hooks, in the order in which they run."""
     run: Callable[["Hooks", Hook, str], Awaitable[ProgramRun]]
     """`await run(hooks, hook, stdin)` runs a hook. Raises: StorageError."""
     _shown: set[tuple[str, str]] = field(default_factory=set)
-    """Name of a hook, and the kind of remark that the person has seen about it."""
+    """Pairs of a hook's name and the kind of remark that the person has seen about it."""
     _context: dict[str, str] = field(default_factory=dict)
-    """Call id → what hooks before the call say to the model."""
+    """Call id → what PreToolUse hooks tell the model about the call."""
     _beside: set["asyncio.Task[None]"] = field(default_factory=set)
 
     def common(self) -> dict[str, str]:
-        """Fields in every hook's input: the session, its file, the mode."""
+        """The fields in every hook's input: the session, its file, the folder, the mode."""
         session = self.conversation.session
         return {
             "session_id": session.id or "",
@@ -282,9 +282,9 @@ class Hooks:
     async def at(
         self, event: str, fields: Mapping[str, Any], names: Sequence[str] = ()
     ) -> HookAnswer:
-        """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
-        first that refuses. What the first makes of a call's input is the input for the others.
-        Raises: StorageError if a run cannot be recorded."""
+        """Runs the hooks of an event whose matcher fits one of these names, one after the other, up
+        to the first that denies. Only the first hook may change a call's input; the others get the
+        new one. Raises: StorageError if a run cannot be recorded."""
         hooks = [hook for hook in self.hooks if hook.event == event and hook.matches(names)]
         answers: list[HookAnswer] = []
         for hook in hooks:
@@ -318,14 +318,14 @@ class Hooks:
         return replace(action, arguments=answer.updated, changed_by=by, advice=advice)
 
     def _about(self, action: Action) -> tuple[dict[str, Any], Sequence[str]]:
-        """What hooks get about a call, and are chosen by."""
+        """The fields that hooks get about a call, and the names that matchers are compared with."""
         name, arguments = action.tool.name, action.arguments
         fields = call_fields(name, arguments, self.conversation.place.cwd)
         return {**fields, "tool_use_id": action.call_id}, names_of(name)
 
     async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
-        """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
-        StorageError."""
+        """See `tool.Around`: adds to a call's result what hooks say before and after it. Raises: as
+        `run`; StorageError."""
         before = self._context.pop(action.call_id, "")
         if not before and not self.has_hooks("PostToolUse", "PostToolUseFailure"):
             return await run()
@@ -350,8 +350,8 @@ class Hooks:
         return replace(output, notes=(*output.notes, *_join_notes(before, answer)))
 
     def wrap_ask(self, ask: Ask) -> Ask:
-        """An `Ask` whose questions hooks may answer; their yes counts only if a saved rule could
-        have allowed it."""
+        """An `Ask` whose questions hooks may answer. A hook may allow only what a saved rule could
+        also allow."""
 
         async def ask_with_hooks(question: Question) -> Answer:
             if not self.has_hooks("PermissionRequest", "Notification"):
@@ -370,14 +370,14 @@ class Hooks:
         return ask_with_hooks
 
     async def before_compaction(self, by_person: bool, wish: str) -> str:
-        """The wish for a compaction's note, with hooks' additions. They cannot prevent it."""
+        """Adds what hooks say to the wish for a compaction, which they cannot prevent."""
         trigger = "manual" if by_person else "auto"
         fields = {"trigger": trigger, "custom_instructions": wish}
         answer = await self.at("PreCompact", fields, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
     async def stop(self, wait_s: float) -> None:
-        """Ends notifications that take longer than this."""
+        """Waits for running notifications for at most this long, then cancels them."""
         if self._beside:
             await asyncio.wait(self._beside, timeout=wait_s)
         for task in self._beside:
@@ -417,7 +417,7 @@ class Hooks:
         )
         if answer.updated is None or event == "PreToolUse":
             return answer
-        # Too late: unchanged, the call would do what the hook meant to prevent.
+        # Too late for a change: without it, the call would do what the hook meant to prevent.
         return _refuse(answer, hook, "only PreToolUse hooks can change a call")
 
     def _mask(self, text: str) -> str:
@@ -430,7 +430,7 @@ def _refuse(answer: HookAnswer, hook: Hook, why: str) -> HookAnswer:
 
 
 def _join_notes(before: str, answer: HookAnswer) -> tuple[str, ...]:
-    """What hooks say about a call, to put after its result."""
+    """What hooks say about a call, as notes to put after its result."""
     refused = answer.reason if answer.outcome == "deny" else ""
     notes = [text for text in (before, refused, answer.context) if text]
     return tuple(f"\n[hook] {text}" for text in notes)

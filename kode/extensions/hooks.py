@@ -37,12 +37,12 @@ _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
 _VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
 
 CHANGES_COUNT = ("PostToolUse", "PostToolUseFailure", "Stop", "SubagentStop")
-"""Events whose hooks may change the project, as formatters do: changes are decided like a
-command's. At other events nobody waits for changes, and they are dropped."""
+"""Events whose hooks may change the project, as formatters do: their changes are decided on like a
+command's. Changes at other events are dropped, since nobody waits for them."""
 
 JUDGES = ("PreToolUse", "PermissionRequest")
-"""Events whose hooks decide whether something may be done. What others do, a command of the model
-could do as well."""
+"""Events whose hooks decide whether something may be done. Other hooks can do no more than a
+command that the model runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +53,10 @@ class Hook:
     command: str
     timeout_s: float = DEFAULT_TIMEOUT_S
     guard: bool = False
-    """Whether what it watches is prevented if it cannot finish."""
+    """Whether the action that it watches is blocked if the hook fails."""
 
     body = ""
-    """What a model gets of it."""
+    """A hook has no text for the model."""
 
     @property
     def description(self) -> str:
@@ -64,12 +64,12 @@ class Hook:
 
     @property
     def pins_loads(self) -> bool:
-        """Whether its approval covers what it loads in the sandbox."""
+        """Whether its approval also pins the files that it loads in the sandbox."""
         return self.item.scope == "project" and self.event in JUDGES
 
     def matches(self, names: Sequence[str]) -> bool:
-        """Whether its matcher fits one of these names. A matcher is a list of names separated by
-        `|`, or else a regular expression; "" and `*` match all."""
+        """Whether its matcher fits one of these names, or there are none. A matcher is a list of
+        names separated by `|`, or else a regular expression; "" and `*` fit all."""
         if self.matcher in ("", "*") or not names:
             return True
         if re.fullmatch(r"[\w|]*", self.matcher):
@@ -78,7 +78,7 @@ class Hook:
 
 
 def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
-    """The available hooks, the project's first, and a sentence for each unusable one."""
+    """Returns the hooks, bundles' last, and a sentence for each unusable one outside of bundles."""
     hooks, problems = list[Hook](), list[str]()
     for path, place in _list_hook_files(around):
         try:
@@ -92,7 +92,7 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
 
 
 def hooks_of_bundles(bundles: Iterable[Bundle], problems: list[str]) -> Iterator[Hook]:
-    """The hooks of bundles; adds to `problems` a sentence for each unusable one."""
+    """Yields the hooks of bundles; adds to `problems` a sentence for each unusable one."""
     for bundle in bundles:
         place = ExtensionFolder(folder=bundle.folder, scope="bundle", top=bundle.folder)
         for hook in _read_events(bundle.hooks, bundle.folder, place, (), problems):
@@ -100,8 +100,8 @@ def hooks_of_bundles(bundles: Iterable[Bundle], problems: list[str]) -> Iterator
 
 
 def is_current(hook: Hook, around: Surroundings) -> bool:
-    """Whether its settings, and the programs of the project that it names, are unchanged since this
-    session began."""
+    """Whether a hook's settings, and the project's programs that it names, are unchanged since this
+    session began; always True for the person's own."""
     return hook.item.scope == "home" or any(
         other.item == hook.item for other in find_hooks(around)[0]
     )
@@ -120,8 +120,8 @@ def _list_hook_files(around: Surroundings) -> Iterator[tuple[Path, ExtensionFold
 def _read_events(
     events: Any, path: Path, place: ExtensionFolder, folders: Sequence[Path], problems: list[str]
 ) -> Iterator[Hook]:
-    """The hooks of the `hooks` section of a settings file. A project's name programs relative to
-    `folders`."""
+    """Yields the hooks in the `hooks` section of a settings file. Programs that they name are
+    looked up in `folders`."""
     counts: Counter[str] = Counter()
     pairs = events.items() if isinstance(events, dict) else ()
     for event, group in ((event, group) for event, groups in pairs for group in _objects(groups)):
@@ -141,7 +141,7 @@ def _read_events(
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
-    """The items of a list; anything else than an object counts as an empty one."""
+    """The items of a list; an item that is no object is replaced by an empty one."""
     return [it if isinstance(it, dict) else {} for it in values] if isinstance(values, list) else []
 
 
@@ -178,7 +178,7 @@ def _read_hook(
         covers += [program for program in programs if program not in covers]
     else:
         for program in covers[1:]:
-            with contextlib.suppress(ConfigError):  # no text: nothing that a person could judge
+            with contextlib.suppress(ConfigError):  # not text, so nothing that a person could judge
                 content += f"\n=== {program}\n{read_text(program, place)}\n"
     changes = "need approval, as a command's do" if event in CHANGES_COUNT else "are dropped"
     return Hook(
@@ -201,8 +201,8 @@ def _read_hook(
 
 
 def _find_programs(command: str, folders: Sequence[Path], top: Path) -> dict[Path, str]:
-    """The project files that a command line names, each with its text; for one in an agents' folder
-    the folder, because scripts there load each other. Raises: ConfigError."""
+    """The project files that a command line names, each with its text; a file in an agents' folder
+    is replaced by that folder, because scripts there load each other. Raises: ConfigError."""
     programs: dict[Path, str] = {}
     place = ExtensionFolder(folder=top, scope="project", top=top)
     for path in (path for path in _files_named(command, folders) if top in path.parents):
@@ -215,8 +215,8 @@ def _find_programs(command: str, folders: Sequence[Path], top: Path) -> dict[Pat
 
 
 def _files_named(command: str, folders: Sequence[Path]) -> Iterator[Path]:
-    """The files that words of a command line may mean. Without parsing as a shell would, anything
-    that begins with a variable or a command's output is looked up in all of the folders."""
+    """The files that words of a command line may mean, in any of the folders. No shell expands the
+    line: a variable or a command's output at the start of a word is left out."""
     with contextlib.suppress(ValueError):
         command = "\n".join((command.translate(_WITHOUT_QUOTES), *shlex.split(command)))
     for word in dict.fromkeys((*command.split("\n"), *_BETWEEN_WORDS.split(command))):

@@ -1,6 +1,6 @@
-"""Reads the configured MCP servers: `.mcp.json` of the project, and `mcpServers` in `kode.json` and
-in `$KODE_HOME/config.json`. Variables in an entry are replaced only when its server starts, so that
-no expanded value is stored, hashed or shown."""
+"""Reads and edits the configured MCP servers (`mcpServers` in `.mcp.json`, `kode.json` and
+`$KODE_HOME/config.json`), and defines the types exchanged with servers. An entry's variables are
+replaced only when its server starts, so that no expanded value is stored, hashed or shown."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ from kode.paths import real_path
 from kode.values import dataclass
 
 SECTION = "mcpServers"
-START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first
+START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install the server first
 LOGIN_TIMEOUT_S = 300.0
 CALL_TIMEOUT_S = 300
 """Default time limit for a server to start, for a person to log in, and for an answer to a call."""
@@ -36,7 +36,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerEntry:
-    """A server as configured."""
+    """A server as configured, with its variables unreplaced."""
 
     name: str
     origin: Path
@@ -46,8 +46,8 @@ class ServerEntry:
 
     @property
     def item(self) -> Candidate:
-        """What a person approves: the entry with its variables unreplaced, and the contents of the
-        project's files that its command names."""
+        """The item that a person approves: the entry with its variables unreplaced, and the hashes
+        of the project's files that its command names."""
         written = json.dumps(self.values, indent=2, sort_keys=True, ensure_ascii=False)
         content = "\n".join((written, *self.files_of_command(), ""))
         name, origin, scope = self.name, self.origin, self.scope
@@ -55,12 +55,12 @@ class ServerEntry:
 
     @property
     def root(self) -> Path:
-        """The folder that its approvals are stored for: the project, or the home for the person's
-        own."""
+        """The folder whose approvals include this server's: the project for a project's server,
+        `$KODE_HOME` for any other."""
         return self.project if self.scope == "project" else paths.kode_home()
 
     def files_of_command(self) -> list[str]:
-        """A line with the hash of each file of the project that its command names."""
+        """A line with the path and hash of each file of the project that the command names."""
         words = dict.fromkeys((self.values.get("command", ""), *self.values.get("args", ())))
         files = {word: Path(real_path(self.project / word)) for word in words}
         return [
@@ -71,7 +71,7 @@ class ServerEntry:
 
 
 def _expand_variables(text: str, info: ValidationInfo) -> str:
-    """Replaces variables by those in the context, if there is one. Raises: KeyError."""
+    """Replaces variables by their values in the context, if there is one. Raises: KeyError."""
     context = info.context
     if context is None:
         return text
@@ -82,8 +82,8 @@ Expanded = Annotated[str, AfterValidator(_expand_variables)]
 
 
 class ServerFields(BaseModel):
-    """A server ready to be started or reached: either `program` or `url` is set. The fields are the
-    keys of an entry; other keys belong to other programs and are ignored."""
+    """The checked fields of an entry: either `program` or `url` is set. `resolve` also replaces the
+    variables in them. An entry's other keys belong to other programs and are ignored."""
 
     model_config = ConfigDict(populate_by_name=True, frozen=True)
 
@@ -100,11 +100,11 @@ class ServerFields(BaseModel):
     network: bool = False
     """Whether its process may use the network."""
     read: tuple[Expanded, ...] = ()
-    """What its process may read of the home and of temporary folders."""
+    """Paths in the home and in temporary folders that its process may read."""
     outside: bool = False
     """Whether its process runs without a sandbox."""
     timeout: int = CALL_TIMEOUT_S * 1000
-    """Milliseconds to answer a call."""
+    """How long the server may take to answer a call, in milliseconds."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -114,9 +114,9 @@ class ServerFields(BaseModel):
 def find_servers(
     home: Path, cwd: Path, *, with_disabled: bool = False
 ) -> tuple[tuple[ServerEntry, ...], list[str]]:
-    """The servers configured for `cwd`, and a sentence for each that is unusable, or hidden by one
-    of the same name: the person's own hide the project's, `.mcp.json` hides `kode.json`, bundles
-    come last. A disabled one hides none. Never raises."""
+    """Returns the servers configured for `cwd`, and a sentence for each entry that is unusable or
+    whose name is taken. The person's entries come first, then `.mcp.json`, `kode.json` and bundles,
+    whose unusable entries are not reported. A disabled entry takes no name. Never raises."""
     project, personal = paths.project_root(cwd), paths.config_file(home)
     configured, faults = list[ServerEntry](), list[str]()
     for path in filter(None, (personal, project / ".mcp.json", project_file(cwd))):
@@ -141,7 +141,7 @@ def find_servers(
 def entries_in(
     section: Mapping[str, Any], origin: Path, scope: Scope, project: Path, faults: list[str]
 ) -> Iterator[ServerEntry]:
-    """The servers of a section; adds to `faults` a sentence for each unusable one."""
+    """Yields the servers of a section; adds to `faults` a sentence for each unusable entry."""
     for name, values in section.items():
         if fault := _find_fault(origin, name, values):
             faults.append(fault)
@@ -150,7 +150,7 @@ def entries_in(
 
 
 def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[ServerEntry]:
-    """The servers that an editor names for a session, by name."""
+    """Yields the servers that an editor names for a session, given as name → entry."""
     origin, project = Path("the editor"), paths.project_root(cwd)
     for name, values in servers.items():
         yield ServerEntry(
@@ -159,8 +159,8 @@ def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Itera
 
 
 def resolve(entry: ServerEntry, environ: Mapping[str, str]) -> ServerFields:
-    """Replaces the variables of an entry. Raises: ConfigError that names an unset variable."""
-    # A value passed by a program is literal.
+    """Replaces the variables in an entry's fields. Raises: ConfigError that names an unset one."""
+    # An editor passes final values: `${...}` in them is literal.
     variables = None if entry.scope == "client" else environ
     try:
         return ServerFields.model_validate({**entry.values, "name": entry.name}, context=variables)
@@ -171,7 +171,7 @@ def resolve(entry: ServerEntry, environ: Mapping[str, str]) -> ServerFields:
 
 
 def target_of(values: Mapping[str, Any]) -> str:
-    """The program that an entry runs with its arguments, or its address, without credentials."""
+    """An entry's address, or its program with the arguments, without credentials."""
     words = (values.get("url") or values.get("command", ""), *values.get("args", ()))
     return redact(" ".join(words))
 
@@ -179,8 +179,8 @@ def target_of(values: Mapping[str, Any]) -> str:
 def add_entries(
     home: Path, cwd: Path, servers: Sequence[tuple[str, Mapping[str, Any]]], *, shared: bool = False
 ) -> Path:
-    """Adds entries that a person has just written to a config file, all or none: to the project's
-    if they are `shared`, which approves them. Returns the file, the rest of which stays. Raises:
+    """Adds entries, all or none, to the person's config file, or to the project's `.mcp.json` if
+    `shared`, which also approves them. Returns the file, whose other contents are kept. Raises:
     ConfigError for a name that is taken or an unusable entry; StorageError, BusyError."""
     project = paths.project_root(cwd)
     path = project / ".mcp.json" if shared else paths.config_file(home)
@@ -200,8 +200,8 @@ def add_entries(
 
 
 def read_named_servers(text: str, cwd: Path) -> tuple[ServerEntry, ...]:
-    """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
-    Raises: ConfigError."""
+    """The servers of `--mcp-config`, JSON or a file with `mcpServers`. They count as the person's
+    own. Raises: ConfigError, also if one entry is unusable."""
     document, path = read_flag_document(text, "--mcp-config", cwd)
     if not isinstance(section := document.get(SECTION), dict):
         raise ConfigError(f"--mcp-config {path}: it holds no `{SECTION}`.")
@@ -213,7 +213,7 @@ def read_named_servers(text: str, cwd: Path) -> tuple[ServerEntry, ...]:
 
 
 def change(path: Path, name: str, values: Mapping[str, Any] | None) -> None:
-    """Replaces an entry in a config file, or removes it. Raises: ConfigError, StorageError."""
+    """Replaces an existing entry; removes it if None. Raises: ConfigError, StorageError."""
     if path.is_dir():
         raise ConfigError(f"{name} comes with the bundle {path}: `kode extensions list`.")
     document = _document(path)
@@ -227,12 +227,12 @@ def change(path: Path, name: str, values: Mapping[str, Any] | None) -> None:
 
 
 def tokens_file(home: Path, url: str) -> Path:
-    """Where the login at the server of this address is stored."""
+    """The file that stores the login at the server with this address."""
     return paths.mcp_tokens_file(home, hashlib.sha256(url.encode()).hexdigest()[:16])
 
 
 def _find_fault(path: Path, name: str, values: Any) -> str:
-    """What is wrong with an entry, a sentence; "" if nothing."""
+    """A sentence about what is wrong with an entry; "" if nothing is."""
     about = f"{path}: the MCP server {name[:40]!r}"
     if not _NAME.fullmatch(name):
         return f"{about} needs a name of up to 40 letters, digits, `-`, `.` and single `_`."
@@ -252,7 +252,7 @@ def _find_fault(path: Path, name: str, values: Any) -> str:
 
 
 def _document(path: Path) -> dict[str, Any]:
-    """A config file, {} if it is missing. Raises: ConfigError."""
+    """Reads a config file; {} if it is missing. Raises: ConfigError."""
     document = read_document(path)
     if not isinstance(document.get(SECTION, {}), dict):
         raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
@@ -262,12 +262,12 @@ def _document(path: Path) -> dict[str, Any]:
 # ── what servers exchange with the person and the model ──────────────────────────────────────
 
 SOCKET = ".sock"
-"""How programs name a unix socket that they cannot reach."""
+"""An error that contains this is probably about a unix socket, which the sandbox hides."""
 
 
 @dataclass(frozen=True)
 class ToolDefinition:
-    """A tool with everything that its server says about it, hints included: what is pinned."""
+    """A tool's whole definition from its server, hints included; an approval pins all of it."""
 
     whole: Mapping[str, Any]
 
@@ -281,7 +281,7 @@ class ToolDefinition:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """A JSON schema of an object."""
+        """The JSON schema of its arguments, always of type object."""
         return {"properties": {}, **self.whole.get("inputSchema", {}), "type": "object"}
 
     @property
@@ -296,7 +296,7 @@ class Content:
 
     text: str
     pictures: tuple[tuple[str, bytes], ...] = ()
-    """The name and the data of each."""
+    """The name and the bytes of each picture."""
     is_error: bool = False
 
 
@@ -307,7 +307,7 @@ class Offering:
     key: str
     description: str = ""
     arguments: tuple[str, ...] = ()
-    """Of a prompt, in order; a required one ends with `!`."""
+    """The names of a prompt's arguments, in order; `!` is appended to a required one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,7 +322,7 @@ class ElicitField:
 
 @dataclass(frozen=True, kw_only=True)
 class ElicitForm:
-    """What a server asks the person: to fill in fields, or to open a page."""
+    """A server's request to the person: to fill in `fields`, or, if `url` is set, to open it."""
 
     server: str
     message: str
@@ -331,4 +331,4 @@ class ElicitForm:
 
 
 Elicit = Callable[[ElicitForm], Awaitable[Mapping[str, Any] | None]]
-"""Puts a form to the person; what they filled in, None if they declined."""
+"""Shows a form to the person; returns the values they filled in, or None if they declined."""

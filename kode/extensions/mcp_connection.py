@@ -1,9 +1,9 @@
-"""Connects to an MCP server with the SDK of the Model Context Protocol, which only this module and
-its part `mcp_login` use: the process in the sandbox or HTTP, and the `Connection` over it.
+"""Connects to an MCP server, which runs as a process (in the sandbox) or answers over HTTP. Only
+this module and its part `mcp_login` use the SDK of the Model Context Protocol.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
 two: import it in a thread, and only to start a server. What a server sends is limited: an endless
-line, body or event, or a flood of lines, ends it; of its stderr only the end is kept.
+line, body or event, or a flood of lines, ends the connection; of its stderr only the end is kept.
 """
 
 import asyncio
@@ -51,23 +51,23 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Attempt
 
-MAX_PAGES = 50  # ends a server that always names a next page
+MAX_PAGES = 50  # stops at a server that always names a next page
 MAX_LISTED = 1_000
-"""Limit of a list that a server sends page by page; an endless one is cut here."""
-LIST_TIMEOUT_S = 30.0  # as its start
+"""The most items of a listing, which a server sends page by page; the rest is ignored."""
+LIST_TIMEOUT_S = 30.0  # the same as for a server's start
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Limit of one message of a process."""
+"""Limit of one message from a process."""
 MAX_BURST_BYTES = 32 * 1024 * 1024  # a result with pictures in base64
 MAX_BURST_LINES = 10_000
-"""Limit of what a process sends between two messages to it, asked for or not."""
+"""Limits of what a process may send between two messages to it, asked for or not."""
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Limit of one answer over HTTP, streamed or not."""
 GRACE_S = 0.5
-"""Time to exit by itself once its standard input is closed."""
+"""How long a process may take to exit once its standard input is closed."""
 LAST_WORDS_S = 0.5
-"""How long the reason of an end waits for them."""
-CONNECT_TIMEOUT_S = 30.0  # as a process's start
+"""How long to wait for the rest of stderr, which may say why the process ended."""
+CONNECT_TIMEOUT_S = 30.0  # the same as for a process's start
 
 _MAX_ERRORS_BYTES = 2_000  # the last lines before it died
 
@@ -75,14 +75,14 @@ INHERITED = (
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
     "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 )  # fmt: skip
-"""The variables every server gets; all others are named by its entry. The last say which
-certificates a machine trusts."""
+"""The variables that every server inherits; all others come from its entry. Those in the second row
+say which certificates a machine trusts."""
 
 Streams = tuple[Any, Any]
-"""What the SDK reads messages from, and writes them to."""
+"""The stream that the SDK reads messages from, and the one that it writes them to."""
 Transport = AbstractAsyncContextManager[Streams]
 
-# It would print servers' mistakes to the terminal.
+# The SDK would print servers' mistakes to the terminal.
 logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 
 
@@ -94,9 +94,9 @@ async def connect(
     tell: Callable[[str], None] | None = None,
     elicit: Elicit | None = None,
 ) -> AsyncIterator["Connection"]:
-    """Starts or reaches a server, and yields the connection. `wrapped` runs its command in the
-    sandbox; None: it runs outside. `tell` shows a person the login page; without it, `elicit` does
-    during a call. Raises: ServerError."""
+    """Starts or reaches a server, and yields the connection. `wrapped` runs the server's command in
+    the sandbox; None runs it outside. `tell` shows a person the login page; without `tell`,
+    `elicit` shows it, but only once a tool was called. Raises: ServerError."""
     connection, failed = Connection(server, elicit), None
 
     async def show(page: str) -> bool:
@@ -105,7 +105,7 @@ async def connect(
             return True
         message = "To go on with this call, it wants you to log in, at this page on this machine:"
         form = ElicitForm(server=server.name, message=message, url=page)
-        # The start of a server waits for nobody.
+        # Starting a server must not wait for a person.
         return elicit is not None and connection.is_used and await elicit(form) is not None
 
     if server.url:
@@ -133,15 +133,15 @@ async def connect(
 
 
 _KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
-"""A listing → what each of its items needs."""
+"""Kind of listing → the key that each of its items must have."""
 
 
 @dataclass
 class Connection:
     """A connection to one server. Every method raises ServerError.
 
-    It keeps the items of listings as they came. The SDK gets only their names: it would refuse a
-    whole list for one odd item, and drop a result that does not fit the schema of its tool.
+    It keeps the items of listings as they came, and gives the SDK stand-ins: the SDK would refuse a
+    whole list for one odd item, and drop a result that does not fit its tool's schema.
     """
 
     server: ServerFields
@@ -151,16 +151,16 @@ class Connection:
     closed: "asyncio.Future[str]" = field(default_factory=asyncio.Future)
     """Gets the reason when the connection ends."""
     is_used: bool = False
-    """Whether a call has been made: from then on a person can be asked to log in."""
+    """Whether a tool has been called: only then can `elicit` ask a person to log in."""
     left_out: dict[str, None] = field(default_factory=dict)
-    """What of its listings cannot be used, as `tool 'NAME': WHY`."""
+    """The unusable items of its listings, as `tool 'NAME': WHY`; reset by `tools`."""
     find_refusals: Callable[[], str] = str
-    """What a sandbox has refused the server so far, in sentences."""
+    """Returns sentences about what the sandbox has refused the server so far."""
     client: Client = field(init=False)
     _items: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     async def open(self, links: AsyncExitStack, transport: Transport) -> None:
-        """Starts to talk, until `links` are closed."""
+        """Opens the connection, which lasts until `links` is closed."""
         async with self._request(LOGIN_TIMEOUT_S):
             self.client = Client(
                 self._read(transport),
@@ -171,7 +171,7 @@ class Connection:
             await links.enter_async_context(self.client)
 
     async def tools(self) -> Mapping[str, ToolDefinition]:
-        """Its tools by name. Of two with one name the first counts: the second would hide it."""
+        """Lists the tools by name. If two share a name, the first counts and cannot be shadowed."""
         self.left_out.clear()
         definitions: dict[str, ToolDefinition] = {}
         for tool in await self._list_items("tools"):
@@ -191,8 +191,8 @@ class Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], report: Callable[[str], None]
     ) -> Content:
-        """Calls a tool; `report` gets a line about its progress. Cancelling it notifies the
-        server."""
+        """Calls a tool. `report` gets each progress update as a line. Cancelling the call notifies
+        the server."""
         self.is_used = True
 
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
@@ -235,8 +235,8 @@ class Connection:
 
     @asynccontextmanager
     async def _request(self, limit_s: float) -> AsyncIterator[None]:
-        """Wraps a request: turns whatever goes wrong into a ServerError with a sentence about it.
-        One by HTTP is the only way to notice that a server is gone and must be reached again."""
+        """Limits a request's time, and turns any failure into a ServerError with a sentence about
+        it. Over HTTP, only a failed request shows that the server is gone: then `closed` is set."""
         name, closed = self.server.name, self.closed
         try:
             async with asyncio.timeout(limit_s):
@@ -256,7 +256,7 @@ class Connection:
 
     @asynccontextmanager
     async def _read(self, transport: Transport) -> AsyncIterator[Streams]:
-        """The streams of a transport, with the items taken out of each message with a listing."""
+        """Yields a transport's streams, with the items taken out of the listings received."""
         received, checked = anyio.create_memory_object_stream[Any](0)
 
         async def pass_on() -> None:
@@ -280,7 +280,7 @@ class Connection:
                 message.result[kind] = [item for raw in listed for item in self._take(kind, raw)]
 
     def _take(self, kind: str, raw: Any) -> Iterator[dict[str, Any]]:
-        """Keeps an item that can be used; yields it as the SDK gets it."""
+        """Keeps an item if it is usable, and yields the stand-in for it that the SDK gets."""
         item = {k: v for k, v in raw.items() if v is not None} if isinstance(raw, dict) else {}
         schema = item.get("inputSchema", {})
         types_of_arguments = schema.get("type", "object") if isinstance(schema, dict) else None
@@ -312,12 +312,12 @@ class Connection:
 
 
 def _string_value(item: Mapping[str, Any], key: str) -> str:
-    """The value of an item for a key; "" if it is not a string."""
+    """The string that an item has for a key; "" if it has none."""
     return value if isinstance(value := item.get(key), str) else ""
 
 
 def _prompt_arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
-    """The arguments of a prompt, see `Offering`."""
+    """The names of a prompt's arguments, as in `Offering.arguments`."""
     listed = prompt.get("arguments")
     for argument in listed if isinstance(listed, list) else ():
         if isinstance(argument, dict) and (name := _string_value(argument, "name")):
@@ -325,8 +325,8 @@ def _prompt_arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _read_content(blocks: Iterable[Any]) -> Content:
-    """The texts of content blocks, joined, and their pictures; anything else as a line about
-    it."""
+    """Joins the texts of content blocks and collects their pictures; a line of text stands for any
+    other block."""
     texts: list[str] = []
     pictures: list[tuple[str, bytes]] = []
 
@@ -358,7 +358,7 @@ def _read_content(blocks: Iterable[Any]) -> Content:
 
 
 def _make_form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
-    """The form that an elicitation asks for."""
+    """Makes the form that an elicitation asks for."""
     if isinstance(params, types.ElicitRequestURLParams):
         return ElicitForm(server=server, message=params.message, url=params.url)
     schema: Mapping[str, Any] = params.requested_schema
@@ -385,7 +385,7 @@ def _make_field(name: str, schema: Mapping[str, Any], required: bool) -> ElicitF
 
 
 def _is_of_connection(cause: Exception) -> bool:
-    """Whether an error says that the connection, or its session, has ended."""
+    """Whether an error means that the connection, or its session, has ended."""
     is_answer = isinstance(cause, MCPError) and cause.code != types.CONNECTION_CLOSED
     return not is_answer or str(cause) == "Session terminated"
 
@@ -416,9 +416,9 @@ def _describe_error(error: BaseException) -> str:
 async def run_process(
     server: ServerFields, wrapped: "Attempt | None", cwd: Path, closed: "asyncio.Future[str]"
 ) -> AsyncIterator[Streams]:
-    """Starts the program of a server, and ends it with everything it started. `wrapped` runs it in
-    the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself. Raises:
-    ServerError if there is no such program."""
+    """Runs a server's program, and on exit ends it with everything it started. `wrapped` runs it in
+    the sandbox; None runs it outside. `closed` gets the reason when the program ends by itself.
+    Raises: ServerError if it cannot be started."""
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
     variables = {**inherited, **server.environment, **nested_environment(os.environ)}
     program = open_program(
@@ -446,8 +446,8 @@ class _Pump:
         self._tasks = [self._warning, *map(asyncio.ensure_future, (self._read(), self._write()))]
 
     async def _read(self) -> None:
-        """Reads messages until the output ends or floods. Skips lines that are not messages:
-        many servers print."""
+        """Reads messages until the output ends or floods. Skips lines that are not messages,
+        because many servers print."""
         fault, stdout = "", self._process.stdout
         assert stdout is not None
         try:
@@ -461,9 +461,9 @@ class _Pump:
                 with contextlib.suppress(ValueError):
                     message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     await self._received.send(SessionMessage(message))
-            # A child of it may hold its stderr open.
+            # A child of the process may hold its stderr open.
             await asyncio.wait((self._warning,), timeout=LAST_WORDS_S)
-        except ValueError:  # of a line that is longer than the limit of the stream
+        except ValueError:  # raised by `readline` for a line above the stream's limit
             fault = f"it sent a message of more than {MAX_LINE_BYTES >> 20} MB"
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
             pass
@@ -477,7 +477,7 @@ class _Pump:
         async for session_message in self._sent:
             line = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
             self._burst_bytes = self._burst_lines = 0
-            with contextlib.suppress(OSError):  # reading detects that it is gone
+            with contextlib.suppress(OSError):  # `_read` notices that the process is gone
                 self._process.stdin.write(line.encode() + b"\n")
                 await self._process.stdin.drain()
 
@@ -493,7 +493,7 @@ class _Pump:
         return f": {[*lines, *telling][-1].strip()[:200]}" if lines else ""
 
     async def end(self) -> None:
-        """Lets it exit by itself for a moment."""
+        """Stops the pump, closes the process's stdin, and gives it `GRACE_S` to exit by itself."""
         for stream in (self.incoming, self.outgoing, self._received, self._sent):
             stream.close()
         for task in self._tasks:
@@ -503,7 +503,7 @@ class _Pump:
             self._process.stdin.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GRACE_S):
-                # Not `wait`, which also waits for the pipes, which a child of it may hold open.
+                # Not `wait`, which also waits for the pipes: a child process may hold those open.
                 while self._process.returncode is None:
                     await asyncio.sleep(0.01)
 
@@ -513,7 +513,7 @@ class _Pump:
 
 @asynccontextmanager
 async def open_http(server: ServerFields, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
-    """The current transport: each message is a request, and its answer may be a stream."""
+    """Opens the current transport: each message is a request whose answer may be a stream."""
     timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.timeout / 1000)
     async with _http_client(dict(server.headers), timeout, auth) as client:
         async with streamable_http_client(server.url, http_client=client) as streams:
@@ -521,7 +521,7 @@ async def open_http(server: ServerFields, auth: httpx2.Auth | None) -> AsyncIter
 
 
 def open_sse(server: ServerFields, auth: httpx2.Auth | None) -> Transport:
-    """The older transport: one stream of events, and a request for each message."""
+    """Opens the older transport: one stream of events, and a request for each message."""
     return sse_client(
         server.url,
         headers=dict(server.headers),
@@ -546,7 +546,7 @@ def _http_client(
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """Limits a body to `MAX_BODY_BYTES`, or each of its events."""
+    """Limits a body, or each event of an event stream, to `MAX_BODY_BYTES`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, by_event: bool) -> None:
         self._stream, self._by_event = stream, by_event

@@ -1,7 +1,7 @@
-"""The login at an MCP server that wants one (OAuth). Part of `mcp_connection`.
+"""Logs in at an MCP server that requires it (OAuth). Part of `mcp_connection`.
 
-The protocol is the SDK's: PKCE, issuer, resource, registration, wider scopes. Tokens are stored
-0600 under `$KODE_HOME`, one file per server.
+The SDK implements the protocol: PKCE, issuer, resource, registration, wider scopes. Tokens are
+stored under `$KODE_HOME`, one file per server, with mode 0600.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _RENEWAL = {
     "oauth_metadata": auth.OAuthMetadata,
     "protected_resource_metadata": auth.ProtectedResourceMetadata,
 }
-"""What the SDK's `OAuthContext` needs to renew tokens, and forgets with the process."""
+"""Attributes of the SDK's `OAuthContext` that renew tokens; the SDK does not store them."""
 
 
 def make_authorization(
@@ -43,9 +43,9 @@ def make_authorization(
     show: Callable[[str], Awaitable[bool]],
     closed: "asyncio.Future[str]",
 ) -> OAuthClientProvider:
-    """The authorization of requests to a server. `show` shows the login page to a person, if one
-    can log in now, and returns whether. If nobody can, a request fails with a ServerError that says
-    how to log in; `closed` gets the same text."""
+    """Makes the authorization of requests to a server. `show` shows the login page if a person can
+    log in now, and returns whether it did. If nobody can, a request fails with a ServerError that
+    says how to log in; `closed` gets the same text."""
     path, pages = tokens_file(home, server.url), list[str]()
     # The same port at each login, because some servers accept no other.
     tokens, port = _Tokens(path, server.url), _FIRST_PORT + int(path.stem, 16) % _PORTS
@@ -91,8 +91,8 @@ async def _answer_browser(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
-    """Answers the browser on its return, and sets the result: a ServerError if the person or the
-    server refused."""
+    """Answers the browser when it returns from the login page, and sets the result: a ServerError
+    if the person or the server refused the login."""
     with contextlib.suppress(OSError, ValueError, asyncio.LimitOverrunError):
         words = (await reader.readline()).decode("ascii", "replace").split()
         target = urlsplit(words[1] if len(words) > 1 else "")
@@ -113,8 +113,8 @@ async def _answer_browser(
 
 @dataclass
 class _Tokens:
-    """The SDK's `TokenStorage`, in one file, and what renews the tokens in a later process. A
-    damaged one is set aside, which requires a new login."""
+    """The SDK's `TokenStorage`, in one file, with what a later process needs to renew the tokens. A
+    damaged file is set aside, which requires a new login."""
 
     path: Path
     url: str
@@ -135,7 +135,7 @@ class _Tokens:
         self._write(client=client_info)
 
     def _read(self, part: str, kind: Any) -> Any:
-        """None for what there is not. Raises no error for damage."""
+        """A stored part; None if it is missing or damaged. A damaged file is set aside."""
         try:
             value = self._load().get(part)
             return None if value is None else TypeAdapter(kind).validate_python(value)
@@ -151,7 +151,7 @@ class _Tokens:
             durable.replace_file(self.path, data + b"\n")
 
     def _load(self) -> dict[str, Any]:
-        """Raises: ValueError for damage."""
+        """The stored parts; {} without a file. Raises: ValueError for damage."""
         if not self.path.exists():
             return {}
         content = unseal_object(object_of(self.path.read_bytes()) or {})

@@ -1,8 +1,7 @@
-"""The way to the internet of a server's first start: a proxy outside of the sandbox that listens in
-the sandbox's own network, and ends with the start. It looks names up itself and connects to the
-address that it has judged, so never to this machine or a private network. No request is passed on,
-only what follows one.
-"""
+"""A proxy that gives a server's first start access to the internet. It runs outside of the sandbox,
+listens in the sandbox's own network, and ends with that start. It resolves names itself and
+connects to the address that it has checked, so never to this machine or a private network. It
+accepts only CONNECT requests, and passes on only what follows them."""
 
 import asyncio
 import contextlib
@@ -18,14 +17,14 @@ from kode.values import dataclass, field
 
 MAX_CONNECTIONS = 100  # twice what `uv` opens
 MAX_HEAD_BYTES = 16 * 1024
-SETUP_S = 60.0  # longer than the system looks for a name
-MAX_REFUSED = 5  # more do not help a person
+SETUP_S = 60.0  # longer than the system takes to resolve a name
+MAX_REFUSED = 5  # a longer list would not help a person
 
 _REQUEST = re.compile(rb"CONNECT \[?([\w.:-]{1,255}?)\]?:(\d{1,5}) HTTP/1\.[01]\r\n", re.ASCII)
 _PROXY = "http_proxy https_proxy HTTP_PROXY HTTPS_PROXY npm_config_proxy npm_config_https_proxy"
 _NO_PROXY = "no_proxy NO_PROXY npm_config_noproxy"
 _ENDS = (OSError, EOFError, ValueError, OverflowError, asyncio.LimitOverrunError)
-"""What connections raise that break, or do not speak HTTP."""
+"""The errors of a connection that breaks or does not speak HTTP."""
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -35,14 +34,14 @@ class InternetProxy:
     upstream: str = ""
     """The address of the person's own proxy for https; "" for none."""
     connections: int = 0
-    """How many it has made."""
+    """How many connections to targets it has made."""
     refused: list[str] = field(default_factory=list)
-    """Where it did not connect to, and why."""
+    """Targets that it did not connect to, with the reason; at most `MAX_REFUSED`."""
     _lookups: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
-    """kode needs the other threads."""
+    """Limits simultaneous lookups: kode needs the other threads."""
 
     def variables(self) -> dict[str, str]:
-        """What makes programs use it, but for their own loopback."""
+        """Environment variables that make programs use the proxy, except for their own loopback."""
         address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         direct = dict.fromkeys(_NO_PROXY.split(), "localhost,127.0.0.1,::1")
         return {**dict.fromkeys(_PROXY.split(), address), **direct, "NODE_USE_ENV_PROXY": "1"}
@@ -80,7 +79,7 @@ class InternetProxy:
                     await asyncio.gather(_copy(reader, target[1]), _copy(target[0], writer))
 
     async def _connect(self, host: str, port: int) -> Streams | None:
-        """Connects to a host; None if it may not, or cannot. "" is what is asked for otherwise."""
+        """Connects to a host; None if that is refused or fails, or for no host (not a CONNECT)."""
         addresses, fault = list[Address](), "it has no address" if host else "what is not https"
         with contextlib.suppress(OSError, ValueError):
             async with self._lookups:
@@ -113,7 +112,7 @@ class InternetProxy:
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Passes on what is read, up to its end."""
+    """Copies data from one stream to the other until the first one ends."""
     with contextlib.suppress(OSError):
         while data := await source.read(64 * 1024):
             target.write(data)

@@ -1,10 +1,10 @@
 """One MCP server in a session: opens its connection in the sandbox, watches it, and compares its
-tools with the pinned ones. A failure costs a line for the person and an error for the waiting call.
+tools with the pinned ones. A failure is reported to the person and fails only the waiting call.
 
-A server starts without a network. If it never started before and reached for the network, a person
-is asked for one start with the internet (see `mcp_proxy`), which fills a folder of its own with
-what its launcher downloads (`npx`, `uvx`, `bunx`); that has to do from then on, even if the server
-ended in that start. A changed entry begins with an empty folder.
+A server starts without a network. If it has never started before and needs the network, a person is
+asked to allow one start with internet access (see `mcp_proxy`). In that start its launcher (`npx`,
+`uvx`, `bunx`) downloads into a folder of the server's own, which must suffice from then on, even if
+the server failed in that start. A changed entry begins with an empty folder.
 """
 
 import asyncio
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
     from kode.sandbox.sandbox import Attempt, Sandbox
 
 DOWNLOAD_TIMEOUT_S = 600.0  # hundreds of MB, such as a browser
-"""Time limit of the start with the network."""
+"""Time limit of a start with the network."""
 RELIST_PAUSE_S = 1.0
-"""Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
+"""Pause before changed lists are read again: a server may report changes endlessly."""
 
 INTERNET = "It can connect to public addresses, not to this machine or your private network."
 NETWORK = "It can connect to the internet, your local network and programs here (localhost)."
-"""What a start reaches, for the person: in a network of its own, and where there can be none."""
+"""What a start can reach, for the person: with a network of its own, and where none can be made."""
 LAUNCHERS = ("npx", "uvx", "bunx", "pnpx")
 """Programs whose first start in an empty folder is a download."""
 _FOLDERS = {
@@ -67,19 +67,19 @@ _FOLDERS = {
     "UV_TOOL_DIR": "uv-tools",
     "PIPX_HOME": "pipx",
 }
-"""Variable → folder in the cache, for what does not follow `XDG_CACHE_HOME`: the sandbox sets that
+"""Variable → folder in the cache, for programs that ignore `XDG_CACHE_HOME`, which the sandbox sets
 to the cache."""
 _QUICK = {"npm_config_fetch_retries": "0", "UV_HTTP_RETRIES": "0"}
-"""So that a launcher without a network ends at once, instead of trying for minutes."""
+"""Makes a launcher without a network fail at once, instead of retrying for minutes."""
 _OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
-"""So that it takes what it has without asking whether there is something newer."""
+"""Makes a launcher use what it has, without asking for newer versions."""
 _NETWORK = {"socket", "lookup", "connection", "port"}
-"""What is refused without a network, as `Blocked` calls it."""
+"""The refusals that mean that the network is missing, as in `Blocked.what`."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class DownloadNeededError(ServerError):
-    """A server that never started reached for the network, which it does not have."""
+    """A server that never started here needs the network, which it does not have."""
 
     item: Candidate
     """The start that a person may approve."""
@@ -90,17 +90,17 @@ class DownloadNeededError(ServerError):
 
 @dataclass(frozen=True, kw_only=True)
 class Opener:
-    """Opens the servers of a session, relative to the project's root, wherever in it `place` is."""
+    """Opens a session's servers in the project's root, even if `place` is a folder below it."""
 
     place: Workplace
     sandboxed: bool
-    """False if the person turned the sandbox off, which lets only their own run without."""
+    """False if the person turned the sandbox off: then a repository's servers need approval."""
     required: bool = False
-    """Whether nothing may run without a sandbox. Else a server does if a person approved that."""
+    """Whether nothing may run without a sandbox. If not, a server may if a person approved it."""
     denied: Callable[[str], bool] = lambda path: False
     """See `Sandbox`."""
     trust_project: bool = False
-    """Whether none of the project's is pinned."""
+    """Whether the project's servers are used without being compared with their pins."""
     elicit: Elicit | None = None
     tell: Callable[[str], None] | None = None
     """See `mcp_connection.connect`."""
@@ -133,9 +133,9 @@ class Opener:
             raise start.explain(failure, is_first) from error
 
     async def download(self, entry: ServerEntry, approved: Candidate) -> None:
-        """Starts a server once as a person approved, so that its launcher fills its cache, and ends
-        it. Meanwhile it sees no other project, and changes none: one that must may fail. Raises:
-        ConfigError; ServerError, also where it reached for more than the internet."""
+        """Starts a server once with the network, as approved, so that its launcher fills its cache,
+        and ends it. Meanwhile it sees no other project and cannot change this one, so it may fail.
+        Raises: ConfigError; ServerError, also if it tried to reach more than the internet."""
         start = await self._start(entry, approved=approved)
         proxy, failure = start.proxy, None
         serving = proxy.serve() if proxy else contextlib.nullcontext()
@@ -155,7 +155,7 @@ class Opener:
             raise start.explain(failure)
 
     def needs_start(self, entry: ServerEntry) -> bool:
-        """Whether it never started in the sandbox as its entry is now: it may need a download."""
+        """Whether a sandboxed server never ran with its current entry: it may need a download."""
         in_sandbox = "command" in entry.values and not entry.values.get("outside")
         has_started = is_filled(cache_folder(entry, self.place.home))
         return self.sandboxed and in_sandbox and not has_started
@@ -163,8 +163,8 @@ class Opener:
     async def _start(
         self, entry: ServerEntry, *, pinned: bool = False, approved: Candidate | None = None
     ) -> "_ServerStart":
-        """`approved`: a start to download. Raises: ConfigError, also where it may run only outside
-        and nobody has approved that; ServerError, SandboxUnknownError, StorageError."""
+        """Prepares a start; `approved` makes it a download. Raises: ConfigError, also if it may run
+        only outside without approval for that; ServerError, SandboxUnknownError, StorageError."""
         require_extra("mcp")
         server, place = resolve(entry, os.environ), self.place
         if entry.scope == "bundle" and entry not in find_servers(place.home, place.project)[0]:
@@ -190,9 +190,9 @@ class Opener:
     def _wrap_in_sandbox(
         self, start: "_ServerStart", pinned: bool, approved: Candidate | None
     ) -> bool:
-        """Puts the program of a server in the sandbox; False where there is none. Not on the event
-        loop. Raises: ConfigError for what cannot be shown; ServerError, SandboxUnknownError,
-        StorageError."""
+        """Puts a server's program in the sandbox; False if there is none here. Blocks: call it in a
+        thread. Raises: ConfigError if `read` names the whole home; ServerError,
+        SandboxUnknownError, StorageError."""
         from kode.extensions.mcp_proxy import InternetProxy
         from kode.sandbox.reach import Grants
         from kode.sandbox.sandbox import ProgramError, Sandbox
@@ -206,7 +206,7 @@ class Opener:
         durable.make_folder(files := folder / "files")
         place = replace(self.place, cwd=self.place.project)
         writes, cache = server.write and not approved, Path(real_path(files))
-        if approved:  # of the person's folders the project alone
+        if approved:  # of the person's folders, it sees only the project
             place = replace(place, roots=(), readable=())
         grants = Grants(network=server.network, project=writes, read=shown, cache=cache)
         sandbox = Sandbox(place=place, grants=grants, has_layers=False, denied=self.denied)
@@ -256,11 +256,11 @@ class _ServerStart:
     wrapped: "Attempt | None" = None
     proxy: "InternetProxy | None" = None
     item: Candidate = field(init=False)
-    """What a person would have to approve for a download, in the sandbox."""
+    """The download that a person may approve; set only if the program runs in the sandbox."""
 
     def find_refusals(self) -> str:
-        """What the sandbox has refused it, and what would allow that, in sentences; "" for
-        nothing."""
+        """Sentences on what the sandbox has refused the server, and which setting allows it; "" if
+        it refused nothing."""
         kinds = {hit.what for hit in self.wrapped.find_blocked()} if self.wrapped else set[str]()
         targets = ", ".join(self.proxy.refused) if self.proxy else ""
         refused = {
@@ -275,7 +275,7 @@ class _ServerStart:
         )
 
     def explain(self, failure: ServerError, is_first: bool = False) -> ServerError:
-        """Why it failed, with what would help in the sandbox; `is_first`: it never started."""
+        """Adds advice about the sandbox to a failure; `is_first`: the server has never started."""
         fault, advice, sandbox = failure.fault.rstrip("."), self.find_refusals(), self.sandbox
         named = [word for word in self.server.command[1:] if "/" in word]
         wants_network = is_first and not self.server.network
@@ -307,8 +307,8 @@ def _check_unchanged(entry: ServerEntry, approvals: Approvals) -> None:
 
 
 def download_item(entry: ServerEntry, is_alone: bool = True) -> Candidate:
-    """What a person approves: one start of this command with the network; `is_alone`: in one of its
-    own, with the internet."""
+    """The item that a person approves: one start of this command with the network. `is_alone`: in a
+    network of its own, which reaches only the internet."""
     values = entry.values
     written = {key: values[key] for key in ("command", "args", "read") if key in values}
     written["env"] = sorted(values.get("env", {}))
@@ -318,26 +318,26 @@ def download_item(entry: ServerEntry, is_alone: bool = True) -> Candidate:
 
 
 def cache_folder(entry: ServerEntry, home: Path) -> Path:
-    """Where downloads of a server lie, as its entry is now; not made yet."""
+    """The folder for a server's downloads with its current entry; it may not exist yet."""
     content = trust.digest(download_item(entry))
     return paths.mcp_cache_folder(home, f"{_cache_key(entry)}-{content[:16]}")
 
 
 def is_filled(folder: Path) -> bool:
-    """Whether its server has started before with what is in it."""
-    # Beside what the server may write to: if it could remove this, it would download again.
+    """Whether a server has started with this cache folder, or a download has filled it."""
+    # The server cannot write here: if it could remove this file, it would download again.
     return (folder / "started").exists()
 
 
 def remove_caches(entry: ServerEntry, home: Path, *, but: Path | None = None) -> None:
-    """Removes the folders of a server, in all forms of its entry. Never raises."""
+    """Removes a server's cache folders for all forms of its entry, except `but`. Never raises."""
     for folder in paths.mcp_cache_folder(home, "x").parent.glob(f"{_cache_key(entry)}-*"):
         if folder != but:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _mark_started(entry: ServerEntry, home: Path) -> None:
-    """Notes that the server has started, and removes what earlier forms of its entry downloaded.
+    """Marks the cache folder as filled, and removes what earlier forms of the entry downloaded.
     Raises: StorageError."""
     folder = cache_folder(entry, home)
     if not is_filled(folder):
@@ -354,8 +354,8 @@ def _cache_key(entry: ServerEntry) -> str:
 
 @dataclass
 class McpServer:
-    """A server of this session. Its tools as last approved are known before it runs, so that it
-    need not start to offer them."""
+    """A server of this session. The tools that were last approved are known before it runs, so that
+    they can be offered without starting it."""
 
     entry: ServerEntry
     home: Path
@@ -363,18 +363,18 @@ class McpServer:
     """An `Opener`."""
     emit: Emit
     pins: bool = True
-    """Whether definitions are pinned; False if a process trusts the entire project."""
+    """Whether definitions are pinned; False for an editor's server and a wholly trusted project."""
     definitions: Mapping[str, ToolDefinition] = field(default_factory=dict)
-    """The usable tools, by name; until it runs, as they were approved."""
+    """The usable tools, by name; the approved ones until the server runs."""
     held: tuple[str, ...] = ()
     """Tools that are off because they differ from the approved ones."""
     prompts: tuple[Offering, ...] = ()
     left_out: tuple[str, ...] = ()
     """See `mcp_connection.Connection`."""
     fault: str = ""
-    """Why it does not run; "" while it does, or is starting."""
+    """Why the server does not run; "" while it runs or is starting."""
     download: Candidate | None = None
-    """The start with the network without which it stays off, for a person to approve."""
+    """The start with the network that a person must approve before the server can run."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the first start has succeeded or failed."""
     _connection: "Connection | None" = None
@@ -399,7 +399,7 @@ class McpServer:
             self._life = asyncio.ensure_future(self._run_connection())
 
     async def stop(self) -> None:
-        """Ends it with everything it started."""
+        """Ends the server and everything it started."""
         if self._life is not None:
             self._life.cancel()
             await asyncio.gather(self._life, return_exceptions=True)
@@ -407,8 +407,8 @@ class McpServer:
             self.settled.clear()
 
     async def connect(self) -> "Connection":
-        """The connection; starts the server if needed, and waits until that succeeds or fails.
-        Raises: ServerError that says why there is none, and what comes next."""
+        """Returns the connection. Starts the server if needed, and waits up to `START_TIMEOUT_S`
+        for it. Raises: ServerError that says why there is none, and what happens next."""
         self.start()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.settled.wait(), START_TIMEOUT_S)
@@ -441,7 +441,7 @@ class McpServer:
             self.settled.set()
 
     async def _run(self) -> None:
-        """Runs from its start to its end. Raises: ServerError, ConfigError, with the reason."""
+        """Runs the server until its connection ends. Raises: ServerError, ConfigError."""
         async with self.open(self.entry) as connection:
             await self._look_at(connection)
             self._connection, self.fault = connection, ""
@@ -495,8 +495,8 @@ def pinned_definitions(entry: ServerEntry, approvals: Approvals) -> Mapping[str,
 def tools_held_back(
     entry: ServerEntry, definitions: Mapping[str, ToolDefinition], approvals: Approvals
 ) -> tuple[str, ...]:
-    """The names of the tools that are off because they are not as they were approved. None of a
-    server's first definitions is: the server itself was approved."""
+    """The names of the tools that are off because they differ from the approved ones. A server's
+    first definitions are never held back, because the server itself was approved."""
     if not saved_pins(entry, approvals):
         return ()
     items = zip(definitions, pins_of(entry, definitions), strict=True)
@@ -520,8 +520,8 @@ def keep_pins(
 
 
 def forget_server(home: Path, entry: ServerEntry, approvals: Approvals) -> None:
-    """Removes a server's approvals, pins and caches: of a different one with the same name nothing
-    has been approved. Raises: StorageError, BusyError."""
+    """Removes a server's approvals, pins and caches, because a new server with the same name has
+    not been approved. Raises: StorageError, BusyError."""
     those = (item for item in approvals.items if item.origin == str(entry.origin))
     if gone := [item for item in those if item.name.partition(":")[0] == entry.name]:
         trust.revoke_approvals(home, entry.root, gone)
@@ -536,7 +536,7 @@ def saved_pins(entry: ServerEntry, approvals: Approvals) -> list[Approved]:
 
 
 def pins_of(entry: ServerEntry, definitions: Mapping[str, ToolDefinition]) -> tuple[Candidate, ...]:
-    """The pins of a server's tools, in order."""
+    """The items that pin a server's tools, in the order of `definitions`."""
     whole, prefix = replace(entry.item, kind="mcp-tool"), f"{entry.name}:"
     pairs = definitions.items()
     return tuple(replace(whole, name=prefix + name, content=it.content) for name, it in pairs)

@@ -1,7 +1,7 @@
-"""Finds what a repository and a home bring, and which of it counts: checks approvals, and picks the
-nearest of each name; lists it for a person, and asks one question about what waits for approval.
+"""Finds the extensions of a repository and a home, and which of them are used: the nearest approved
+one of each name. Lists them, and asks one question about all that wait for approval.
 
-Besides extensions, this is about instruction files written by a session that had read outside text.
+Instruction files written by a session that had read outside text need the same approval.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,24 +61,24 @@ class FoundExtensions:
     commands: tuple[Found[CommandDefinition], ...] = ()
     agents: tuple[Found[AgentDefinition], ...] = ()
     hooks: tuple[Found[Hook], ...] = ()
-    """All trusted ones count: none shadows another."""
+    """All trusted ones are used: none shadows another."""
     problems: Mapping[Kind, list[str]] = field(default_factory=dict)
     """A sentence for each unusable one."""
 
     def items(self) -> tuple[Candidate, ...]:
-        """All of them, counting or not: what a person may be asked about."""
+        """All items, used or not, that a person may be asked about."""
         kinds = (self.skills, self.commands, self.agents, self.hooks)
         return tuple(extension.thing.item for kind in kinds for extension in kind)
 
 
 def in_use(extensions: Iterable[Found[T]]) -> tuple[T, ...]:
-    """Those that count."""
+    """The extensions that are used."""
     return tuple(extension.thing for extension in extensions if extension.standing == "used")
 
 
 def find_extensions(around: Surroundings, approvals: Approvals) -> FoundExtensions:
-    """Finds all extensions for the working directory. Only trusted ones shadow: an unapproved one
-    of a repository takes no name away. Never raises."""
+    """Finds all extensions for the working directory. Only a trusted extension shadows others, so
+    that a repository's unapproved one cannot take a name. Never raises."""
     problems: dict[Kind, list[str]] = {"skills": [*around.faults]}
 
     def judge(kind: Kind, things: list[T], faults: list[str]) -> tuple[Found[T], ...]:
@@ -150,12 +150,12 @@ NONE: Mapping[Kind, str] = {
     "agents": "No agents here. kode reads .claude/agents and .kode/agents.",
     "hooks": "No hooks here. kode reads .claude/settings.json and $KODE_HOME/config.json.",
 }
-"""Shown if there is none, in the project and in the home."""
+"""Shown if there are none of a kind, in the project and in the home."""
 
 
 def rows_of(extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any]]:
-    """All of one kind, in order of precedence: `state` is a `Standing`, `hash` the SHA-256 of what
-    an approval covers, `tokens` about how much of a model's window it takes when used."""
+    """A row for each extension of one kind, in order of precedence: `state` is a `Standing`, `hash`
+    the SHA-256 of what an approval covers, `tokens` its estimated size in a model's window."""
     things: Sequence[Found[Extension]] = getattr(extensions, kind)
     return [
         {
@@ -173,7 +173,7 @@ def rows_of(extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any]]:
 
 
 def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
-    """The rows for a person, and what to do about unapproved ones."""
+    """Formats rows for a person, and says how to approve pending ones."""
     if not rows:
         return [NONE[kind]]
     cells = [
@@ -218,7 +218,7 @@ ALONE: Mapping[str, tuple[str, str]] = {
     "hook-outside": _OUTSIDE,
     "mcp-download": ("Start once with the network, for what it downloads", DOWNLOADS),
 }
-"""Kind of an item that is asked about alone → the title of the question, and what a yes means."""
+"""Kind of an item that is asked about alone → the question's title, and what approval means."""
 
 _KINDS = {
     "mcp": "MCP server",
@@ -231,18 +231,18 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Reviewer:
-    """Asks a person, each question once in this process."""
+    """Asks a person about items, and never again in this process about refused ones."""
 
     home: Path
     ask: Ask | None
-    """None: nobody can be asked, and what is not approved stays off."""
+    """None if nobody can be asked: then whatever is not approved stays off."""
     trust_project: bool = False
     declined: set[str] = field(default_factory=set)
-    """What the person refused."""
+    """The keys of the items that the person refused."""
 
     async def review(self, project: Path, items: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """Asks about all that is new or changed at once; returns what stays off. Raises:
-        StorageError, BusyError if an approval cannot be saved."""
+        """Asks one question about all items that are new or changed; returns those that stay off.
+        Raises: StorageError, BusyError if an approval cannot be saved."""
         approvals = trust.load(self.home, project, trust_project=self.trust_project)
         pending = tuple(item for item in items if trust.state(item, approvals) != "trusted")
         asked = [item for item in pending if _item_key(item) not in self.declined]
@@ -260,8 +260,8 @@ def _item_key(item: Candidate) -> str:
 async def ask_approval(
     home: Path, items: Sequence[Candidate], approvals: Approvals, ask: Ask, most: int = SHOWN_LINES
 ) -> bool:
-    """Asks one question about all items, and approves them as they were shown. Raises:
-    StorageError, BusyError."""
+    """Asks one question about all items; approves them as shown if the person agrees, and returns
+    whether they did. Raises: StorageError, BusyError."""
     title = "Use this repository's extensions"
     reason = "Extensions can run programs and instruct the model."
     if items[0].kind in ALONE:
@@ -289,11 +289,11 @@ async def ask_approval(
 
 
 def describe(item: Candidate, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
-    """An item for a person, without credentials: its content, or what changed in it."""
+    """Describes an item without credentials, by up to `lines` of its content or its changes."""
     state = trust.state(item, approvals)
     body = trust.diff(item, approvals) if state == "changed" else item.content
     every = body.rstrip("\n").split("\n")
-    # A key has several lines, so it is looked for before its end is cut off.
+    # A key has several lines: the text is redacted before it is cut off within a key.
     texts = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
     if len(every) > lines:
         texts.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
@@ -304,7 +304,7 @@ def describe(item: Candidate, approvals: Approvals, *, lines: int = SHOWN_LINES)
 
 
 def name_item(item: Candidate) -> str:
-    """`MCP server files`."""
+    """The kind and the name of an item, such as `MCP server files`."""
     return f"{_KINDS.get(item.kind, item.kind)} {item.name}"
 
 

@@ -1,7 +1,7 @@
 """The extensions of one conversation: reviewed once, started, and offered to the model.
 
-Tools of MCP servers are one `mcp__server__tool` each, or the pair `mcp_search` and `mcp_call` for
-all. Their results are outside text.
+Each tool of an MCP server is offered as `mcp__server__tool`, or the pair `mcp_search` and
+`mcp_call` is offered for all of them. Their results count as outside text.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ them."""
 
 MAX_DESCRIPTION_CHARS = 2_000  # 500 tokens of every request
 MAX_NAME_CHARS = 64
-"""The most that OpenAI and Anthropic take for the name of a tool."""
+"""The longest tool name that OpenAI and Anthropic accept."""
 FOUND = 8  # as many as a model can compare
 
 _RESOURCE = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9._-]+):([^\s\"'`]+)")
@@ -55,11 +55,11 @@ class Extensions:
     given: Sequence[ServerEntry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
-    """What is not approved and stays off, as `kind NAME`."""
+    """The items that are not approved and stay off, as `KIND NAME`."""
     servers: dict[str, McpServer] = field(default_factory=dict)
     reachable: tuple[Tool, ...] = ()
-    """Every tool of the servers, and the pair for all: a session goes on with those that its
-    requests began with."""
+    """Every tool of the servers, and the pair for all: a resumed session keeps those of them that
+    its requests began with."""
     _notices: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -85,13 +85,13 @@ class Extensions:
                 server.start()
 
     def start_all(self) -> None:
-        """Starts the others too, while nobody waits: as a person types."""
+        """Starts the other servers, too, in the background: while a person types, nobody waits."""
         for server in self.servers.values():
             server.start()
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
-        this session: later ones are reached through `mcp_call`, if it is among them."""
+        this session. Tools that appear later can be called through `mcp_call`, if it is offered."""
         place = self.opener.place
         try:
             items = await asyncio.to_thread(find_items, place.home, place.cwd)
@@ -100,7 +100,7 @@ class Extensions:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
             self.untrusted = tuple(map(name_item, waiting))
-            # Of instructions their reader says it, also where nobody is asked.
+            # `read_instructions` reports instructions, even if nobody can be asked.
             if off := [name_item(item) for item in waiting if item.kind != "instructions"]:
                 once = "" if self.opener.trust_project else ", --trust-project trusts it for once"
                 self._say(
@@ -131,13 +131,13 @@ class Extensions:
 
     def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
-        if has_all_tools(agent):  # as the pair has
+        if has_all_tools(agent):  # the pair reaches every tool
             return self._choose_offered(window_tokens)
         tools = make_tools([*self.servers.values()])
         return tuple(tool for tool in tools if may_use(agent, tool))
 
     async def _ask_to_download(self, servers: Sequence[McpServer]) -> None:
-        """Asks once about all that need a start with the network, and starts them together."""
+        """Asks about all that need a first start with the network, and starts those allowed."""
         items, off = {it.name: it.download for it in servers if it.download}, list[Candidate]()
         try:
             for root in {server.entry.root for server in servers}:
@@ -168,11 +168,11 @@ class Extensions:
             await _wait_for([server], FIRST_START_WAITS_S)
 
     async def close(self) -> None:
-        """Ends all servers with everything they started."""
+        """Ends all servers and everything they started."""
         await asyncio.gather(*(server.stop() for server in self.servers.values()))
 
     async def read_mentioned(self, text: str) -> list[ToolOutput]:
-        """The resources that a text names as `@server:uri`; an unreadable one gets a notice."""
+        """Reads the resources named in a text as `@server:uri`; an unreadable one gets a notice."""
         texts: list[ToolOutput] = []
         for name, written in dict.fromkeys(_RESOURCE.findall(text)):
             uri = written.rstrip(".,;!?)")
@@ -199,8 +199,8 @@ class Extensions:
         return match is not None and match[1] in self.servers
 
     async def expand(self, command: str, argument: str) -> ToolOutput | None:
-        """Expands a slash command with its arguments in order; None for an unknown one. Raises:
-        UserError for missing arguments, and for a prompt that its server lacks; ServerError."""
+        """Expands a server's slash command, its arguments in order; None if it is not a server's.
+        Raises: UserError for missing arguments or a prompt that its server lacks; ServerError."""
         if not self.brings(command):
             return None
         _, name, key = command.split("__", 2)
@@ -243,8 +243,8 @@ def make_tools(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
 
 
 def make_search_tools(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
-    """The two tools that represent all of these servers, whatever tools they have; none for
-    none."""
+    """Makes the pair that gives access to all tools of these servers, even later ones; empty
+    without servers."""
     if not servers:
         return ()
     names = ", ".join(server.name for server in servers)
@@ -285,12 +285,12 @@ def make_search_tools(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
 
 
 def source(name: str) -> str:
-    """The name of a server as an outside source."""
+    """The name of a server as a source of outside text."""
     return f"the MCP server {name}"
 
 
 def _tool_name(server: str, name: str, taken: Collection[str]) -> str:
-    """The name for the model, with the letters and length that every provider accepts."""
+    """The tool's name for the model, with letters and a length that every provider accepts."""
     plain = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, name))
     if len(plain) <= MAX_NAME_CHARS and plain not in taken:
         return plain
@@ -310,7 +310,7 @@ def _make_tool(server: McpServer, definition: ToolDefinition, name: str) -> Tool
         target=lambda arguments: f"{server.name}:{definition.name}",
         parallel=False,
         parameters=lambda: _escape_hidden(definition.parameters),
-        check=lambda arguments: arguments,  # the server knows best, and says what is wrong
+        check=lambda arguments: arguments,  # the server checks them, and says what is wrong
         run=run,
     )
 

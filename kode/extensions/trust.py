@@ -1,6 +1,6 @@
-"""What a person approved of a repository's extensions: pinned by full content, with what it loads,
-so that a change disables it until the new content is approved, with a diff. What a session wrote
-that had read outside text needs approval wherever it lies. `review` finds extensions and asks."""
+"""Stores which extensions a person approved. Each is pinned by its full content and what it loads,
+so that a change disables it until the person approves the diff. Whatever a session wrote after it
+had read outside text needs approval, wherever it is. `review` finds extensions and asks."""
 
 import contextlib
 import hashlib
@@ -24,15 +24,15 @@ from kode.values import asdict, dataclass, field, replace
 from kode.workplace import is_below
 
 Beside = Literal["mcp-tool", "mcp-outside", "mcp-download", "hook-outside"]
-"""`-outside`: that it may run without a sandbox; `-download`: see `mcp_server`."""
+"""`-outside` lets an item run without a sandbox; for `-download`, see `mcp_server`."""
 Kind = Literal["mcp", "skill", "command", "agent", "hook", "instructions"] | Beside
 BESIDE: tuple[Kind, ...] = get_args(Beside)
-"""Approved beside the item that they are about, and for everybody's: nothing brings them."""
+"""Kinds that are approved separately from their server or hook, whoever brought that."""
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
-"""What no finder lists once it is approved."""
+"""Kinds that no search lists once they are approved."""
 Scope = Literal["project", "home", "client", "bundle"]
 FOREIGN: tuple[Scope, ...] = ("project", "bundle")
-"""Whose hooks and servers run without a sandbox only if a person says so, and allow nothing."""
+"""Scopes whose hooks and servers run unsandboxed only if approved, and cannot allow calls."""
 State = Literal["trusted", "new", "changed"]
 
 MAX_FILES = 1_000  # a skill with its scripts
@@ -55,13 +55,13 @@ class Candidate:
     """Who brought it: the repository, the person's own home, the program that started kode, or a
     bundle that the person approved whole."""
     content: str
-    """Everything it can do, except for what it loads. For a folder, `folder_content`."""
+    """What an approval pins, besides loaded files; for a folder, the text of `folder_content`."""
     covers: tuple[str, ...] = ()
     """Files and folders that are in `content`, absolute."""
     can: str = ""
-    """What it may do once approved, and what more, in sentences for the person."""
+    """Sentences for the person: what it may do once approved, and how to allow it more."""
     sha256: str = ""
-    """Of instructions: of the file's bytes, if all of its text is in the content; "" otherwise."""
+    """For instructions, the file's hash if all of its text is in `content`; "" otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,26 +73,26 @@ class Approved:
     origin: str
     digest: str
     content: str
-    """Without credentials: to show what changed."""
+    """The content without credentials, to show what changed; "" if it was too large to keep."""
     approved_at: str
     """ISO 8601, UTC."""
     loads: Mapping[str, str] = field(default_factory=dict)
-    """What it was seen to load besides: path, as it named it → SHA-256 of the content; "" if it
-    came or changed before it was seen, so that no content is approved."""
+    """Other files that it was seen to load: path → SHA-256 of the content, or "" if the file
+    changed between the approval and that load, so that no content is approved."""
     folders: tuple[str, ...] = ()
-    """Where it looked for that."""
+    """The folders in which it looked for those files."""
     names: str = ""
-    """See `_hash_names`; "" until it was seen."""
+    """`_hash_names` of `folders`; "" until its loads were first recorded."""
 
     @property
     def is_seen(self) -> bool:
-        """Whether it is known what it loads, unless one of its files changed."""
+        """Whether its loads were recorded and the names in `folders` are still the same."""
         return self.names != "" and self.names == _hash_names(self.folders)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Approvals:
-    """What was approved for one project."""
+    """The approvals for one project."""
 
     project: Path = field(default_factory=Path)
     items: tuple[Approved, ...] = ()
@@ -104,7 +104,7 @@ class Approvals:
     """Which files were written by sessions that had read outside text."""
 
     def find(self, item: Candidate) -> Approved | None:
-        """The approval of this item, for any content."""
+        """The approval of this item, whatever its content; None if there is none."""
         return next((o for o in self.items if _identity(o) == _identity(item)), None)
 
 
@@ -120,7 +120,7 @@ def digest(item: Candidate) -> str:
 
 def folder_content(folder: Path) -> str:
     """All files below a folder as one text: paths, modes, lengths and contents, in a fixed order.
-    Binary files are represented by what pins them.
+    Binary files are represented by their hash.
 
     Raises: ConfigError for what cannot be pinned: a link to a folder or out of this one, a special
         file, or too much data.
@@ -167,10 +167,10 @@ def load(home: Path, project: Path, *, trust_project: bool = False) -> Approvals
 
 
 def state(item: Candidate, approvals: Approvals) -> State:
-    """Whether an item may be used. Items from the person's own home or program and instructions are
-    trusted, unless `find_tainting_source` names a source; those of a repository if approved with
-    exactly this content. A tool of any server must match its pin, also of the person's own; nothing
-    runs without a sandbox, nor downloads, unless approved."""
+    """Whether an item may be used. A repository's item must be approved with exactly this content.
+    Instructions, and items that are not a repository's, are trusted unless `find_tainting_source`
+    names a source. A tool of any server must match its pin, even of the person's own server;
+    running without a sandbox and downloading always need approval."""
     its_own = item.scope != "project" or approvals.trust_project or item.kind == "instructions"
     if its_own and item.kind not in BESIDE and not find_tainting_source(item, approvals):
         return "trusted"
@@ -185,7 +185,7 @@ def state(item: Candidate, approvals: Approvals) -> State:
 
 
 def find_tainting_source(item: Candidate, approvals: Approvals) -> str:
-    """The outside text that a session had read which wrote one of an item's files; "" for none."""
+    """The outside text that was read by a session that wrote one of an item's files; "" if none."""
     if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
         return ""
     covers = item.covers or (str(item.origin),)
@@ -195,15 +195,15 @@ def find_tainting_source(item: Candidate, approvals: Approvals) -> str:
 
 
 def is_held(item: Candidate, home: Path, project: Path) -> bool:
-    """Whether an item that a session began with was meanwhile written by one that had read outside
-    text, and is not approved as it is now."""
+    """Whether an item, in its present form, was written by a session that had read outside text,
+    and is not approved."""
     approvals = load(home, project)
     return bool(find_tainting_source(item, approvals)) and state(item, approvals) != "trusted"
 
 
 def diff(item: Candidate, approvals: Approvals) -> str:
-    """What changed since the approval, as a unified diff without credentials, and which of the
-    files that it loads; "" if new or unchanged."""
+    """What changed since the approval: a unified diff without credentials, and a line for each
+    changed file that the item loads; "" if it is new or unchanged."""
     before, approval = _text_before(item, approvals), approvals.find(item)
     if before is None and approval is not None:
         before = approval.content
@@ -218,7 +218,7 @@ def diff(item: Candidate, approvals: Approvals) -> str:
 
 
 def _text_before(item: Candidate, approvals: Approvals) -> str | None:
-    """The instructions that sessions had before one with outside text changed them."""
+    """The instructions before a session that had read outside text first changed them, if any."""
     if item.kind != "instructions" or approvals.marks is None:
         return None
     before = approvals.marks.text_before(str(item.origin))
@@ -246,14 +246,14 @@ def approve_items(home: Path, project: Path, items: Sequence[Candidate]) -> Appr
 
 
 def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str]) -> Approvals:
-    """Pins what an approved item was seen to open in the project; returns all approvals. What was
-    changed since the approval counts as a change of the item. Raises: ConfigError for too many
-    files; StorageError, BusyError."""
+    """Pins the project's files that an approved item was seen to open; returns all approvals. A
+    file that changed after the approval counts as a change of the item. Raises: ConfigError for too
+    many files; StorageError, BusyError."""
 
-    # Of the settings file only the entry is in the content.
+    # The content has only one entry of the settings file, so it does not cover that file.
     covers = [path for path in item.covers if path != str(item.origin)]
     besides = [path for path in opened if not any(is_below(path, cover) for cover in covers)]
-    # Where it found, or looked for, what it opened.
+    # The folders in which it found, or looked for, what it opened.
     places = {path if path.is_dir() else path.parent for path in map(Path, opened)}
     folders = tuple(sorted(str(place) for place in places if ".git" not in place.parts))
 
@@ -263,7 +263,7 @@ def pin_loads(home: Path, project: Path, item: Candidate, opened: Sequence[str])
         since = datetime.fromisoformat(approval.approved_at).timestamp()
         loads = dict(approval.loads)
         for path in besides:
-            # What git keeps there changes with each commit; what it runs, no command may change.
+            # Files in `.git` change with each commit, and no command may change those that run.
             inside = Path(path).is_relative_to(project)
             if path in loads or not inside or ".git" in Path(path).relative_to(project).parts:
                 continue
@@ -328,8 +328,8 @@ def _approvals_validator() -> Callable[[Any], tuple[Approved, ...]]:
 
 
 def _read_regular(path: str, limit: int = -1) -> tuple[bytes, float] | None:
-    """The content of a file that is no link, up to `limit` bytes, and when it last changed; None
-    for what is no regular file. Raises: OSError."""
+    """The content of a regular file, up to `limit` bytes, and when it last changed; None for
+    another kind of file. Raises: OSError, also for a link."""
     # Without waiting, in case of a pipe that nobody writes to.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with open(descriptor, "rb") as file:
@@ -351,21 +351,21 @@ def _as_text(data: bytes) -> str:
 
 
 def _changed_loads(approval: Approved, project: Path) -> Iterator[str]:
-    """The files that differ from the approved ones. Never raises."""
+    """Yields the loaded files that differ from the approved ones. Never raises."""
     for path, digest in approval.loads.items():
         states = []
         with contextlib.suppress(OSError):
             states += [os.lstat(path)]
             states += [os.stat(path)]
-        # The kernel sets this time, whatever a program wants.
+        # The kernel sets ctime, and no program can choose it.
         version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
         if _digest_of(path, project, version) != digest:
             yield path
 
 
 def _hash_names(folders: Sequence[str]) -> str:
-    """SHA-256 over the names in these folders: another one means that the extension may find other
-    files than before. Never raises."""
+    """SHA-256 over the names in these folders: a different one means that the extension may find
+    other files than before. Never raises."""
     names = hashlib.sha256()
     for folder in folders:
         try:
@@ -378,13 +378,13 @@ def _hash_names(folders: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4 * MAX_LOADED)
 def _digest_of(path: str, project: Path, version: object) -> str:
-    """`version` is for the cache: files are compared before each run."""
+    """The hash of a loaded file. `version` is a key of the cache: each run compares all files."""
     return (_hash_load(path, project) or ("", 0.0))[0]
 
 
 def _hash_load(path: str, project: Path) -> tuple[str, float] | None:
     """The SHA-256 of a regular file, and when it or the link to it last changed; None if there is
-    none. Of a link out of the project only where it leads counts, never what is there."""
+    none. For a link out of the project, its target's path is hashed, never the content."""
     try:
         link, real = os.lstat(path), real_path(path)
         if not Path(real).is_relative_to(project):
