@@ -1,7 +1,7 @@
 """A conversation: one process's agent and the session that is open now.
 
 `sessions.py` opens and leaves its sessions, `turns.py` runs its turns, `rewind.py` goes back in it.
-Their functions are its methods."""
+The functions of these modules are the methods of `Conversation`."""
 
 import asyncio
 import contextlib
@@ -75,15 +75,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Child:
-    """What makes a conversation that of a subagent: it has a session among its parent's records, no
-    servers, and of plug-ins only those that decide about calls."""
+    """Makes a conversation a subagent's: its session is among its parent's records, it has no MCP
+    servers of its own, and of plug-ins only those that decide about calls."""
 
     agent_type: str
-    """The definition that it uses, for hooks."""
+    """The name of the definition that the subagent uses, for hooks."""
     definition: "AgentDefinition | None" = None
     """None: nothing limits its tools and skills."""
     folder: Path | None = None
-    """Among its parent's records: of its transcript and outputs; None: it has no parent."""
+    """The folder of its transcript and outputs among its parent's records; None: no parent."""
     parent_session: str | None = None
     start: "Start | None" = None
     """What its parent passed."""
@@ -91,10 +91,10 @@ class Child:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a conversation is opened with, which all its sessions share."""
+    """What a conversation is opened with; all its sessions share it."""
 
     loaded: Loaded
-    """The configuration; `/model` and `/effort` change it, and the agent."""
+    """The configuration; `/model` and `/effort` replace it together with the agent."""
     _: KW_ONLY
     emit: Emit = no_emit
     ask: Ask | None = None
@@ -102,18 +102,18 @@ class Settings:
     elicit: Elicit | None = None
     """Puts a form of an MCP server to the person."""
     tools: tuple[Tool, ...] = ()
-    """Offered beside kode's own."""
+    """Offered in addition to kode's own."""
     sections: Callable[[], Mapping[str, str]] = dict
     """What plug-ins add to the system prompt, by name."""
     memory: MemorySystem | None = None
-    """Replaces the configured system."""
+    """Replaces the configured memory system."""
     keep_session: bool = True
     trust_project: bool = False
     """Whether the repository's extensions count as approved (`--trust-project`)."""
     servers: Sequence[ServerEntry] = ()
-    """MCP servers that the program that runs kode names: trusted, and stored nowhere."""
+    """MCP servers named by the program that runs kode: trusted, and stored nowhere."""
     client_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Likewise, by name: those that an editor names for the session."""
+    """MCP servers, by name, that an editor names for the session: trusted, stored nowhere."""
     child: Child | None = None
     """None for the main agent."""
 
@@ -122,7 +122,7 @@ class Settings:
         return self.loaded.config
 
     def with_config(self, config: Config) -> "Settings":
-        """These with a changed configuration."""
+        """A copy of these settings with another configuration."""
         return replace(self, loaded=replace(self.loaded, config=config))
 
 
@@ -144,11 +144,11 @@ class Conversation:
     extensions: Extensions | None = None
     """MCP servers and approvals; None in a subagent."""
     to_close: list[Provider] = field(default_factory=list)
-    """Providers that were asked, besides the current one: closed at the end."""
+    """Providers used before the current one; they are closed at the end."""
     attachments: list[Text | Image] = field(default_factory=list)
     """Sent with the next message."""
     notices: set[str] = field(default_factory=set)
-    """Those that are given once, and were."""
+    """The texts of notices that are given only once and were given."""
     start_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     # Of the session: `enter_session` sets them.
@@ -156,7 +156,7 @@ class Conversation:
     context: Context = field(init=False)
     begun_by: BegunBy = field(init=False)
     upkeep: "asyncio.Future[Any] | None" = field(init=False)
-    """What is done beside the turns until the session ends."""
+    """Background work that goes on until the session ends."""
     catalog: FoundExtensions | None = field(init=False)
     """The skills, commands and agents of the workplace; None before the first turn."""
     hooks: "Hooks | None" = field(init=False)
@@ -166,13 +166,13 @@ class Conversation:
     last: TurnEnded | None = field(init=False)
     """How the last turn of this process ended."""
     fresh_plan: bool = field(init=False)
-    """Whether it ended with a plan."""
+    """Whether that turn ended with a new plan."""
     waited_s: float = field(init=False)
     """How long the next turn has waited for the server, which may be loading its model."""
     closing: str = field(init=False)
-    """What its end waits for, for a person."""
+    """What the end of the session waits for, in words for a person."""
     end_by: float | None = field(init=False)
-    """When its last hooks must have ended, by `time.monotonic`; None before its end."""
+    """When the session's last hooks must have ended, by `time.monotonic`; None until its end."""
 
     start = sessions.start_session
     switch_session = sessions.switch_session
@@ -225,18 +225,18 @@ class Conversation:
 
     @property
     def cost_usd(self) -> float | None:
-        """Of the requests with a known price; None if there is none, the model's included."""
+        """The cost of the session's requests of known price; None if no price is known."""
         spent, is_priced = self.session.spent, self.agent.cost_usd(Usage()) is not None
         return spent.cost_usd if spent.cost_usd or (is_priced and not spent.unpriced) else None
 
     @property
     def agents_folder(self) -> Path:
-        """Where records of subagents are."""
+        """The folder with the records of subagents."""
         child = self.settings.child
         return paths.agents_folder((child and child.folder) or self.folder)
 
     def say_once(self, text: str, level: Level = "warning") -> None:
-        """Gives a notice that the person has not seen."""
+        """Emits a notice, unless this text was given before."""
         if text not in self.notices:
             self.notices.add(text)
             self.settings.emit(Notice(text=text, level=level))
@@ -247,7 +247,7 @@ class Conversation:
             self.say_once(str(error), "error")
 
     def note_work(self, what: str) -> None:
-        """Says to the person what kode does beside the model; "" once it is over."""
+        """Shows the person what kode itself is busy with; "" ends that."""
         self.settings.emit(Working(what=what))
 
     def note(self, text: str) -> None:
@@ -259,14 +259,14 @@ class Conversation:
         self.attachments.append(outside_part(text, source))
 
     def mark_outside(self, source: str) -> None:
-        """Marks the session as one that read outside text, unless it is. Raises: StorageError."""
+        """Marks the session once as having read outside text. Raises: StorageError."""
         if not self.session.tainted_by:
             self.session.append(TaintEntry(source=source))
 
     def keep_picture(self, name: str, data: bytes) -> Image:
-        """Keeps a copy of an image or a PDF file with the session, to attach, in a size that
-        servers take: shrinking takes a second. Raises: UserError if it is neither, cannot be
-        shrunk, or this model cannot see; StorageError."""
+        """Saves a copy of an image or a PDF file beside the session, in a size that servers accept,
+        and returns the part to attach. Shrinking takes a second. Raises: UserError if it is
+        neither, cannot be shrunk, or the model cannot see it; StorageError."""
         picture, provider = images.fit_picture(images.Picture(name, data)), self.agent.provider
         looks = images.read_header(picture.data)
         is_pdf = looks is not None and looks.media_type == images.PDF
@@ -313,14 +313,14 @@ class Conversation:
         return await assembly.run_recording_opens(self.config, self.place, argv, timeout_s)
 
     def deny_edits(self, patterns: Mapping[str, str]) -> None:
-        """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
-        each for the reason beside it, instead of what was denied so before."""
+        """Has the gate, and those of subagents that start later, deny edits of files that match
+        these patterns (pattern → reason). They replace the patterns of an earlier call."""
         rules = (Rule("edit", pattern, why) for pattern, why in patterns.items())
         self.gate.state.denied = tuple(rules)
 
     async def learn_model(self) -> None:
-        """Lets the provider ask its server about the model, at most for a turn's time limit. Says
-        once if it cannot search the web although that is wanted."""
+        """Lets the provider ask its server about the model, at most for a turn's time limit. Warns
+        once if `web_search` is on and the provider cannot search the web."""
         provider, began = self.agent.provider, time.monotonic()
         if isinstance(provider, HttpProvider):
             with contextlib.suppress(TimeoutError):
@@ -335,8 +335,8 @@ class Conversation:
             )
 
     def use_model(self, model: str, provider: str | None = None) -> None:
-        """`/model`: sends the next request to this model, of the named provider, or of the one that
-        its name belongs to. Raises: UserError."""
+        """`/model`: sends the next request to this model of the named provider, or of the provider
+        that the model's name belongs to. Raises: UserError."""
         current, small, config = self.agent.provider, self.agent.small_model, self.config
         if provider is None:
             provider, model = resolve_model(config, os.environ, row_of(config, current.name), model)
@@ -344,7 +344,7 @@ class Conversation:
         choice = resolve_provider(settings.config, os.environ, settings.loaded.origins)
         chosen = assembly.make_provider(settings.config, choice)
         parts = assembly.model_parts(settings, choice, chosen)
-        if config.memory.model or config.small_model:  # it stays that of the provider it was for
+        if config.memory.model or config.small_model:  # the model named for small work stays
             parts["small_model"], small = small, None
         self.to_close += filter(None, (current, small))
         self.settings, self.agent = settings, replace(self.agent, **parts)
@@ -374,12 +374,12 @@ class Conversation:
         return {m: what for m, what in MODE_MEANS.items() if m != "full" or m in set_by_person}
 
     def set_permission_mode(self, mode: str) -> None:
-        """Applies from the next call on. `mode` may have the name that another agent gives it."""
+        """Sets the mode for further calls. `mode` may be the name that another agent gives it."""
         self.gate.state.mode = MODE_CALLED[mode]
 
     async def compact(self, wish: str = "") -> ContextReduced | None:
-        """`/compact`: compacts now; None, without a request, if that would free nothing. `wish`
-        says what the person wants in the note. Raises: KodeError."""
+        """`/compact`: compacts now; sends nothing and returns None if that would free nothing.
+        `wish` says what the person wants in the note. Raises: KodeError."""
         await self.start()
         if not is_compactable(self.agent, self.context):
             return None
@@ -452,8 +452,8 @@ async def open_conversation(
     attachments: Sequence[Text | Image] = (),
     provider: Provider | None = None,
 ) -> Conversation:
-    """Opens a new session in `cwd` (under `new_id`, if given), or the one named. `task` is the
-    first turn's text, if it is known: it is on disk before anything else is done; `attachments`
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one with `session_id`. `task`
+    is the first turn's text, if known: it is on disk before anything else is done; `attachments`
     go with it. `provider` replaces the configured one. Raises: UserError (no key, bad rules,
     session open elsewhere, disk full), SessionError."""
     home, config, origins = paths.kode_home(), settings.config, settings.loaded.origins
@@ -492,7 +492,7 @@ async def open_conversation(
 
 
 class _OpenGate(Gate):
-    """Lets every call run: its result is given."""
+    """Allows every call: no tool runs, because `BareSession.staff` is told the results."""
 
     async def judge(self, action: Action, context: ToolContext) -> Decision:
         return ALLOWED
@@ -519,8 +519,8 @@ class BareSession:
     def staff(
         self, provider: Provider, tools: Sequence[Tool], *, memory: MemorySystem, answer: Around
     ) -> None:
-        """Gives it an agent with these tools only, which may run every call: `answer` gives its
-        result instead of the tool. Raises: ConfigError for bad rules."""
+        """Gives the session an agent with these tools only. Every call is allowed, and `answer`
+        gives its result in place of the tool. Raises: ConfigError for bad rules."""
         settings = replace(self.settings, memory=memory)
         agent = make_agent(settings, provider, self.context.session, self.place)
         if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
@@ -529,7 +529,7 @@ class BareSession:
         self.agent = replace(agent, tools=tuple(tools), gate=gate, around=answer)
 
     async def open(self, reason: InjectReason) -> None:
-        """Renders the system prompt, or what of it is news in a later process."""
+        """Renders the system prompt or, in a later process, what has changed in it."""
         await open_context(self.agent, self.context, reason)
 
     async def turn(

@@ -1,5 +1,5 @@
-"""What all subagents of a session share, and what each starts with. Siblings differ in nothing
-before their task, which comes last."""
+"""What all subagents of a session share, and what each starts with. The requests of siblings are
+the same up to the task, which comes last."""
 
 import asyncio
 import os
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from kode.subagents.parent import Delegation
     from kode.subagents.task import Start, Task
 
-RESERVED_STEPS = 3  # the last requests of a turn: the parent uses what its subagents found
+RESERVED_STEPS = 3  # requests of a turn kept for the parent, to use what its subagents found
 
 
 def make_delegation(conversation: "Conversation", catalog: FoundExtensions) -> "Delegation":
-    """What all subagents of a session share; model and mode count as they are at their starts."""
+    """What all subagents of a session share; each gets the model and mode in use at its start."""
     from kode.subagents.parent import Delegation, child_environment
 
     config, ask = conversation.config, conversation.settings.ask
-    # Variables that a subagent itself gets although they look secret: what the person passes on,
-    # and the credentials of a cloud, which its SDK reads.
+    # Variables that a subagent's process gets although they look secret: those that the person
+    # passes on, and the credentials of a cloud, which its SDK reads.
     passed_on = (*config.shell.environment, *resolve_provider(config, os.environ).row.reads)
     return Delegation(
         folder=conversation.agents_folder,
@@ -59,7 +59,7 @@ def _record_usage(conversation: "Conversation", usage: Usage, cost_usd: float | 
 
 
 async def _ask_once(gate: Gate, ask: Ask, question: Question) -> Answer:
-    """The person's answer: one given for a subagent applies to the others that wait, too."""
+    """Asks one question at a time: an approval for the session answers those that wait, too."""
     async with gate.state.turn:
         if question.rules and {*question.rules} <= {*gate.approved_in_session}:
             return Answer(choice="session")
@@ -72,16 +72,16 @@ async def _ask_once(gate: Gate, ask: Ask, question: Question) -> Answer:
 def _share_tools(
     conversation: "Conversation", catalog: FoundExtensions, task: "Task"
 ) -> Sequence[Tool]:
-    """What a subagent gets of its parent's servers."""
+    """The tools of its parent's MCP servers that a subagent gets."""
     provider, extensions = conversation.agent.provider, conversation.extensions
     definition = {agent.item.name: agent for agent in in_use(catalog.agents)}.get(task.agent or "")
-    if extensions is None:  # of a subagent: what it has of its own parent
+    if extensions is None:  # in a subagent: those that its own parent lent it
         return tuple(tool for tool in conversation.settings.tools if may_use(definition, tool))
     return extensions.shared_tools(definition, provider.info.context_window)
 
 
 def make_child_start(conversation: "Conversation") -> "Start":
-    """The first line for a child that starts now, with the keys in use. Raises: ConfigError."""
+    """What a child that starts now is sent first, the keys in use included. Raises: ConfigError."""
     from kode.subagents.task import Start
 
     config, agent, session = conversation.config, conversation.agent, conversation.session

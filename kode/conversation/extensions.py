@@ -1,5 +1,5 @@
 """Extensions of a conversation: skills in the prompt and as a tool, and when and how hooks run.
-`kode.extensions` finds them, and its `hook_runs` handles calls and questions."""
+`kode.extensions` finds extensions; its `hook_runs` runs the hooks of calls and questions."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
-    """The extensions for a working directory, and which of them count, as they are on disk now."""
+    """The extensions on disk for a working directory, and which of them may be used."""
     home = paths.kode_home()
     around = find_surroundings(cwd, home, paths.user_home())
     approvals = trust.load(home, around.project, trust_project=trust_project)
@@ -52,7 +52,7 @@ def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDef
 async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
-    """The agent with its extensions, and these; says what cannot be used."""
+    """Returns the extended agent, all extensions and the hooks; reports what cannot be used."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
     catalog = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
     if problems := [text for texts in catalog.problems.values() for text in texts]:
@@ -60,7 +60,7 @@ async def add_extensions(
         emit(Notice(text=f"{problems[0]}{more if len(problems) > 1 else ''}"))
     if unused := "; ".join(settings.loaded.unused):
         emit(Notice(text=f"Not used of other agents' settings: {unused}", level="info"))
-    # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
+    # In a thread: its imports may wait for those of an SDK, and the screen must not.
     agent, hooks = await asyncio.to_thread(_extend_agent, conversation, agent, catalog)
     return agent, catalog, hooks
 
@@ -82,7 +82,7 @@ def _extend_agent(
         opening=lambda window: {**({"skills": sections} if sections else {}), **opening(window)},
         interceptors=tuple(conversation.plugins.interceptors),
     )
-    # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
+    # Changing a guard does not turn it off: it blocks until somebody looks at the change.
     changed = (hook.thing for hook in catalog.hooks if hook.standing == "changed")
     guards = (hook for hook in changed if hook.event == "PreToolUse")
     hooks = None
@@ -103,13 +103,13 @@ def _extend_agent(
     return agent, hooks
 
 
-LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
+LEAST_S = 0.1  # for one end hook, even if others used up the time: many only write a line
 NOT_DONE = "A hook says the work is not done."  # the message of a turn that a hook starts
 MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
 
 
 async def run_in_session(hooks: Hooks, hook: Hook, line: str) -> ProgramRun:
-    """Runs a hook of an open session that is as a person approved it. Raises: StorageError."""
+    """Runs a hook of an open session, if it is still as approved. Raises: StorageError."""
     conversation, agent = hooks.conversation, hooks.conversation.agent
     try:
         if not await _is_as_approved(hooks, hook):
@@ -161,9 +161,9 @@ async def run_hook(
     required: bool = False,
     judge: "Conversation | None" = None,
 ) -> ProgramRun:
-    """Runs a hook in the sandbox, `line` on its stdin; the gate of `judge` decides about its
-    changes. Without a sandbox, unless `required`, a project's hook runs if a person approved just
-    that. Raises: CancelledError."""
+    """Runs a hook with `line` on its stdin, in the sandbox unless a person approved it to run
+    outside and `required` is not set; if there is no sandbox, a person's own hook runs, too. The
+    gate of `judge` decides about its changes; None drops them. Raises: CancelledError."""
     item, dropped, leaves = hook.item, list[str](), False
     if not required:
         approvals = await asyncio.to_thread(trust.load, place.home, place.project)
@@ -229,7 +229,7 @@ async def run_submit_hooks(hooks: Hooks, text: str) -> None:
 
 
 async def run_turn_end_hooks(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
-    """Runs the hooks of a turn's end, which may continue it with what they say is missing."""
+    """Runs the hooks of a turn's end, which may continue the turn by saying what is missing."""
     child = hooks.conversation.settings.child
     names = {} if child is None else {"agent_type": child.agent_type}
     for number in range(MAX_CONTINUATIONS):
@@ -253,7 +253,7 @@ async def run_turn_end_hooks(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> 
 
 
 async def run_end_hooks(hooks: Hooks, reason: str, wait_s: float) -> None:
-    """Runs the hooks of a session's end: `wait_s` for them all. Raises: StorageError."""
+    """Runs the hooks of a session's end, within `wait_s` together. Raises: StorageError."""
     hooks.conversation.end_by = time.monotonic() + wait_s
     await hooks.stop(wait_s / 2)
     await hooks.at("SessionEnd", {"reason": reason}, (reason,))

@@ -1,4 +1,4 @@
-"""What plug-ins add to a conversation. One that fails costs a line on the screen, no session."""
+"""What plug-ins add to a conversation. A plug-in's fault is a notice and ends no session."""
 
 import asyncio
 from collections import Counter
@@ -43,7 +43,7 @@ class PluginSession:
 
     @property
     def entry_type(self) -> str:
-        """The type of its entries in a session, and the beginning of its sections' names."""
+        """The type of the plug-in's entries in a session, and the prefix of its sections' names."""
         return f"x-{self.plugin.name}"
 
     def notice(self, text: str, *, level: Level = "warning", value: Any = None) -> None:
@@ -51,7 +51,7 @@ class PluginSession:
         self.emit(Notice(text=text, level=level, value=value))
 
     def tell_model(self, text: str) -> None:
-        """Has the next message tell the model. Raises: StorageError."""
+        """Adds a text for the model to the next message. Raises: StorageError."""
         self.session.append(NoteEntry(text=text))
 
     def record(self, value: Mapping[str, Any]) -> None:
@@ -59,7 +59,7 @@ class PluginSession:
         self.session.append(PluginEntry(type=self.entry_type, value=value))
 
     def records(self) -> list[Mapping[str, Any]]:
-        """What the plug-in has recorded in the session, without what was rewound."""
+        """The values that the plug-in has recorded in the session, without rewound ones."""
         entries = (e for e in effective(self.session.entries) if isinstance(e, PluginEntry))
         return [entry.value for entry in entries if entry.type == self.entry_type]
 
@@ -68,7 +68,7 @@ class PluginSession:
         return deny(f"The plug-in {self.plugin.name}: {reason}", by="plugin")
 
     def ask(self, reason: str) -> CallDecision:
-        """For `before_call`: the person is asked, in every mode; without one it does not run."""
+        """For `before_call`: asks the person in every mode; if there is none, the call fails."""
         return Decision(outcome="ask", reason=f"The plug-in {self.plugin.name}: {reason}")
 
     def change(self, call: Action, arguments: Mapping[str, Any]) -> CallDecision:
@@ -82,7 +82,7 @@ class Prompt:
 
     text: str
     typed: str | None = None
-    """What stands for the person's own words, as in a list of sessions; None: the command."""
+    """Shown as the person's own words, as in a list of sessions; None: the command."""
 
 
 @dataclass(kw_only=True)
@@ -90,21 +90,21 @@ class PluginHost:
     """The plug-ins of one conversation."""
 
     session: Session
-    """The one that is open now."""
+    """The session that is open now."""
     screen: Emit
     """Shows an event to the person."""
     is_used: bool = False
-    """Whether a slash command of a plug-in was."""
+    """Whether a slash command of a plug-in was used."""
     opened: list[PluginSession] = field(default_factory=list)
     subscribers: list[tuple[Plugin, Subscriber]] = field(default_factory=list)
-    """Without those that have failed."""
+    """The subscribers of plug-ins that have not failed."""
     tools: list[Tool] = field(default_factory=list)
     interceptors: list[Interceptor] = field(default_factory=list)
     """What plug-ins decide about calls."""
 
     def open(self, plugin: Plugin, settings: "Settings", place: Workplace) -> None:
-        """Takes what a plug-in adds; of a subagent's only what decides about calls. Raises:
-        ConfigError for settings that are not as the plug-in's model says; what its code raises."""
+        """Takes what a plug-in adds; in a subagent, only what decides about calls. Raises:
+        ConfigError for settings that do not fit the plug-in's model; what its code raises."""
         is_whole = settings.child is None and any((*plugin.session_parts, plugin.slash))
         if not (is_whole or plugin.before_call):
             return
@@ -124,7 +124,7 @@ class PluginHost:
             self.tools.append(replace(tool, run=guard_plugin(plugin, tool.run)))
 
     def emit(self, event: Event) -> None:
-        """Emits to the conversation and to every subscriber; one that fails hears no more."""
+        """Emits to the screen and to every subscriber; one that fails gets no more events."""
         self.screen(event)
         for plugin, subscriber in list(self.subscribers):
             try:
@@ -134,14 +134,14 @@ class PluginHost:
                 self.screen(Notice(text=describe_plugin_fault(plugin, error)))
 
     def sections(self) -> dict[str, str]:
-        """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
+        """The sections of the system prompt, by name: `x-PLUGIN-` and the plug-in's own name."""
         sections: dict[str, str] = {}
         for opened in self.opened:
             sections |= try_plugin(opened.plugin, partial(_render_sections, opened), {})
         return sections
 
     def drop_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """The tools of a session but for those of plug-ins whose name another one has, too."""
+        """The tools of a session without plug-in tools whose name another tool has, too."""
         counts = Counter(tool.name for tool in tools)
         clashing = [tool for tool in self.tools if counts[tool.name] > 1]
         for name in {tool.name for tool in clashing}:
@@ -149,7 +149,7 @@ class PluginHost:
         return tuple(tool for tool in tools if tool not in clashing)
 
     async def run_slash_command(self, message: str) -> str | Prompt | None:
-        """What a plug-in's slash command says; None where none is named. Raises: KodeError."""
+        """What the named slash command returns; None if no plug-in has it. Raises: KodeError."""
         name, _, argument = message[1:].partition(" ")
         for opened in self.opened:
             if command := opened.plugin.slash.get(name):
@@ -159,7 +159,7 @@ class PluginHost:
         return None
 
     def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
-        """What runs a turn, with what plug-ins do around it, once one may have something to do."""
+        """Wraps `run` in what plug-ins do around a turn: if resumed, or after a command of one."""
         for opened in self.opened if self.is_used or conversation.begun_by == "resume" else ():
             if around := opened.plugin.around_turn:
                 call = partial(installed.call_part, opened.plugin, around, opened, conversation)
@@ -167,7 +167,7 @@ class PluginHost:
         return run
 
     async def close(self, wait_s: float) -> None:
-        """Lets each subscriber that wants to know the end finish, within `wait_s`. Never raises."""
+        """Lets each subscriber with an `aclose` finish, each within `wait_s`. Never raises."""
         for plugin, subscriber in self.subscribers:
             try:
                 if hasattr(subscriber, "aclose"):

@@ -66,8 +66,8 @@ def is_cut_short(conversation: "Conversation") -> bool:
 async def rewind(
     conversation: "Conversation", turn: int, *, files: bool, messages: bool
 ) -> list[str]:
-    """Goes back to before this turn's prompt (from 1): with `files` what changed since, with
-    `messages` what was said; returns one line for each thing done. Raises: StorageError."""
+    """Goes back to before this turn's prompt (from 1): `files` restores what changed since,
+    `messages` drops what was said since; returns a line for each. Raises: StorageError."""
     lines = list[str]()
     if files:
         past = await asyncio.to_thread(conversation.agent.undo.history)
@@ -107,9 +107,9 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 
 
 async def finish_undos(conversation: "Conversation") -> None:
-    """Completes what killed undos and redos of this folder began."""
+    """Completes the undos and redos in this folder that were killed half-way."""
     place, config, ids = conversation.place, conversation.config, list[str]()
-    with suppress(OSError):  # nearly always there is none
+    with suppress(OSError):  # nearly always this folder is missing
         ids = sorted(os.listdir(paths.unfinished_folder(place.home)))
     for id in ids:
         text = ""
@@ -138,7 +138,7 @@ async def _change_files(
     undo: Undo | None = None,
 ) -> str:
     """Does an undo or a redo, by default of the open session, and records it there, so that the
-    next message tells of it; returns a message about it, "" for None. Raises: StorageError."""
+    next message mentions it; returns a text about it, "" if none was due. Raises: StorageError."""
     session, undo = session or conversation.session, undo or conversation.agent.undo
     undone, messages = await asyncio.to_thread(change, undo), _prompts_of(session)
     if undone is None:

@@ -1,5 +1,5 @@
 """The sessions of a conversation: how one is opened, entered, started with its first turn, and
-left, and what crashes left of others."""
+left, and how the leftovers of crashed ones are removed."""
 
 import asyncio
 import contextlib
@@ -67,13 +67,13 @@ FIRST_TURN = (
     "encodings.unicode_escape kode.subagents.tool kode.sandbox.trial kode.sandbox.kernel "
     "kode.tools.checkers"
 ).split()
-"""Imported only where a turn needs them, or by a library only when it connects."""
+"""Modules that a turn imports only when it needs them, or a library only when it connects."""
 MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
 UPKEEP_EVERY_S = 86_400.0  # how often leftovers are looked for in all of the home
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
 INTERRUPTED_GRACE_S = 2.0  # who pressed Ctrl-C wants to leave
-LEAST_GRACE_S = 0.1  # of each in any case: memory writes down what is left to do
-HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0  # of all hooks of the end, and of each plug-in
+LEAST_GRACE_S = 0.1  # for each in any case: memory notes what is left to do
+HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0  # for all end hooks together, and for each plug-in
 
 
 def open_session(
@@ -86,10 +86,10 @@ def open_session(
     new_id: str | None = None,
     task: str = "",
 ) -> Session:
-    """Loads a session, and says what was repaired and what it still has to send; without an id
-    creates one, under `new_id` if given. The task, if any, is on disk when this returns. A child's
-    session is in its parent's record of it, without a parent only in memory. Raises: SessionError
-    if there is none, or `new_id` is taken; BusyError; StorageError."""
+    """Loads a session, with notices of what was repaired and of a message still to be sent; without
+    an id creates one, under `new_id` if given. The task, if any, is on disk when this returns. A
+    subagent's session is in its parent's record of it. Raises: SessionError if there is no session
+    `session_id`, or `new_id` is taken; BusyError; StorageError."""
     child, notices, source = settings.child, list[str](), ""
     header = Header(
         id=new_id or new_session_id(),
@@ -101,7 +101,7 @@ def open_session(
     if session_id is not None:
         session, notices = log.load(home, session_id)
         if cut_short := text_of(session.pending) if session.pending else "":
-            # What a plug-in makes of a flag is not for people.
+            # The arguments may be a plug-in's rewriting of a flag, which is not meant for people.
             words = cut_short.split()[0] if cut_short.startswith("/") else shorten(cut_short, 200)
             begun = "kode was stopped before it began on your last message, which is sent with"
             notices.append(f"{begun} your next one: {words}")
@@ -144,7 +144,7 @@ def enter_session(
     conversation.catalog = conversation.hooks = conversation.delegation = None
     conversation.last = conversation.upkeep = conversation.end_by = None
     conversation.closing, conversation.waited_s = "Closing", 0.0
-    # How full the window is before the first turn: as the last request says.
+    # Until the first turn, the last request of the session tells how full the window is.
     for usage in [message.usage for message in session.messages if message.usage][-1:]:
         conversation.context.known_tokens = usage.input_tokens + usage.output_tokens
         conversation.context.known_messages = len(session.messages)
@@ -216,7 +216,7 @@ async def _start_once(conversation: "Conversation") -> None:
     if extensions is not None:
         tools += (tool for tool in extensions.reachable if tool.name in declared | new)
     if child is not None and (definition := child.definition) is not None:
-        lent = {tool.name for tool in settings.tools}  # as the definition allows
+        lent = {tool.name for tool in settings.tools}  # all that the definition allows
         tools = [tool for tool in tools if tool.name in lent or definition.has(tool.name)]
     tools = [*plugins.drop_clashes(tools)]
     for name, count in Counter(tool.name for tool in tools).items():
@@ -237,8 +237,8 @@ async def _start_once(conversation: "Conversation") -> None:
 
 
 def _warn_of_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
-    """Warns about rules in the settings that match no tool, and says that a continued session does
-    not have the tools of a server that is `new` to it, and that a small window gets less."""
+    """Warns about rules that name no tool of the session; says if a continued session lacks the
+    `new` tools of its servers, and if the model gets the small profile for its small window."""
     emit, permissions = conversation.settings.emit, conversation.config.permissions
     names = {*FAMILIES, *(tool.name for tool in agent.tools)}
     rules = dict.fromkeys((*permissions.deny, *permissions.ask, *permissions.allow))
@@ -255,7 +255,7 @@ def _warn_of_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> 
 
 
 def import_first_turn(conversation: "Conversation") -> None:
-    """Imports, in a thread, what a first request needs; a fault is left to who needs the module."""
+    """Imports what a first request needs; call it in a thread. A fault recurs where it matters."""
     with contextlib.suppress(Exception):
         for name in FIRST_TURN:
             importlib.import_module(name)
@@ -277,9 +277,9 @@ async def _maintain_memory(conversation: "Conversation") -> None:
 
 
 async def _try_sandbox(conversation: "Conversation") -> None:
-    """Says what commands lack on this machine: to a person once in a home, to whoever reads a log
-    each time that there is no sandbox. Tries one while the model writes its first call, and reads
-    the tables about commands: a session without calls needs neither."""
+    """Says which protection of commands this machine lacks: to a person once in each home, and to
+    whoever reads a log each time that there is no sandbox. Tries the sandbox, and reads the tables
+    about commands, while the model writes its first call: a session without calls needs neither."""
     settings, sandbox = conversation.settings, conversation.agent.sandbox
     if sandbox is None:
         return
@@ -303,8 +303,8 @@ async def _try_sandbox(conversation: "Conversation") -> None:
 
 
 async def _remove_leftovers(conversation: "Conversation") -> None:
-    """Marks the session as open until it is left. Removes what killed kodes left: sandboxes, and
-    half-written files, once a day in all of the home with the undo data beyond its limit."""
+    """Marks the session as open; not for a subagent. Removes what killed kodes left: sandboxes and,
+    once a day or after a crash, half-written files and undo data beyond its limit in the home."""
     home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
     is_resumed, session_id = conversation.begun_by == "resume", conversation.session.id
     stamp, mark, is_due = paths.upkeep_stamp(home), paths.open_mark(home, session_id or ""), False
@@ -341,7 +341,7 @@ def not_recorded_error(error: StorageError) -> UserError:
 
 
 async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
-    """Ends what runs in the background; returns a turn's end with what became of its changes."""
+    """Ends background commands; returns `ended` with their changes and refusals added."""
     agent, context, emit = conversation.agent, conversation.context, conversation.settings.emit
     run = Run(agent=agent, context=context, emit=emit)
     await conversation.commands.close()
@@ -360,13 +360,13 @@ async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
 async def close_session(
     conversation: "Conversation", *, interrupted: bool = False, wait_s: float | None = None
 ) -> None:
-    """Ends the session. What memory cannot process within its deadline is left to the next start;
-    all of it after an `interrupted` turn. Hooks, servers and memory get `wait_s`, if given."""
+    """Ends the session and closes what the process shares. What memory cannot process in time, or
+    all after an `interrupted` turn, is left to the next start. `wait_s` limits all the waits."""
     leave_by = math.inf if wait_s is None else time.monotonic() + wait_s
     interrupted |= conversation.last is not None and conversation.last.status == "interrupted"
     try:
         if not interrupted:
-            # Half where hooks follow: the next start does memory's rest, and nobody theirs.
+            # Half if hooks follow: the next start does the rest for memory, but not for hooks.
             async with asyncio.timeout(wait_s / 2 if wait_s and conversation.hooks else wait_s):
                 await _let_memory_process(conversation, "exit")
     except TimeoutError:
@@ -387,7 +387,7 @@ async def close_session(
 
 
 async def _let_memory_process(conversation: "Conversation", reason: DropReason) -> None:
-    """Shows memory, if it is open, the session that is about to be left."""
+    """Shows the session that is about to be left to memory, if that is open."""
     session, conversation.closing = conversation.session, "Saving memory"
     if session.messages and conversation.catalog is not None:
         undone = conversation_messages(find_unreported(session.entries))
@@ -405,7 +405,7 @@ async def _close_session(
     leave_by: float = math.inf,
 ) -> None:
     """Closes the session; what the process shares stays open. `reason` is for hooks. Memory gets
-    `grace_s`; after `leave_by`, by `time.monotonic`, nothing is waited for."""
+    `grace_s`; after `leave_by`, by `time.monotonic`, each gets only `LEAST_GRACE_S`."""
     agent, session = conversation.agent, conversation.session
     await conversation.commands.leave(session.id)
     await settle_ended(agent, session.id)
@@ -465,8 +465,8 @@ def memory_context(conversation: "Conversation") -> MemoryContext:
 
 
 async def ask_for_memory(conversation: "Conversation", request: Request) -> Message:
-    """One attempt at a reply of the model for small work, counted in the session. If it is refused
-    and nobody named it, the session's is asked from then on, and a line says so."""
+    """Asks the model for small work once; the cost counts in the session. If the server refuses and
+    no setting names that model, the session's is asked from then on, and a notice says so."""
     agent, config = conversation.agent, conversation.config
     try:
         return await _ask(conversation, agent.small_model or agent.provider, request)
@@ -485,7 +485,7 @@ async def _ask(conversation: "Conversation", provider: Provider, request: Reques
     request = replace(
         request,
         small=uses_small_profile(conversation.config, provider),
-        effort=request.effort or ("low" if info.efforts else None),  # it needs little thought
+        effort=request.effort or ("low" if info.efforts else None),  # memory needs little thought
         max_output_tokens=most and min(info.max_output_tokens, most + thinking_room(info)),
     )
     asked_at = time.monotonic()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import Steering
 
 MAX_REPEATS = 2  # of the request for an answer that fits
-MAX_FAULTS = 5  # of one answer, told to the model
+MAX_FAULTS = 5  # that the model is told about one answer
 
 REQUEST = """\
 When the work is done, answer with one JSON value and nothing else: no words around it. It must \
@@ -116,7 +116,7 @@ class StructuredAnswer:
 
     @property
     def request(self) -> Text:
-        """What the model is told of the form, with the message."""
+        """The text that tells the model the form; it goes with the message."""
         schema = json.dumps(self.form.schema, ensure_ascii=False)
         return Text(text=REQUEST + schema, source="note")
 
@@ -130,7 +130,7 @@ class StructuredAnswer:
                 self.form.read(text_of(last))
         except ValueError as error:
             self.repeats += 1
-            if self.repeats == 1:  # the server may have refused since
+            if self.repeats == 1:  # only once: the server may have refused the schema since
                 self.context.answer_schema = self.form.schema
             text = f"Your answer does not fit the JSON schema: {error}\nAnswer again with the "
             return (Text(text=f"{text}whole JSON value, and nothing else.", typed=""),)

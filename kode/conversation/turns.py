@@ -2,7 +2,7 @@
 plan that is made in mode `plan`.
 
 A message may begin with `/name`, of a plug-in, a command, a skill or a server's prompt. What a
-command runs first, and the files it names, pass the gate and are shown like calls of the model."""
+command runs first, and the files that it names, pass the gate and are shown like model calls."""
 
 import asyncio
 import contextlib
@@ -59,8 +59,8 @@ async def run_conversation_turn(
     form: "Form | None" = None,
 ) -> TurnEnded:
     """Runs one turn to its end; with a `form`, its answer is a value in `structured`. Cancelling
-    the calling task interrupts the turn. `attachments` go with the message after those that wait;
-    those of a turn that could not start are dropped. `typed` is what the person typed of the text,
+    the calling task interrupts the turn. `attachments` follow those of the conversation; if the
+    turn cannot start, they are dropped. `typed` is the part of the text that the person typed,
     without pasted blocks; None: all. Raises: StorageError if the text could not be recorded;
     ToolError if the named command or skill has changed since it was approved; UserError if a hook
     refuses the message, or a server's prompt needs more arguments; ServerError."""
@@ -87,8 +87,8 @@ async def run_conversation_turn(
 
 
 def join_prompts(cut_short: str, text: str) -> str:
-    """One message of one that was cut short and the next, unless the person has asked the same or
-    given the same command again; a command stays at the beginning."""
+    """Joins the message that was cut short with the next one, unless the person has repeated its
+    text or its command; a command stays at the beginning."""
     is_command, cut, new = text.startswith("/"), f"\n\n{cut_short}\n\n", f"\n\n{text}\n\n"
     if cut_short and new in cut:  # they were joined when the session was opened
         return cut_short
@@ -136,7 +136,7 @@ async def _run_with_attachments(
     typed: str,
     **within: Any,
 ) -> TurnEnded:
-    """Runs a turn; what is attached goes with the first of several. Raises: StorageError."""
+    """Runs a turn of a message; the first one takes the attachments. Raises: StorageError."""
     mode_note = _describe_mode(conversation)
     if conversation.extensions is not None and "@" in text:
         for outside in await conversation.extensions.read_mentioned(text):
@@ -166,8 +166,8 @@ async def _run_with_attachments(
 async def _fall_back(
     conversation: "Conversation", agent: Agent, fault: Unavailable
 ) -> Agent | None:
-    """The agent of `fallback_model`, which the session keeps; None if no model is set or it is the
-    one that fails, and for a recording. Raises: UserError."""
+    """Switches the session to `fallback_model` and returns its agent; returns None if none is set,
+    if it is the model that failed, and for a recording. Raises: UserError."""
     config, before, emit = conversation.config, agent.provider, conversation.settings.emit
     if config.fallback_model is None or not isinstance(before, HttpProvider):
         return None
@@ -186,8 +186,8 @@ async def _fall_back(
 
 
 async def _note_late_results(conversation: "Conversation") -> None:
-    """Tells the model once of results that subagents left when kode was stopped, and ends those
-    that nobody waits for. Raises: StorageError."""
+    """Tells the model, once, about results that subagents had left when kode was stopped, and ends
+    the records of subagents that nobody waits for. Raises: StorageError."""
     last = conversation.last
     if last.is_finished if last is not None else conversation.begun_by != "resume":
         return
@@ -207,7 +207,7 @@ async def _note_late_results(conversation: "Conversation") -> None:
 
 def find_named(catalog: FoundExtensions, message: str) -> CommandDefinition | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message. The
-    last part of a name is enough where it is the only one, and a bundle's gives way."""
+    last part of a name is enough if no other ends so; a bundle's gives way to others."""
     if not message.startswith("/") or not message[1:].strip():
         return None
     name = message.split(maxsplit=1)[0][1:]
@@ -222,7 +222,7 @@ def find_named(catalog: FoundExtensions, message: str) -> CommandDefinition | Sk
 
 
 _COMMAND = re.compile(r"/[A-Za-z][\w:.-]*")
-"""What a person who types it means as a command: not a path with a further slash."""
+"""A name that is meant as a command; a path has a further slash."""
 
 
 async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
@@ -273,8 +273,8 @@ async def _expand_command(
     argument: str,
     limits: tuple[Interceptor, ...],
 ) -> list[Text | Image]:
-    """The text of a command, with the output of what it runs and the files it names, and the
-    pictures among them. Raises: StorageError."""
+    """The text of a command, with the output of what it runs and the files that it names; then the
+    pictures among those files. Raises: StorageError."""
     agent, context = conversation.agent, conversation.context
     images = list[Image]()
 
@@ -289,15 +289,15 @@ async def _expand_command(
     text = f"[Command /{command.item.name}, from {command.item.origin}]\n"
     for piece in pieces(command.body, argument):
         text += await call("shell", limits, command=piece.text) if piece.runs else piece.text
-    # What it names itself is part of its text, which a person has approved: its limits are for what
-    # runs, in it or in its turn.
+    # The files that a command names belong to its text, which a person has approved: its limits are
+    # for what it runs, and for its turn.
     for path in files_named(command.body, argument, agent.place.cwd):
         text += f"\n\n[{path}]\n{await call('read_file', path=path)}"
     return [Text(text=text, source="instructions"), *images]
 
 
 def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
-    """What the model must know of the mode; records news of the plan. Raises: StorageError."""
+    """What the model must know about the mode; records a changed plan. Raises: StorageError."""
     plan, entries = conversation.plan.text, effective(conversation.session.entries)
     known = _find_known_plan(entries)
     if plan != known and without_ticks(plan) != without_ticks(known):
@@ -314,7 +314,7 @@ def _describe_mode(conversation: "Conversation") -> tuple[Text, ...]:
 
 
 def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
-    """Saves the plan at the end of an answer, if there is one. Raises: StorageError."""
+    """Saves the plan that an answer ends with; False without one. Raises: StorageError."""
     path, plan = conversation.place.plan, plan_in(ended.result)
     if not ended.is_finished or not plan or path is None:
         return False
@@ -359,8 +359,8 @@ def file_part(
 def text_part(
     text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, source: str = ""
 ) -> Text:
-    """A text about the file or folder `path`, or from `source`, as a message part: outside text
-    where it is not in the working folders, or a session that read outside text left it."""
+    """A text about the file or folder `path`, or from `source`, as a message part: as outside text
+    if the path is outside the working folders or was left by a session that read such text."""
     if path is not None:
         source = marks.find_source([str(path)]) if path.is_file() else ""
         real = Path(real_path(path))
@@ -378,7 +378,7 @@ def read_text(path: Path) -> str:
     """The text of a file or pipe. Raises: UserError if it is missing, too large, or not text."""
     try:
         with path.open("rb") as file:
-            # A device may never end.
+            # Reading a device might never end.
             kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
             readable = kind in (stat.S_IFREG, stat.S_IFIFO)
             data = file.read(MAX_ATTACHED_BYTES + 1) if readable else b"\0"
