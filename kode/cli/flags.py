@@ -30,8 +30,8 @@ FIRST_FLAGS = {
 
 
 def add_conversation_flags(parser: Parser) -> None:
-    """Adds the flags of a conversation; each is None or empty if it was not given, or if this
-    parser does not have it."""
+    """Adds the flags of a conversation. The attribute of a flag that was not given, or that this
+    parser lacks, is falsy."""
     parser.set_defaults(record=None, replay=None, session_id=None, piped=(), screen=None)
     add_setting_flags(parser)
     parser.first_flags = FIRST_FLAGS
@@ -61,7 +61,7 @@ def _check_name(text: str) -> str:
 
 
 def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:
-    """Adds the flags that change settings, and trust; returns what reads them, `config_flags`."""
+    """Adds the flags for settings and trust; returns `config_flags`, which reads them."""
     add_model_flags(parser)
     parser.add_flags(
         ("--max-steps N", "maximum model requests per turn (90)", {"type": "whole"}),
@@ -96,7 +96,7 @@ def add_model_flags(parser: Parser) -> None:
 
 
 def add_permission_flags(parser: Parser) -> None:
-    """Adds the mode and the rules."""
+    """Adds the flags for the permission mode and the rules."""
     kode_name = lambda name: MODE_CALLED.get(name, name)  # noqa: E731
     rules = {"action": "append", "default": []}
     modes = {"type": kode_name, "choices": MODES}
@@ -108,7 +108,7 @@ def add_permission_flags(parser: Parser) -> None:
 
 
 def _add_other_names(parser: Parser) -> None:
-    """Adds flags known from other agents; they are not listed individually."""
+    """Adds flags that people know from other agents; help does not list them."""
     add = partial(parser.add_argument, help=argparse.SUPPRESS, default=argparse.SUPPRESS)
     add("-m", dest="model", metavar="M")
     add("--max-turns", dest="max_steps", metavar="N", type="whole")
@@ -134,8 +134,8 @@ def read_servers(arguments: argparse.Namespace, cwd: Path) -> "list[ServerEntry]
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The configuration set by the flags that a command has, by dotted key. A script overrides the
-    configured provider.
+    """Returns the settings that the given flags make, by dotted key; flags that were not given are
+    left out. A script overrides the configured provider.
 
     Raises: ConfigError for a script with another provider than `scripted`.
     """

@@ -1,4 +1,4 @@
-"""Runs the command for a command line, with the one `except` for its errors.
+"""Runs the command that a command line names, and turns its errors into messages and exit codes.
 
 Each command is a module of this package, imported when it is called. An unknown word never becomes
 part of a task: only an argument with white space opens the REPL with a task.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kode.cli.screen.printer import Answered
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a full or broken disk when stdout is a file."""
+"""The `errno` values of a full or broken disk, which a redirected stdout can meet."""
 
 USAGE = (
     ('kode [flags] ["TASK"]', "start a chat; quote a first task"),
@@ -37,7 +37,7 @@ NEXT = "Without a key, try `kode demo`. To set one up: `kode init`.\n"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code."""
+    """Runs one command line and returns its exit code. Errors are reported, not raised."""
     _make_streams_safe()
     code = _answer_early(argv)
     for stream in (sys.stdout, sys.stderr):
@@ -76,12 +76,12 @@ def _answer_early(argv: Sequence[str]) -> int:
 
 def _make_streams_safe() -> None:
     """Makes the standard streams safe to write any text to."""
-    # Occupies the numbers of closed streams, or the next opened file, perhaps a session, would
-    # become somebody's standard output.
+    # Occupies the descriptors of closed streams. Otherwise the next file that kode opens, perhaps a
+    # session, would serve as standard output.
     while (taken := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(taken)
-    # A closed stream is None; output to it is unwanted.
+    # A stream that was closed at the start is None; what is written to it is discarded.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -100,8 +100,8 @@ def _report_own_fault(argv: Sequence[str], error: Exception) -> int:
 
 
 def _use_plugin_files(argv: Sequence[str]) -> list[str]:
-    """The command line without `--plugin FILE`, whose plug-ins are used from now on. Raises:
-    ConfigError."""
+    """Turns on the plug-in of each `--plugin FILE`, and returns the command line without these
+    flags; words after `--` stay as they are. Raises: ConfigError."""
     rest, words = list[str](), iter(argv)
     for word in words:
         flag, equals, name = word.partition("=")
@@ -117,7 +117,7 @@ def _use_plugin_files(argv: Sequence[str]) -> list[str]:
 
 
 def _read_typed_words() -> list[str]:
-    """The words before the one to be completed, then a flag with which no command does anything."""
+    """The words before the one being completed, and `--help`, so that no command runs."""
     line = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
     words = line.split()[1:]
     return [*(words if line[-1:].isspace() else words[:-1]), "--help"]
@@ -162,7 +162,7 @@ def _suggest_command(word: str, rest: list[str]) -> str:
 
 
 def _run_module(module: str, argv: Sequence[str]) -> int:
-    """Calls a module's `main(argv)`, or another named function, and prints its answer."""
+    """Runs `MODULE[:FUNCTION] [FIRST ARGUMENTS]`, by default its `main`, and prints the answer."""
     where, *first = module.split()
     name, _, function = where.partition(":")
     return _print(getattr(importlib.import_module(name), function or "main")([*first, *argv]))
@@ -175,7 +175,7 @@ def _print(answered: "Answered") -> int:
 
 
 def _report(argv: Sequence[str], error: KodeError) -> int:
-    """Reports an error in the requested format."""
+    """Prints an error to stderr, and as JSON if that was requested; returns its exit code."""
     from kode.cli.screen.printer import print_failure, say
 
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Commands = Mapping[str, tuple[Callable[["Parser", Sequence[str]], "Answered"], str]]
-"""A group's commands: name → what runs it, given its parser and arguments, and what it does."""
+"""A group's commands: name → (function of its parser and arguments, summary)."""
 
 COMMANDS = {
     name: (f"kode.cli.commands.{module or name}", about)
@@ -46,8 +46,8 @@ COMMANDS = {
         ("exec", "run", ""),
     )
 }
-"""Name → the module, or the function in it, with its first arguments, and what it does; "" for
-another name of a command, which no list shows."""
+"""Name → ("MODULE[:FUNCTION] [FIRST ARGUMENTS]", summary). An alias has no summary, so that no list
+shows it."""
 
 HINTS: Mapping[str, str] = {
     "login": "`kode init` sets up a key.",
@@ -60,7 +60,7 @@ HINTS: Mapping[str, str] = {
 }
 """Commands of the shell and of the prompt that kode lacks → what to do instead."""
 
-MAX_FLAG_COLUMNS = 22  # of the first flags, with what they take
+MAX_FLAG_COLUMNS = 22  # the widest of the first flags, with its value
 FIRST = ("run", "continue", "session", "memory", "mcp", "config", "init", "doctor", "demo")
 """The commands that `kode --help` lists."""
 
@@ -95,12 +95,12 @@ KINDS: Mapping[str, Callable[[str], float]] = {
     "seconds": _parse_number(float, "a number of seconds above 0", lambda value: value > 0),
     "amount": _parse_number(float, "an amount above 0", lambda value: value > 0),
 }
-"""Numbers that a flag names as its `type`."""
+"""The kinds of numbers that a flag may name as its `type` → their parsers."""
 
 
 def plugin_commands() -> dict[str, tuple[str, str]]:
-    """The commands that plug-ins add under names that are free, as in `COMMANDS`; an alias, which
-    no list shows, has no summary."""
+    """Returns the top-level commands that plug-ins add, in the form of `COMMANDS`; names that kode
+    uses itself are left out."""
     return {
         name: (command.run, command.summary)
         for name, (_, command) in installed.find_additions("commands").items()
@@ -109,12 +109,12 @@ def plugin_commands() -> dict[str, tuple[str, str]]:
 
 
 def is_completing() -> bool:
-    """Whether the script of `kode completion` calls, which wants the possible next words."""
+    """Whether the shell's completion script has called kode, to get the possible next words."""
     return "_ARGCOMPLETE" in os.environ
 
 
 class _Help(argparse.HelpFormatter):
-    """argparse would break lines at hyphens, and list every flag twice."""
+    """A help formatter that breaks no line at a hyphen and lists each flag once."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
         needed = [action for action in actions if action.required or not action.option_strings]
@@ -133,8 +133,8 @@ class Parser(argparse.ArgumentParser):
     `type` may be one of `KINDS` by name, `type="seconds"`, or "mode", a permission mode."""
 
     first_flags: Mapping[str, str] = {}
-    """Of a conversation, whose flags plug-ins add to: the title of a group → the flags that help
-    lists of it without `--all`."""
+    """The title of a group → its flags that help lists without `--all`. Only parsers of a
+    conversation have it, and plug-ins may add flags to these."""
 
     def __init__(self, prog: str, description: str = "", **options: Any) -> None:
         super().__init__(
@@ -142,14 +142,14 @@ class Parser(argparse.ArgumentParser):
             description=description,
             allow_abbrev=False,
             formatter_class=_Help,
-            **options,  # what argparse gives a command below another: `color`, since 3.14
+            **options,  # argparse passes `color` to subparsers since 3.14
         )
         for name, kind in KINDS.items():
             self.register("type", name, kind)
         self.register("type", "mode", _parse_mode)
 
     def format_help(self) -> str:
-        """What `--help` prints: on one screen the first flags, where there are any."""
+        """Returns what `--help` prints: only the first flags, if the parser has any."""
         if not self.first_flags:
             return super().format_help()
         known, width = self._option_string_actions, shutil.get_terminal_size().columns
@@ -178,7 +178,7 @@ class Parser(argparse.ArgumentParser):
         raise _unknown_choice_error(f"{self.prog}: {wrong}", str(value), listed, choices)
 
     def add_flags(self, *rows: tuple[Any, ...]) -> None:
-        """Adds flags: how each is written (`-m --model M`), what it does, what argparse takes."""
+        """Adds flags from rows of syntax (`-m --model M`), help and perhaps argparse's options."""
         for written, about, *more in rows:
             names = [word for word in written.split() if word.startswith("-")]
             metavar = written.removeprefix(" ".join(names)).strip()
@@ -188,7 +188,7 @@ class Parser(argparse.ArgumentParser):
     def parse(self, argv: Sequence[str], *, mixed: bool = False) -> argparse.Namespace:
         """Parses all of `argv`; an unknown flag is an error that names the nearest one. `mixed`
         allows flags between positional arguments, which argparse does not support for every parser.
-        Raises: ConfigError. Where words are completed, prints those and exits."""
+        Raises: ConfigError. During completion, it prints the possible words and exits."""
         flags = self._option_string_actions.keys() - {"-h", "--help"}
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in flags)
         if self.first_flags and (is_completing() or any(strange)):
@@ -217,7 +217,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _find_task(self, arguments: argparse.Namespace) -> None:
-        """What has white space in it after a plug-in's flag that may stand alone is the task."""
+        """Without a task, takes a plug-in flag's optional value of several words as the task."""
         of_plugins, values = getattr(arguments, "of_plugins", ()), vars(arguments)
         for action in self._actions if values.get("task", "") is None else ():
             words = values.get(action.dest)
@@ -232,9 +232,9 @@ class Parser(argparse.ArgumentParser):
         commands: "Mapping[str, tuple[Callable[[Parser, Sequence[str]], T], str]]",
         argv: Sequence[str],
     ) -> T | int:
-        """Runs the command of a group that the arguments begin with: one of `commands`, each a
-        function of its parser and arguments with what it does, or one that a plug-in adds. Raises:
-        ConfigError; SystemExit if the commands were listed; what the command does."""
+        """Runs the command that `argv` begins with: one that a plug-in adds to the group, or one of
+        `commands`. Without a command, or with `--help`, lists them and exits. Raises: ConfigError;
+        SystemExit after listing; whatever the command raises."""
         if argv and (of_plugin := installed.find_command(group, argv[0])) is not None:
             return of_plugin(argv[1:])
         about = {name: text for name, (_, text) in commands.items()} | installed.subcommands(group)
@@ -254,7 +254,7 @@ class Parser(argparse.ArgumentParser):
         return run(cls(f"kode {group} {command}", text), rest)
 
     def add_commands(self, commands: Mapping[str, str]) -> None:
-        """Adds commands by their names, each with what it does."""
+        """Adds subcommands (name → summary), which only completion uses."""
         below = self.add_subparsers()
         for name, about in commands.items():
             below.add_parser(name, help=about)
@@ -263,13 +263,13 @@ class Parser(argparse.ArgumentParser):
         """Prints the words that may follow the typed ones, and exits."""
         import argcomplete
 
-        # The typed line begins with the words of the command, of which the last is this parser.
+        # Tells argcomplete how many words of the line name the command; its arguments follow them.
         os.environ["_ARGCOMPLETE"] = str(len(self.prog.split()))
         argcomplete.autocomplete(self, always_complete_options=False)
 
     @property
     def _where_listed(self) -> str:
-        """Where commands are listed; `kode --help` lists them itself."""
+        """The command whose `--help` lists the flags; `kode --help` lists commands instead."""
         return "kode run" if self.prog == "kode" else self.prog
 
 
@@ -278,8 +278,7 @@ def _unknown_choice_error(wrong: str, word: str, listed: str, words: Iterable[st
 
 
 def suggest(word: str, words: Iterable[str]) -> str:
-    """` Did you mean X?` if `word` is X with a slip; "" for anything further away, which probably
-    means something else."""
+    """Returns ` Did you mean X?` if `word` looks like X misspelled; "" if no word is that close."""
     import difflib
 
     of_its_length = [name for name in words if abs(len(name) - len(word)) <= 2]

@@ -1,5 +1,5 @@
-"""`kode memory`: view, search, change and undo what kode remembers. Works without a model; if words
-find too little, a search uses one if available.
+"""`kode memory`: shows, searches, changes and undoes what kode remembers. It needs no model; a
+search that finds too little by words asks one if there is one.
 
 This module handles the command line, the configuration, and opening memory outside a session.
 `kode.memory.commands`, which `/memory` of the REPL shares, implements the commands.
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from kode.config.model import Config
 
 ASKS_A_MODEL = ("consolidate", "search")
-"""Commands that may ask a model. A search continues without one."""
+"""Commands that may ask a model; a search also works without one."""
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs one command. Raises: KodeError with its exit code."""
+    """Runs `kode memory` with these arguments and returns its exit code. Raises: KodeError."""
     from kode.memory.commands import add_commands
 
     first = Parser("kode memory", "", add_help=False)
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _load_settings(flags: argparse.Namespace) -> "Loaded":
-    """Raises: ConfigError."""
+    """Loads the settings for `--memory` and `--cwd`. Raises: ConfigError."""
     from kode.config.load import load_config
 
     system = {"memory.system": flags.memory} if flags.memory else {}
@@ -70,7 +70,7 @@ def _run_and_print(loaded: "Loaded", arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
     complain(paths.find_home_fault(paths.kode_home()), *loaded.warnings)
     if text := asyncio.run(_run_command(loaded, arguments)):
-        # Files of memory are edited by hand and synced; an export stays unchanged.
+        # Memory's files may be edited by hand or synced: they are cleaned, an export is not.
         (print_document if arguments.command == "export" else say)(text)
     return EXIT_OK
 
@@ -91,7 +91,7 @@ async def _run_command(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 
 async def _ask_reply(config: "Config", request: Request) -> Message:
-    """Memory's model, resolved on first use: most commands never need it."""
+    """Asks memory's model, which is chosen only here: most commands never need one."""
     from kode.config.choice import choose_small_model
 
     choice = choose_small_model(config, os.environ, config.memory.model or config.small_model)
@@ -105,7 +105,7 @@ async def _ask_reply(config: "Config", request: Request) -> Message:
 
 
 def _confirm(question: str) -> bool:
-    """Asks on the terminal; anything but yes means no."""
+    """Asks on the terminal; True for `y` or `yes`, False for anything else and at end of input."""
     try:
         return input(f"{sanitize(question)} [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:

@@ -1,7 +1,7 @@
-"""What a message names and what goes with it: files of the project by letters in order, images, and
-pasted blocks, folded in the line.
+"""Finds the files and images that a message names after `@`, and keeps what goes with it: images,
+and pasted blocks, which are folded in the line.
 
-What the model may read is decided elsewhere.
+Whether the model may read a file is decided elsewhere.
 """
 
 import asyncio
@@ -74,8 +74,8 @@ class FileIndex:
 
 
 def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
-    """At most `limit` paths that have the query's letters in order, the likeliest first. Searches
-    100,000 paths in less time than two key presses are apart."""
+    """Returns at most `limit` paths that contain the query's letters in order, the likeliest first.
+    Fast enough to run at each key: 100,000 paths take less time than passes between two keys."""
     letters = query.lower().replace(" ", "")
     if not letters:
         return heapq.nsmallest(limit, among, lambda path: (path.count("/", 0, -1), len(path), path))
@@ -84,7 +84,7 @@ def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
     fits = re.compile(in_order, re.DOTALL).match
 
     def rank(path: str) -> tuple[object, ...]:
-        """Lowest where a name, or at least the name of a folder, begins with the letters."""
+        """The sort key: lowest if the name, or else one of the folders, begins with the letters."""
         parts = path.lower().rstrip("/").split("/")
         begins = [part.startswith(letters) for part in parts]
         return not begins[-1], not any(begins), letters not in path.lower(), len(path), path
@@ -116,7 +116,7 @@ _AFTER_A_NAME = ".,;:!?)]}'"
 
 
 def format_mention(path: str) -> str:
-    """A path as written after `@`."""
+    """Returns a path as it is written after `@`: in quotes if it needs them."""
     if not re.search(r"[\s\"@\\]", path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
@@ -129,8 +129,8 @@ def mention_query(typed: re.Match[str]) -> str:
 
 
 def find_mentions(text: str) -> list[str]:
-    """The names after `@` in a text, in order, without duplicates. If a plain name ends in
-    punctuation, it is followed by variants with ever less of it."""
+    """The names after `@` in a text, in order, without duplicates. A plain name that ends in
+    punctuation is followed by variants with less and less of that."""
     names: list[str] = []
     for match in _MENTION.finditer(text):
         if match["quoted"] is not None:
@@ -149,7 +149,7 @@ def unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
-FOLD_LINES = 5  # a pasted text as long as that hides what was typed
+FOLD_LINES = 5  # a pasted text of this length would hide what was typed
 FOLD_CHARACTERS = 1000
 """A paste of at least this many lines or characters is folded."""
 
@@ -162,7 +162,7 @@ class Pastes:
     _pictures: dict[str, Picture] = field(default_factory=dict)
 
     def fold(self, text: str) -> str:
-        """A pasted text for the input line: itself if it is short, else a placeholder."""
+        """Returns what the input line shows for a pasted text: a placeholder unless it is short."""
         lines = text.rstrip("\n").count("\n") + 1
         if lines < FOLD_LINES and len(text) < FOLD_CHARACTERS:
             return text
@@ -170,7 +170,7 @@ class Pastes:
         return _add_placeholder(self._folded, f"pasted {what}", text)
 
     def add_picture(self, picture: Picture) -> str:
-        """The placeholder of an image for the input line."""
+        """Keeps an image, and returns its placeholder for the input line."""
         name = re.sub(r"[\[\]\s]+", " ", picture.name)
         return _add_placeholder(self._pictures, f"image {name}", picture)
 
@@ -179,7 +179,7 @@ class Pastes:
         return [picture for place, picture in self._pictures.items() if place in line]
 
     def unfold(self, line: str) -> str:
-        """Replaces every placeholder in the line by what was pasted."""
+        """Replaces the placeholder of each pasted text by that text; those of images stay."""
         if not self._folded:
             return line
         # One pass, so that a placeholder inside a pasted text stays text.
@@ -188,7 +188,7 @@ class Pastes:
 
 
 def _add_placeholder(values: dict[str, T], what: str, value: T) -> str:
-    """A unique placeholder for a value."""
+    """Stores a value under a unique placeholder, which it returns."""
     place, number = f"[{what}]", 2
     while values.get(place, value) != value:
         place, number = f"[{what}, #{number}]", number + 1
@@ -222,7 +222,7 @@ def use_clipboard(
         program = find_program(name)
         if program is None or (variable and not os.environ.get(variable)):
             continue
-        # The children of one that copies keep the selection alive, and would hold a pipe open.
+        # A program that copies leaves a child that serves the selection and would hold a pipe open.
         output = subprocess.PIPE if data is None else subprocess.DEVNULL
         try:
             done = subprocess.run(
@@ -263,8 +263,8 @@ async def attach_to_next_turn(
     pasted: Sequence[Picture],
     report: Callable[[str, str], None],
 ) -> None:
-    """Attaches pasted images, and what is named after `@`, to the next turn. Each is reported, with
-    a style; without what cannot be attached the message is sent all the same. Raises:
+    """Attaches pasted images, and those named after `@`, to the next turn. `report` gets a line
+    about each, and its style. An image that cannot be attached does not stop the message. Raises:
     StorageError."""
     named = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
     pictures = []
@@ -273,7 +273,7 @@ async def attach_to_next_turn(
             pictures.append((picture, await asyncio.to_thread(fit_picture, picture)))
         except UserError as error:
             report(str(error), "warning")
-    # No await from here on: stopping earlier must not leave anything attached to another message.
+    # No await from here on: a stop must not leave an image attached to some later message.
     for picture, fit in pictures:
         try:
             image = conversation.keep_picture(fit.name, fit.data)

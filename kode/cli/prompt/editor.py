@@ -54,7 +54,7 @@ RULE_FROM_ROWS = 12  # on a smaller terminal the rows are for the reply
 ABOUT_COLUMNS = 60  # beside a name, in 80 columns
 LEAVING_S = 2.0  # Ctrl-C twice within this time, with nothing to stop, exits
 ALT_S = 0.03  # how long Esc waits for a key: Alt and a key come as Esc and the key, at once
-CHORD_S = 1.0  # how long the first of two keys waits for the second, but for vi's
+CHORD_S = 1.0  # how long the first of two keys waits for the second; in vi mode `ALT_S`
 ESC_AGAIN_S = 0.6  # a second Esc within this time edits the last message
 _PLAIN = "noreverse bg:default fg:default"
 STYLE = Style.from_dict(
@@ -70,11 +70,11 @@ STYLE = Style.from_dict(
 # As most terminals draw them: flags are two columns wide, and so is an emoji with a skin tone.
 _CHAR_SIZES_CACHE.update(dict.fromkeys(map(chr, range(0x1F1E6, 0x1F200)), 1))
 _CHAR_SIZES_CACHE.update(dict.fromkeys(map(chr, range(0x1F3FB, 0x1F400)), 0))
-# Like the controls: a paste, or the name of a server's prompt, reorders nothing on the screen.
+# Shown as code points, like controls, so that no paste or server's text reorders the screen.
 _REORDERING = (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 Char.display_mappings |= {chr(mark): f"<{mark:x}>" for mark in _REORDERING}
 _REWRAPS = ("TMUX", "VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "TERM_PROGRAM")
-"""A variable of a terminal that rewraps rows when its width changes."""
+"""Environment variables of terminals that rewrap rows when their width changes."""
 
 
 class SharedHistory(FileHistory):
@@ -92,8 +92,8 @@ class SharedHistory(FileHistory):
 
 
 def open_history(path: Path) -> History:
-    """The history shared by all sessions, readable by its owner alone; in memory only if the file
-    cannot be written."""
+    """Returns the history shared by all sessions, readable by its owner alone; one in memory if the
+    file cannot be written."""
     try:
         durable.make_folder(path.parent)
         with durable.open_for_append(path) as file:
@@ -114,13 +114,13 @@ class PromptCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
-        """Best first; empty if nothing can be completed."""
+        """Yields the completions, best first; none if nothing can be completed."""
         before = document.text_before_cursor
         if typed := BEING_TYPED.search(before):
             start = typed.start() + typed[0].index("@") + 1 - len(before)
             query = mention_query(typed)
             for path in self.files.find(query):
-                if path != query or not path.endswith("/"):  # else its content follows
+                if path != query or not path.endswith("/"):  # omits a folder typed whole
                     yield Completion(format_mention(path), start_position=start, display=path)
         elif before.startswith("/") and not re.search(r"\s", before):
             commands = self._list_commands()
@@ -128,8 +128,8 @@ class PromptCompleter(Completer):
                 yield Completion(name, start_position=-len(before), display_meta=commands[name])
 
     def _list_commands(self) -> Mapping[str, str]:
-        """All that may be typed now, extensions' commands, skills and server prompts included →
-        what each does. Reads files before the first turn."""
+        """Returns every command that may be typed now, those of extensions included → its summary.
+        Reads files before the first turn."""
         summaries = {name: command.summary for name, command in self.state.commands.items()}
         if (opened := self.state.opened) is not None:
             extensions = opened.extensions
@@ -156,7 +156,7 @@ class _PromptQuestion:
 
 
 class _Application(Application[None]):
-    """Finds its first row again in a terminal that rewraps rows when its width changes."""
+    """An application that finds its first row again after the terminal has rewrapped its rows."""
 
     def _on_resize(self) -> None:
         renderer, columns = self.renderer, self.output.get_size().columns
@@ -171,7 +171,7 @@ class _Application(Application[None]):
 
 
 class Editor:
-    """The application and its state. `run` draws it and returns on exit."""
+    """The prompt_toolkit application and its state. `run` draws it and returns on exit."""
 
     def __init__(
         self,
@@ -299,7 +299,7 @@ class Editor:
             self.app.exit()
 
     def print_above(self, text: str) -> None:
-        """Writes whole lines in the prompt's place, and the prompt below them."""
+        """Writes whole lines where the prompt stood, and redraws the prompt below them."""
         painted = self.app.is_running and not self.app.is_done
         # A closed terminal must not fail the turn that writes to it.
         with contextlib.suppress(OSError), self._buffer_output():
@@ -323,7 +323,7 @@ class Editor:
 
     @property
     def away(self) -> bool:
-        """Whether the person's editor has the terminal: nothing is printed."""
+        """Whether the person's text editor has the terminal, so that nothing may be printed."""
         return self.app._running_in_terminal
 
     async def edit_text(self, text: str) -> str:
@@ -334,7 +334,7 @@ class Editor:
         return buffer.text
 
     def redraw(self) -> None:
-        """Requests a repaint of the prompt: one in `REDRAW_S`. A key repaints by itself."""
+        """Requests a repaint of the prompt, at most one per `REDRAW_S`. A key repaints at once."""
         if self._repaint is None:
             wait_s = max(0.0, self._repainted_at + REDRAW_S - time.monotonic())
             self._repaint = asyncio.get_running_loop().call_later(wait_s, self._redraw_now)
@@ -348,13 +348,13 @@ class Editor:
         return time.monotonic() - self._key_at
 
     async def quiet(self, pause_s: float) -> None:
-        """Returns when no key was pressed for `pause_s` (its keys went to the draft)."""
+        """Waits until no key was pressed for `pause_s` seconds; keys until then edit the draft."""
         while (left := pause_s - self.idle_s()) > 0:
             await asyncio.sleep(left)
 
     async def read_answer(self, label: str, menu: Menu | None = None) -> str | None:
-        """Reads a line, or the value of a menu choice; None at end of input, or if the menu was
-        left. The draft is back afterwards, with words that were not sent."""
+        """Reads a line, or the value of a menu choice; None at end of input, or if the person
+        leaves the menu. Restores the draft then, preceded by any words of a withdrawn question."""
         loop = asyncio.get_running_loop()
         async with self._one_question:
             question = _PromptQuestion(label, loop.create_future(), self.buffer.document, menu)
@@ -394,7 +394,7 @@ class Editor:
             self._answered_at = time.monotonic()
 
     def put_back(self, text: str) -> None:
-        """Puts a text back into the line, before what is being typed."""
+        """Puts a text back before what is in the line; during a question, before the draft."""
         draft = self._question.draft.text if self._question is not None else self.buffer.text
         document = Document(f"{text}\n{draft}" if draft else text)
         if self._question is not None:
@@ -421,8 +421,8 @@ class Editor:
         self.app.output.flush()
 
     def accept(self, *, later: bool = False, is_pasted: bool = False) -> None:
-        """Handles Enter: an answer, a new line after a backslash or within pasted text, or a
-        message, which waits with `later` until the running turn ends."""
+        """Handles Enter: answers a question, breaks the line in a paste or after a backslash,
+        completes a file name, or sends the message, with `later` only after the running turn."""
         text = self.buffer.text
         menu = self.menu
         if self.asking and (menu is None or menu.writing):
@@ -449,7 +449,7 @@ class Editor:
             submit(self.state, text, later=later)
 
     def send(self, text: str) -> None:
-        """Handles a message as if it had been typed here, and leaves what was."""
+        """Submits a message as if it had been typed here, and leaves the line as it is."""
         submit(self.state, text)
 
     def press_choice(self, key: str) -> None:
@@ -459,8 +459,8 @@ class Editor:
             self.answer(choice.value)
 
     def escape(self) -> None:
-        """Handles Esc: closes a menu, un-queues a message, stops the turn. A second Esc soon
-        after that edits the last message."""
+        """Handles Esc: closes a menu, or else takes back a queued message, or else stops the turn.
+        A second Esc soon afterwards edits the last message."""
         now = time.monotonic()
         if self.buffer.complete_state is not None:
             self.buffer.cancel_completion()
@@ -477,7 +477,7 @@ class Editor:
             self.state.interrupt()
 
     def _edit_last(self) -> None:
-        """Puts a queued message back into the line, or the last one, which the next replaces."""
+        """Puts a queued message back into the line, or else the last sent one, to be replaced."""
         if self.take_back_queued():
             return
         if self.state.sent is None:
@@ -497,7 +497,7 @@ class Editor:
         return True
 
     def leave_menu(self) -> None:
-        """Goes back from words, or from a list behind a choice; else out of the menu."""
+        """Goes back to the choices from writing or from a list behind one; else closes the menu."""
         menu = self.menu
         if menu is None or not (menu.writing or menu.pressed):
             self.answer(None)
@@ -506,8 +506,8 @@ class Editor:
         self.buffer.reset()
 
     def _find_completion(self) -> Completion | None:
-        """What Enter would insert: the row that was moved to, or the first, if that completes an
-        unfinished word."""
+        """Returns what Enter would insert: the row that the person moved to, or else the first row,
+        if it completes an unfinished word."""
         menu, typed = self.buffer.complete_state, self.buffer.document.text_before_cursor
         if menu is None or not menu.completions or menu.current_completion is not None:
             return menu.current_completion if menu is not None else None
@@ -520,7 +520,7 @@ class Editor:
         return None if is_whole or is_other else menu.completions[0]
 
     def _complete_file(self) -> bool:
-        """Completes an unfinished word; True if the line must not be sent: it was a file name."""
+        """Completes an unfinished word; True if it was a file name, after which nothing is sent."""
         completion, menu = self._find_completion(), self.buffer.complete_state
         if completion is None or menu is None:
             return False
@@ -539,7 +539,7 @@ class Editor:
             row.style = row.selected_style if row is taken else ""
 
     def interrupt(self) -> None:
-        """Handles Ctrl-C and SIGINT: stops what runs, clears the line; twice, exits."""
+        """Handles Ctrl-C and SIGINT: stops what runs, or else clears the line; twice, exits."""
         if self.state.interrupt():
             return
         if self.asking:
@@ -563,7 +563,7 @@ class Editor:
     async def _animate_spinner(self) -> None:
         for frame in itertools.count():
             await asyncio.sleep(SPIN_S)
-            # Also output queued while another program had the terminal.
+            # Prints also what was queued while another program had the terminal.
             self.state.screen.flush()
             still = self.asking and frame % 10  # one a second: a question may wait for hours
             if self.state.is_busy and self.state.screen.watched and not still:

@@ -17,8 +17,8 @@ from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.submit import move_to_background, run_key_command, show_details
 
 NEW_LINE = Keys.ControlF24
-"""A key that no keyboard has stands for Shift+Enter. A line feed is Enter: a terminal makes one of
-each Enter that was typed before kode had it."""
+"""Stands for Shift+Enter, as a key that no keyboard has. A line feed cannot stand for it: the
+terminal turns each Enter typed before kode took over into a line feed, so that means Enter."""
 _CODED_KEYS: dict[tuple[int, int], Keys | tuple[Keys, ...]] = {
     (13, 1): Keys.ControlM,
     (13, 2): NEW_LINE,
@@ -34,7 +34,7 @@ for (_code, _modifiers), _key in _CODED_KEYS.items():
     ANSI_SEQUENCES[f"\x1b[{_code};{_modifiers}u"] = _key  # CSI u, of kitty and tmux
     ANSI_SEQUENCES[f"\x1b[27;{_modifiers};{_code}~"] = _key  # modifyOtherKeys, of xterm
 _CODED_BREAK = re.compile(r"\x1b\[(?:1[03];\d|106;5)u")
-"""A line end of a paste as tmux writes it with `extended-keys-format csi-u`."""
+"""A line break in a paste, as tmux sends it with `extended-keys-format csi-u`."""
 
 
 def make_bindings(editor: Editor) -> KeyBindings:
@@ -52,7 +52,7 @@ def make_bindings(editor: Editor) -> KeyBindings:
 
     # (key, when, what it does)
     rows: tuple[tuple[str, Filter, Callable[[KeyPressEvent], object]], ...] = (
-        # Nobody types on within one read: a paste, from a terminal that does not mark pastes.
+        # If more came in the same read, it is a paste, from a terminal that does not mark them.
         ("enter", ~is_searching, lambda e: editor.accept(is_pasted=not alone())),
         ("escape enter", asking, lambda e: editor.accept()),
         ("escape enter", ~asking & (~in_turn | empty), lambda e: buffer.insert_text("\n")),
@@ -68,7 +68,7 @@ def make_bindings(editor: Editor) -> KeyBindings:
         ("s-tab", ~asking, lambda e: state.switch_mode()),
         ("s-tab", completing, lambda e: buffer.complete_previous()),
         ("up", empty & ~asking & has_queued, lambda e: editor.take_back_queued()),
-        # History is not for answers.
+        # An answer has neither history nor completions; a menu is moved through with these keys.
         *((key, asking & ~choosing, lambda e: None) for key in ("up", "down", "tab", "s-tab")),
         *((key, choosing, lambda e: _move(editor, e)) for key in ("up", "down", "tab", "s-tab")),
         *((key, asking, lambda e: None) for key in ("c-r", "c-s")),
@@ -82,7 +82,7 @@ def make_bindings(editor: Editor) -> KeyBindings:
     )
     for key, when, act in rows:
         keys.add(*key.split(), filter=when)(act)
-    # Eager: it does not wait for a second key, unless that has come with it.
+    # Eager: Esc does not wait for a second key, unless one arrived together with it.
     keys.add("escape", filter=(~vi_mode | has_keys) & ~is_searching, eager=alone)(
         lambda event: editor.escape()
     )
@@ -116,7 +116,7 @@ def _move(editor: Editor, event: KeyPressEvent) -> None:
 def _insert_paste(editor: Editor, data: str) -> None:
     text = _CODED_BREAK.sub("\n", data).replace("\r\n", "\n").replace("\r", "\n")
     if editor.menu is not None and editor.menu.has_keys:
-        editor.put_back(editor.state.pastes.fold(text))  # a message, that no key of it answers
+        editor.put_back(editor.state.pastes.fold(text))  # a message: no letter of it may answer
     elif editor.asking:
         # A paste may end in a line feed, but never submits an answer.
         editor.buffer.insert_text(" ".join(text.split()))
@@ -125,8 +125,8 @@ def _insert_paste(editor: Editor, data: str) -> None:
 
 
 async def _paste_picture(editor: Editor) -> None:
-    """Inserts the placeholder of the image in the clipboard, unless the model is known to be
-    blind."""
+    """Inserts the placeholder of the image in the clipboard, unless the model is known not to see
+    images."""
     state = editor.state
     provider = state.opened.agent.provider if state.opened is not None else None
     picture, why_not = await asyncio.to_thread(clipboard_picture)

@@ -1,5 +1,5 @@
-"""What a person picks from a list: a session (`/resume`, `kode -r`), a prompt to go back to
-(`/rewind`), a model and its effort, a theme."""
+"""Commands that let a person pick from a list: a session (`/resume`, `kode -r`), a prompt to rewind
+to (`/rewind`), a model and its effort, a theme."""
 
 import asyncio
 import os
@@ -80,7 +80,7 @@ _WHAT_TO_REWIND = (
     Choice("conversation", "conversation only", "c"),
     Choice("files", "files only", "f"),
 )
-MAX_NAMED = 5  # changed files: the line of a preview
+MAX_NAMED = 5  # changed files, as many as a preview's line holds
 
 
 async def rewind(state: PromptState, argument: str) -> None:
@@ -133,7 +133,7 @@ async def rewind(state: PromptState, argument: str) -> None:
         state.editor.put_back(texts[turn - 1])
 
 
-SHOWN_MODELS = 8  # of a server's models, where one that it lacks is refused
+SHOWN_MODELS = 8  # named in the error about a model that the server lacks
 
 
 async def use_model(state: PromptState, argument: str) -> None:
@@ -198,7 +198,7 @@ async def use_effort(state: PromptState, argument: str) -> None:
 
 
 async def use_theme(state: PromptState, argument: str) -> None:
-    """Paints in other colours, in later sessions too. Raises: ConfigError for no theme."""
+    """Switches the colours, in later sessions too. Raises: ConfigError for an unknown theme."""
     from kode.config.load import store_value
 
     names = [Choice(name, name) for name in ("auto", "dark", "light", "16", "none")]
@@ -209,7 +209,7 @@ async def use_theme(state: PromptState, argument: str) -> None:
 
 
 def effort_line(conversation: "Conversation") -> str:
-    """What is set, and what the model accepts."""
+    """Returns the effort that is set, and the levels that the model accepts."""
     info, model = conversation.agent.provider.info, conversation.agent.provider.model
     level = conversation.agent.effort or info.default_effort
     accepted = f" ({model} accepts {', '.join(info.efforts)})" if info.efforts else ""

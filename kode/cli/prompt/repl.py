@@ -1,7 +1,7 @@
-"""The REPL, from the first prompt to the last line: opens, reads lines, exits in good order.
+"""Runs the REPL: opens the prompt and the conversation, handles lines, and closes both in order.
 
-`editor` draws the prompt, which a limited terminal cannot; `submit` handles a line. SIGINT never
-raises anywhere: it acts like the key.
+`editor` draws the prompt; a terminal that cannot show it gets plain lines. `submit` handles a line.
+SIGINT never raises here: it acts like Ctrl-C.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ async def run_repl(
 async def run_in_prompt(
     state: PromptState, text: str, typed: str = "", form: "Form | None" = None
 ) -> TurnEnded:
-    """Runs a task of the open conversation, and what is typed meanwhile; returns how the last turn
-    ended. Raises: what kept the task from beginning."""
+    """Runs a task in the open conversation, and the lines typed meanwhile; returns how the last
+    turn ended. Raises: whatever kept the task from starting."""
 
     async def first() -> None:
         try:
@@ -91,8 +91,8 @@ def _can_draw(screen: Screen) -> bool:
 
 @contextlib.asynccontextmanager
 async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"]:
-    """Shows the prompt until the block ends. Yields what draws it, which ends early if the person
-    leaves or the terminal is gone: `state.leaving`."""
+    """Shows the prompt until the block ends. Yields the task that draws it, which ends early, with
+    `state.leaving` set, if the person leaves or the terminal is gone."""
     from kode.cli.prompt.editor import Editor
     from kode.cli.prompt.keys import make_bindings
 
@@ -142,7 +142,7 @@ async def _run_plain(state: PromptState, opening: Opening, first_task: str | Non
 
 
 async def close_repl(state: PromptState) -> None:
-    """Waits for what was stopped, closes the conversation, says how to resume."""
+    """Waits a while for the stopped job, closes the conversation, and says how to resume it."""
     if state.job is not None:
         await asyncio.wait([state.job], timeout=LEAVE_GRACE_S)
     for task in state.beside:
@@ -159,7 +159,7 @@ async def close_repl(state: PromptState) -> None:
 
 
 async def show_closing(state: PromptState, closing: "asyncio.Task[None]") -> None:
-    """Waits, and shows for what if it takes long."""
+    """Waits until the conversation is closed; if that takes long, shows what it is doing."""
     await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_AFTER_S)
     if not closing.done():
         what = f"{state.conversation.closing}… (Ctrl-C skips)"

@@ -84,14 +84,14 @@ async def copy(state: PromptState, argument: str) -> None:
 
 
 async def rename(state: PromptState, argument: str) -> None:
-    """Gives the session a name. Raises: UserError for one that it cannot have."""
+    """Gives the session a name. Raises: UserError for a name that a session cannot have."""
     session = state.conversation.session
     session.give_name(argument)
     state.screen.print(f"This session is called {session.name}: kode -r {session.name}", "dim")
 
 
 async def undo(state: PromptState, argument: str) -> None:
-    """Undoes the last turn's file changes; repeated: the turn before."""
+    """Undoes the last turn's file changes; each repetition undoes the turn before."""
     state.screen.print(await state.conversation.undo())
 
 
@@ -147,8 +147,8 @@ SIGNS = (
 
 
 async def show_help(state: PromptState, argument: str) -> None:
-    """Shows the first commands and the signs on one small screen, with `all` every command, with
-    `keys` the keys. Raises: UserError for another word."""
+    """Shows the first commands and the special signs; with `all`, every command; with `keys`, the
+    keys, modes and documentation. Raises: UserError for another word."""
     screen = state.screen
     commands = [(row.name, row.summary) for row in FIRST]
     more = [("modes", ", ".join(MODES)), ("docs", paths.short_path(paths.documentation_folder()))]
@@ -195,8 +195,8 @@ async def _memory_command(state: PromptState, argv: Sequence[str]) -> None:
 
 
 async def remember(state: PromptState, argument: str) -> None:
-    """Stores a fact like `/memory add`: in the place named before a colon, else in the one about
-    the person. Raises: UserError without a text; KodeError."""
+    """Stores a fact as `/memory add` does: under the target named before a colon, else under the
+    one about the person. Raises: UserError without a text; KodeError."""
     row = SYSTEMS.get(state.conversation.config.memory.system, SystemRow())
     target, colon, text = argument.partition(":")
     if not colon or target.strip() not in row.targets:
@@ -207,8 +207,8 @@ async def remember(state: PromptState, argument: str) -> None:
 
 
 async def compact(state: PromptState, argument: str) -> None:
-    """Summarizes the conversation now; the argument says what the summary should keep. `undo`
-    restores what the last one removed from the model's view."""
+    """Summarizes the conversation now; the argument says what the summary should keep. The argument
+    `undo` restores what the last compaction removed from the model's view."""
     if argument == "undo":
         undone = state.conversation.undo_compaction()
         state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
@@ -249,7 +249,7 @@ MAX_NAME_COLUMNS = 36
 
 
 async def show_status(state: PromptState, argument: str) -> None:
-    """Version, session, folder, model, mode, sandbox, memory, instructions, config."""
+    """Shows version, session, folder, model, mode, sandbox, memory, instructions, config files."""
     conversation = state.conversation
     session, provider = conversation.session, conversation.agent.provider
     window, name = provider.info.context_window, session.id or "not saved (--no-session)"
@@ -298,13 +298,13 @@ async def show_context(state: PromptState, argument: str) -> None:
 
 
 async def show_cost(state: PromptState, argument: str) -> None:
-    """Shows tokens and money by model: of the last turn, the session, the day."""
+    """Shows tokens and cost by model, for the last turn, this session, and today's sessions."""
     spending = await state.conversation.spending()
     state.screen.print(cost_table(spending, state.screen.width))
 
 
 def cost_table(spending: "Mapping[str, Spending]", width: int) -> str:
-    """A row per model, and a total if there are several."""
+    """Returns a table with a row per scope and model, and a total if a scope has several."""
     rows = []
     for scope, by_model in spending.items():
         is_only = len(by_model) == 1
@@ -329,7 +329,7 @@ def _describe_spent(spent: "Spent") -> str:
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
-    """Shows this session's file changes in colour, or those of the files that are named so."""
+    """Shows this session's file changes, or those of files whose path contains the argument."""
     # In a thread: comparing long files takes a while, and a turn may be running.
     diffs = await asyncio.to_thread(state.conversation.diffs)
     diffs = [diff for diff in diffs if argument in diff.path]
@@ -341,7 +341,7 @@ async def show_diff(state: PromptState, argument: str) -> None:
 
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
-    """One line per file, then their diffs; painted."""
+    """Returns one line per file, followed by their diffs, all painted."""
     from kode.cli.screen.diffs import paint_diff
 
     added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
@@ -352,8 +352,8 @@ def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
 
 
 async def show_extensions(state: PromptState, argument: str) -> None:
-    """Lists one kind, as this session uses it; without a word, all. Raises: UserError for another
-    word."""
+    """Lists the extensions of one kind as this session uses them; without an argument, of every
+    kind. Raises: UserError for an unknown kind."""
     conversation, screen = state.conversation, state.screen
     await conversation.start()
     assert conversation.catalog is not None
@@ -390,7 +390,7 @@ def _show_servers(state: PromptState) -> None:
 
 
 async def switch_vi(state: PromptState, argument: str) -> None:
-    """Turns vi's keys on or off, in later sessions too. Raises: KodeError."""
+    """Toggles vi's keys, in later sessions too. Raises: KodeError."""
     from kode.config.load import store_value
 
     if state.editor is None:
@@ -401,7 +401,7 @@ async def switch_vi(state: PromptState, argument: str) -> None:
 
 
 async def ask_beside(state: PromptState, argument: str) -> None:
-    """Answers a question beside the conversation. Raises: KodeError, UserError without one."""
+    """Asks the model a question on the side. Raises: KodeError, UserError without a question."""
     question, task = state.pastes.unfold(argument), asyncio.current_task()
     if not question or task is None:
         raise UserError("/btw QUESTION asks something beside the conversation.")
@@ -417,8 +417,8 @@ USAGE = "/bg kill ID stops one; all stop with kode."
 
 
 async def background(state: PromptState, argument: str) -> None:
-    """Lists what runs in the background, with the file of its output, or kills one. Raises:
-    UserError."""
+    """Lists the background commands, ended ones included, with their output files; or kills one.
+    Raises: UserError."""
     commands, screen = state.conversation.commands, state.screen
     match argument.split():
         case []:

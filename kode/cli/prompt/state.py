@@ -1,7 +1,7 @@
 """The state of the prompt: the conversation, the running job, queued input, the last message, and
 what is drawn below the output.
 
-`repl` and `editor` supply lines; `submit` does what they say.
+`repl` and `editor` supply lines; `submit` handles them.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Work = Callable[..., Awaitable[object]]
 
 SECOND_STOP_S = 2.0
-"""Another Ctrl-C stops again only after this time: saving must not be cut short."""
+"""A second Ctrl-C within this time is ignored, so that saving is not cut short."""
 OPENING_IS_SHOWN_AFTER_S = 1.0  # shorter waits need no explanation
 
 PROMPT_ALIASES: Mapping[str, str] = {
@@ -45,7 +45,7 @@ PROMPT_ALIASES: Mapping[str, str] = {
     "/skills": "/extensions skills",
     "/usage": "/cost",
 }
-"""Other names of prompt commands, in no list → the command, perhaps with its first word."""
+"""Aliases of prompt commands, which no list shows → the command, some with a first argument."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class SlashCommand:
     summary: str
     run: Callable[["PromptState", str], Awaitable[None]]
     takes: str = ""
-    """What may follow it; "" for nothing."""
+    """Its arguments, as help shows them; "" if it takes none."""
     while_busy: bool = False
-    """Whether it runs beside a turn; the others wait for its end."""
+    """Whether it may run during a turn; other commands wait until the turn ends."""
 
 
 @dataclass
@@ -72,7 +72,7 @@ class PromptState:
     opened: "Conversation | None" = None
     """None while it is being opened."""
     fault: Exception | None = None
-    """Why it could not be opened."""
+    """Why the conversation could not be opened, or its first task not be started."""
     editor: "Editor | None" = None
     """The prompt below; without one, lines are read plainly."""
     pastes: Pastes = field(default_factory=Pastes)
@@ -92,15 +92,15 @@ class PromptState:
     sent: str | None = None
     """The last message, folded as typed."""
     unsent: str | None = None
-    """The message being sent, until work on it starts: stopping earlier puts it back into the
-    line."""
+    """The line being handled, until work on it starts; a stop before that puts it back into the
+    editor."""
     replacing: bool = False
     """Whether the next message replaces the last one (Esc Esc)."""
     unfinished: str | None = None
     """The unfinished output line of the person's running shell command."""
     closing: "asyncio.Task[None] | None" = None
     doing: str = ""
-    """What the job is, if it is not a turn."""
+    """What the spinner says about the job; "" for a turn."""
     stopping_since: float | None = None
     """When the job's stop was requested; None if it was not."""
     job: "asyncio.Task[None] | None" = None
@@ -108,7 +108,7 @@ class PromptState:
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
     """Work that runs beside the job."""
     questions: dict["asyncio.Task[object]", str] = field(default_factory=dict)
-    """What asks a side question (`/btw`) → the question."""
+    """The task that asks each side question (`/btw`) → the question."""
     _job_since: float = 0.0
 
     @property
@@ -119,14 +119,14 @@ class PromptState:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the job runs, or what follows it has not begun."""
+        """Whether a job runs, or has ended and its follow-up has not begun."""
         return self.job is not None
 
     def start_job(
         self, work: Work, *arguments: object, then: Callable[[bool], None], what: str = ""
     ) -> None:
-        """Starts the job; nothing else may run as one. `then` gets, at its end, whether it was
-        stopped."""
+        """Starts the job, which the spinner calls `what`; no other may be running. When it ends,
+        `then` is called with whether it was stopped."""
 
         def end_job(task: "asyncio.Task[None]") -> None:
             was_stopped = self.stopping_since is not None
@@ -146,8 +146,8 @@ class PromptState:
             task.add_done_callback(self.beside.discard)
 
     async def guard(self, work: Work, *arguments: object) -> None:
-        """Runs work to its end: shows why it failed, and ignores a stop. Takes a function: a task
-        stopped before it starts would leave an unawaited coroutine."""
+        """Awaits work; prints why it failed, and swallows a cancellation. Takes a function, because
+        a task that is cancelled before it starts would leave a coroutine that nobody awaits."""
         try:
             await work(*arguments)
         except asyncio.CancelledError:
@@ -158,7 +158,7 @@ class PromptState:
             self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 
     def interrupt(self) -> bool:
-        """Stops a side question, else the running job; False if there was none."""
+        """Stops the newest side question, else the closing, else the job; False if none runs."""
         if self.questions:
             return [*self.questions][-1].cancel()
         if self.closing is not None:
@@ -173,7 +173,7 @@ class PromptState:
         return True
 
     def take_steering(self) -> list[Text]:
-        """The messages for the model's next step; they can no longer be edited."""
+        """Takes the messages for the model's next step, which can no longer be edited then."""
         texts, self.steering = self.steering, []
         unfolded = map(self.pastes.unfold, texts)
         return [
@@ -194,7 +194,7 @@ class PromptState:
         self.screen.print(text, "dim")
 
     def live_lines(self, width: int, height: int) -> list[tuple[str, str]]:
-        """The lines above the prompt: what runs, and what is queued."""
+        """Returns the (style, line) pairs above the prompt: what runs, and what is queued."""
         queued = [
             ("dim", clip(f"queued: {one_line(text)} (↑ to edit)", width))
             for text in (*self.steering[-3:], *self.queued[-3:])
@@ -217,8 +217,8 @@ class PromptState:
         return [*lines[:-1], *unfinished, spinner, *queued]
 
     def switch_mode(self) -> None:
-        """Shift-Tab: switches to the next permission mode, from the next call on. `full` is typed:
-        no key that is pressed once too often takes the guard away."""
+        """Switches to the next permission mode, from the next call on (Shift-Tab). `full` must be
+        typed: a key pressed once too often must not turn off the permission questions."""
         if self.opened is not None:
             cycle = [mode for mode in MODES if mode != "full"]
             current = self.opened.gate.state.mode
@@ -254,16 +254,16 @@ class RunningPrompt:
 
     @property
     def is_busy(self) -> bool:
-        """Whether work runs or waits."""
+        """Whether work runs, is queued or is in the background, or the conversation is not open."""
         state = self._state
-        if state is None:  # it is plain, or it is ending
+        if state is None:  # the prompt is plain, or is closing
             return self.screen.rich_terminal or self.screen.ended is None
         is_open = state.opened is not None and not state.opened.commands.list_running()
         return bool(state.is_busy or state.queued or not is_open)
 
     def send(self, text: str) -> bool:
-        """Handles a message as if the person had typed it; False where none is read any more, or
-        the prompt is plain."""
+        """Handles a message as if the person had typed it; returns False if the prompt is plain or
+        takes no more messages."""
         state = self._state
         if state is None or state.editor is None or state.leaving or not state.listens:
             return False
@@ -275,7 +275,7 @@ class RunningPrompt:
         return getattr(self.screen.editor, "state", None)
 
     def leave(self) -> None:
-        """Ends it in good order."""
+        """Ends the prompt in good order; ends a plain one by sending this process SIGTERM."""
         if self._state is not None:
             if not self._state.leaving:
                 self._state.leave()

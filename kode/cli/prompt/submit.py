@@ -1,5 +1,5 @@
-"""A typed line: a message, a command or a shell command, done now, with the model's next step, or
-after the running job; and a turn of the model, until its plan, if any, is decided.
+"""Handles a typed line, which is a message, a command or a shell command: now, with the model's
+next step, or after the running job. Also runs turns, and asks what to do with a new plan.
 
 `slash` has the commands.
 """
@@ -42,8 +42,8 @@ _FACT = re.compile(r"#\s*(?=[^\W\d])")
 
 
 def parse_command(text: str) -> tuple[str, str] | None:
-    """(name, argument) of a command line, under kode's own name; None for a message. A path is a
-    message: `/usr/bin/env is missing`."""
+    """Returns (name, argument) of a command, with aliases resolved; None for a message. A line that
+    begins with a path is a message: `/usr/bin/env is missing`."""
     line = text.strip()
     if "\n" in line:
         return None
@@ -61,7 +61,7 @@ def parse_command(text: str) -> tuple[str, str] | None:
 
 
 def begin_job(state: PromptState, work: Work, *arguments: object) -> None:
-    """Starts a job; the lines queued meanwhile follow it."""
+    """Starts a job; lines that are queued while it runs are handled after it."""
     state.start_job(work, *arguments, then=partial(_start_next, state))
 
 
@@ -71,8 +71,8 @@ def open_conversation(state: PromptState, opening: Opening) -> None:
 
 
 def submit(state: PromptState, text: str, *, later: bool = False) -> None:
-    """Handles a typed line. While a turn runs, the model gets a message with its next step, or with
-    `later`, when the turn has ended; anything else waits for the running job."""
+    """Handles a typed line. While a turn runs, the model gets a message with its next step, or
+    after the turn with `later`. A `while_busy` command runs at once; all else waits for the job."""
     if not state.listens:
         return
     if not state.is_busy:
@@ -84,7 +84,7 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
         _echo(state, text)
         state.start_beside(text, _run_slash, state, *command)
         return
-    # A message that is being prepared will be a turn before this one is read.
+    # A message that is still being prepared will have become a turn by the time this is read.
     in_turn = state.in_turn or state.unsent is not None
     steers = in_turn and not later and _can_steer(state, text)
     (state.steering if steers else state.queued).append(text)
@@ -100,7 +100,7 @@ def run_key_command(state: PromptState, command: str) -> None:
 
 
 def show_details(state: PromptState) -> None:
-    """Shows the last calls in full, and the thinking."""
+    """Shows the last tool calls and thoughts in full."""
     if text := state.renderer.render_details():
         state.screen.print_painted(text)
     else:
@@ -125,13 +125,13 @@ async def _open_in_job(state: PromptState, opening: Opening) -> None:
 
 
 def start_line(state: PromptState, text: str) -> None:
-    """Handles a line now: nothing may be running."""
+    """Handles a line now. The caller makes sure that no job is running."""
     state.unsent = text
     begin_job(state, _do_line, state, text)
 
 
 def _start_next(state: PromptState, was_stopped: bool) -> None:
-    """After a job: starts the next queued line, or after a stop puts it back."""
+    """After a job, starts the next queued line; after a stop, puts the line back to be edited."""
     # Messages left over from a failed turn go to the next one.
     state.queued[:0], state.steering = state.steering, []
     state.renderer.progress.clear()
@@ -147,16 +147,16 @@ def _start_next(state: PromptState, was_stopped: bool) -> None:
 
 
 def _start_first(state: PromptState, was_stopped: bool) -> None:
-    """After the opening: starts the first line typed meanwhile. The messages behind it reach the
-    model with its next step, before any that is typed later."""
+    """After the conversation has opened, starts the first line typed meanwhile. Messages after that
+    line steer its turn, before any that are typed later."""
     _start_next(state, was_stopped)
     while state.editor is not None and state.queued and _can_steer(state, state.queued[0]):
         state.steering.append(state.queued.pop(0))
 
 
 def _can_steer(state: PromptState, text: str) -> bool:
-    """Whether a line may reach the model in the middle of a turn. Something attached to a message
-    can come only with the one that begins a turn."""
+    """Whether a line may reach the model in the middle of a turn: a message without attachments,
+    which only the message that begins a turn may have."""
     if text.startswith("!") or state.opened is None or parse_command(text) is not None:
         return False
     is_bare = not state.pastes.pictures_in(text)
@@ -193,8 +193,8 @@ def _echo(state: PromptState, text: str) -> None:
 
 
 async def _run_slash(state: PromptState, name: str, argument: str) -> None:
-    """Runs the command with this name or unique prefix, or the command, skill or server's prompt
-    that an extension adds; suggests the nearest for an unknown one. Raises: KodeError."""
+    """Runs the command with this name or unique prefix, or a turn for a command, skill or prompt
+    that an extension adds; for an unknown name, suggests the nearest one. Raises: KodeError."""
     command, extensions = state.commands.get(name), state.conversation.extensions
     if command is None:
         offered = await asyncio.to_thread(state.conversation.list_offered)
@@ -218,8 +218,8 @@ async def _run_slash(state: PromptState, name: str, argument: str) -> None:
 async def run_turn(
     state: PromptState, text: str, shown: str = "", form: "Form | None" = None
 ) -> None:
-    """Runs a turn to its end, and notifies a person who is elsewhere. `shown` is how they typed it,
-    with pasted blocks folded; `form` is that of the answer. Raises: KodeError."""
+    """Runs a turn to its end, then asks about a new plan, or rings after a long turn. `shown` is
+    the text as typed, with pastes folded; `form` is the form of the answer. Raises: KodeError."""
     conversation = state.conversation
     state.doing, state.in_turn, state.screen.ended, ended = "", True, None, UNBEGUN
     try:
@@ -235,7 +235,7 @@ async def run_turn(
 
 
 async def _ask_about_plan(state: PromptState) -> None:
-    """After a turn that ended with a plan: asks what to do with it."""
+    """Asks what to do with the plan that the last turn ended with, and does it."""
     menu = Menu(
         [
             Choice("ask", "go ahead, ask before each change", "y"),
@@ -290,10 +290,10 @@ async def edit_plan(state: PromptState) -> None:
 async def run_shell_line(
     command: str, cwd: Path, show: Callable[[str, str], None], output_dir: Path
 ) -> tuple[int, str]:
-    """Runs a command of the person's own, outside of permissions and tools, to its end; returns its
-    exit code and its output (if that is long, both ends and the path of the whole). `show` gets
-    whole lines as they arrive ("" for none), and the unfinished line. If cancelled, ends all that
-    it started. Raises: UserError if no shell can be started."""
+    """Runs a shell command that the person typed, without any permission check. Returns its exit
+    code and its output, of which only both ends are kept if it is long, with the path of the whole.
+    `show` gets each batch of whole lines ("" for none) and the unfinished line. If cancelled, ends
+    every process of the command. Raises: UserError if no shell can be started."""
     capture, tree, data = Capture(output_dir, "shell-line"), ProcessTree(), b"-"
     pipes = {"stdin": DEVNULL, "stdout": PIPE, "stderr": STDOUT}
     argv = ("/bin/sh", "-c", command)
@@ -316,8 +316,8 @@ async def run_shell_line(
 
 
 async def run_typed(state: PromptState, command: str) -> None:
-    """Runs the command after `!`, shows its output, and attaches that to the next message. Raises:
-    UserError."""
+    """Runs the command after `!`, shows its output, and attaches that output to the next message.
+    Raises: UserError."""
     if not command:
         raise UserError("! runs a shell command: !ls")
     state.doing, conversation = f"Running {one_line(command)}", state.conversation
@@ -342,6 +342,6 @@ async def run_typed(state: PromptState, command: str) -> None:
 
 
 def move_to_background(state: PromptState) -> None:
-    """Moves the running shell command, or says that there is none."""
+    """Moves the agent's running shell command to the background, or says that there is none."""
     if state.opened is None or not state.conversation.commands.move():
         state.show_hint("No shell command is running.")
