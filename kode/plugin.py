@@ -2,7 +2,7 @@
 
 Everything here keeps its meaning within a major version; nothing else of kode is public to a
 plug-in, kode's own included. Each name is imported on first use, so that a plug-in costs nothing
-before it is needed. `docs/plugins.md` explains them by examples.
+before it is needed. `docs/plugins.md` explains the names by examples.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
 """The plug-ins that come with kode, each a package that imports kode only through `kode.plugin`.
 
-Nothing of kode imports them: their entry points in `pyproject.toml` name them.
+No module of kode imports a plug-in: kode finds them by their entry points in `pyproject.toml`.
 """

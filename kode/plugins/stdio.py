@@ -1,4 +1,4 @@
-"""Standard input of a server that another program starts: an editor, an agent."""
+"""Standard input of a server that another program, such as an editor or an agent, starts."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ def can_wait(descriptor: int) -> bool:
 
 
 async def open_stdin(max_line_bytes: int) -> asyncio.StreamReader:
-    """Ends start-up, and returns a reader of stdin; all other readers find it empty."""
+    """Starts garbage collection, and takes stdin over: all other readers then find it empty."""
     gc.freeze()  # kode starts without garbage collection
     gc.enable()
     pipe = os.fdopen(os.dup(0), "rb", buffering=0)

@@ -1,5 +1,5 @@
-"""Worktrees that plug-ins make of a person's repository, what changed in them, and what becomes of
-those with a branch.
+"""Worktrees of a person's repository for plug-ins: makes and removes them, finds what changed, and
+merges or drops those with a branch.
 
 As everywhere in kode, git runs without hooks, filters or other programs that a repository names.
 """
@@ -28,20 +28,20 @@ from kode.plugin import (
 )
 
 MAKE_TIMEOUT_S = 1800.0
-"""For a clone, a checkout or a copy of a large project."""
+"""Time limit for a clone, a checkout or a copy of a large project."""
 
 KODE_IDENTITY = {
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "kode"), ("EMAIL", "kode@localhost"))
 }
-"""Variables that name author and committer if git does not know the person."""
+"""Environment variables for the author and committer if git does not know the person."""
 
 DROPPED = "refs/kode/dropped"
-"""Where a dropped branch is kept: git does not collect what a ref names."""
+"""Refs below this keep dropped branches, so that git does not collect their commits."""
 
 SHOWN = 10
-"""So many files are named in a sentence."""
+"""How many files a sentence names at most."""
 
 _OPTIONS = ("--quiet", "--no-verify", "--no-gpg-sign", "-m")
 
@@ -51,28 +51,28 @@ MERGE_STOPS = 1
 
 @dataclass(frozen=True)
 class Worktree:
-    """One with a branch, for a session of its own."""
+    """A worktree with a branch, made for one session."""
 
     project: str
-    """The repository that it belongs to."""
+    """The root of the repository that the worktree belongs to."""
     root: str
     branch: str
     base: str
-    """The commit it began at."""
+    """The commit that its branch began at."""
 
 
 def add_worktree(project: Path, arguments: Sequence[str]) -> None:
-    """Adds a worktree; `arguments` are git's: its folder, branch and commit. Raises: GitError,
-    OSError, StorageError."""
+    """Adds a worktree; `arguments` go to `git worktree add`: folder, branch, commit. Raises:
+    GitError, OSError, StorageError."""
     with _lock_worktrees(project):
-        # `--force`: git may still list one whose folder a crash has removed.
+        # `--force`: git may still list a worktree there whose folder was lost in a crash.
         command = ["worktree", "add", "--quiet", "--force", *arguments]
         run_git(project, command, timeout_s=MAKE_TIMEOUT_S)
 
 
 def remove_worktree(project: Path, root: Path) -> None:
-    """Removes a worktree with all that is in it, also one that git no longer knows. Raises:
-    OSError, StorageError."""
+    """Removes a worktree with everything in it, even if git no longer knows it. Raises: OSError,
+    StorageError."""
     if not root.is_symlink() and root.exists() and project.is_dir():
         command = ["worktree", "remove", "--force", str(root)]
         with _lock_worktrees(project), contextlib.suppress(GitError):
@@ -93,8 +93,8 @@ def _lock_worktrees(project: Path) -> Iterator[None]:
 def stage_changes(
     root: Path, commit: str, environ: Mapping[str, str] | None = None
 ) -> Iterator[Mapping[str, str]]:
-    """Variables for git with a temporary index, which has the files of `commit` ("" for none) as
-    they are in the worktree now, and its new files that are not ignored. Raises: GitError."""
+    """Variables that give git a temporary index, in which all changes in the worktree to `commit`
+    ("" for none) are staged, new files included, ignored ones not. Raises: GitError."""
     with tempfile.TemporaryDirectory(prefix="kode-tree-") as folder:
         index = {**(environ or {}), "GIT_INDEX_FILE": str(Path(folder) / "index")}
         if commit:
@@ -113,7 +113,7 @@ def committer_variables(root: Path) -> Mapping[str, str]:
 
 
 def find_repository(folder: Path) -> Path | None:
-    """The root of the repository that a folder is in; None for none."""
+    """The root of the repository that contains a folder; None if there is none."""
     root = project_root(folder)
     return root if (root / ".git").exists() else None
 
@@ -131,8 +131,8 @@ def has_changes(folder: Path) -> bool:
 
 
 def changed_files(tree: Worktree) -> tuple[str, ...]:
-    """The files in which a worktree differs from where it began, new ones too, but for ignored
-    ones. Raises: GitError."""
+    """The files of a worktree that differ from its base, committed or not, new ones included and
+    ignored ones not. Raises: GitError."""
     root = Path(tree.root)
     with stage_changes(root, tree.base) as index:
         names = ["diff", "--cached", "--name-only", "-z", "--no-renames", tree.base]
@@ -140,13 +140,13 @@ def changed_files(tree: Worktree) -> tuple[str, ...]:
 
 
 def parse_names(output: bytes) -> tuple[str, ...]:
-    """The paths that git lists with `-z`."""
+    """The paths in an output of git with `-z`."""
     return tuple(map(os.fsdecode, filter(None, output.split(b"\0"))))
 
 
 def make_worktree(home: Path, cwd: Path, name: str) -> tuple[Worktree, Path]:
-    """Creates the worktree of a session that works in `cwd`; returns it, and the folder in it to
-    work in. Raises: UserError that says what to do."""
+    """Creates a worktree, with the branch `kode/NAME`, for a session that would work in `cwd`;
+    returns it and its folder that corresponds to `cwd`. Raises: UserError that says what to do."""
     project = find_repository(cwd)
     if project is None:
         raise UserError(
@@ -184,12 +184,12 @@ def remove_branch(tree: Worktree, tip: str) -> None:
 
 
 def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
-    """Commits what the worktree holds to its branch, merges that into the branch checked out in the
-    project, and removes the worktree and its branch. Returns the merged files. `title` is that of
-    the commit of the session with this id.
+    """Commits the worktree's changes to its branch, merges the branch into the one checked out in
+    the project, and removes the worktree and its branch. Returns the merged files. The commit has
+    `title` as its title, and the id `session` in its message.
 
-    Raises: UserError where it conflicts or would overwrite something; the project is untouched
-    then, and so is the worktree.
+    Raises: UserError if the merge fails, conflicts, or would overwrite uncommitted changes; the
+    project's files are untouched then, and the worktree and its branch stay.
     """
     project = Path(tree.project)
     try:
@@ -212,8 +212,8 @@ def merge_worktree(tree: Worktree, title: str, session: str) -> tuple[str, ...]:
 
 
 def drop_worktree(tree: Worktree, title: str, session: str) -> str:
-    """Removes worktree and branch; returns the ref that keeps what was in them, but for ignored
-    files. Raises: UserError."""
+    """Commits the worktree's changes and removes it with its branch. Returns the ref that keeps the
+    commits; ignored files are lost. Raises: UserError."""
     ref = f"{DROPPED}/{tree.branch.removeprefix('kode/')}"
     try:
         tip = _commit_uncommitted(tree, title, session)
@@ -233,7 +233,7 @@ def _changed_between(project: Path, commits: str) -> tuple[str, ...]:
 
 
 def _files_to_overwrite(project: Path, files: Sequence[str]) -> list[str]:
-    """Those of the files that a merge would have to overwrite. Raises: GitError."""
+    """Which of the files have uncommitted content that a merge overwrites. Raises: GitError."""
     status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored"]
     names = {name[3:] for name in parse_names(run_git(project, status))}
     folders = tuple(name for name in names if name.endswith("/"))  # ignored as a whole
@@ -241,13 +241,13 @@ def _files_to_overwrite(project: Path, files: Sequence[str]) -> list[str]:
 
 
 def join_names(files: Sequence[str]) -> str:
-    """The files as a phrase, a long list cut."""
+    """The names of the files in a phrase; of many only the first `SHOWN`, and a count."""
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
 
 
 def _commit_uncommitted(tree: Worktree, title: str, session: str) -> str:
-    """The tip of the branch, after committing what is not. Raises: GitError."""
+    """Commits all uncommitted changes, and returns the tip of the branch. Raises: GitError."""
     root = Path(tree.root)
     if not root.is_dir():  # dropped or merged by hand, or a crash in between
         return run_git(Path(tree.project), ["rev-parse", tree.branch]).decode().strip()
@@ -263,7 +263,7 @@ def _commit_uncommitted(tree: Worktree, title: str, session: str) -> str:
 
 
 def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
-    """Merges in memory only. Raises: GitError that names the files that both have changed."""
+    """Tries the merge without touching files. Raises: GitError naming files that both changed."""
     try:
         run_git(project, ["merge-tree", "--write-tree", head, tip])
     except GitError as error:

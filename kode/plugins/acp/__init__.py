@@ -1,5 +1,5 @@
-"""`kode acp`: kode as an agent in an editor, by the Agent Client Protocol, version 1. The wire
-types come from the package `acp` and stay here."""
+"""`kode acp`: kode as an agent in an editor, by the Agent Client Protocol, version 1. Only this
+package uses the wire types, which come from the package `acp`."""
 
 from kode.plugin import Command, Plugin
 

@@ -36,28 +36,28 @@ SESSIONS_A_PAGE = 50  # an editor's list; it asks for more
 ANSWER_GRACE_S = 2.0
 """Time to write the answers of stopped prompts."""
 VERSION = 1
-"""Of the protocol; the one that kode speaks."""
+"""The version of the protocol that kode speaks."""
 KEY_HELP = (
     "`kode init` in a terminal asks for a key and saves it. Or set OPENAI_API_KEY or "
     "ANTHROPIC_API_KEY in the editor's environment."
 )
 CAPABILITIES = ("list", "resume", "close", "additionalDirectories")
-"""What a client may do with sessions."""
+"""What kode lets a client do with sessions beyond the protocol's minimum."""
 Named = schema.HttpMcpServer | schema.SseMcpServer | schema.AcpMcpServer | schema.McpServerStdio
 
 
 @dataclass
 class KodeAgent:
-    """kode, as a client sees it; what `acp` calls an agent. It calls each method by names."""
+    """kode as a client sees it: the agent of package `acp`, which passes arguments by name."""
 
     flags: Mapping[str, Any]
     """The flags of the command line, by dotted config key."""
     trust_project: bool = False
     sessions: dict[str, Live] = field(default_factory=dict)
     opening: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Locked while a session is loaded or resumed, by the id that the client gave."""
+    """The id that the client gave → a lock, held while that session is loaded or resumed."""
     answers: "set[asyncio.Task[Any]]" = field(default_factory=set)
-    """Prompts whose answer is not written yet."""
+    """The running requests of prompts, whose answers are not written yet."""
     _client: Client | None = None
 
     def on_connect(self, conn: Client) -> None:
@@ -65,8 +65,8 @@ class KodeAgent:
         self._client = conn
 
     async def close(self) -> list[BaseException]:
-        """Ends all sessions concurrently, and waits until stopped prompts are answered; returns the
-        errors."""
+        """Closes all sessions concurrently, waits a moment until stopped prompts are answered, and
+        returns the errors of closing."""
         open_ones, self.sessions = list(self.sessions.values()), {}
         ended = await asyncio.gather(*(live.close() for live in open_ones), return_exceptions=True)
         if self.answers:
@@ -92,7 +92,7 @@ class KodeAgent:
 
     @translate_faults
     async def authenticate(self, method_id: str, **_: Any) -> None:
-        """Checks that a key is set up: kode accepts none through the protocol."""
+        """Only checks that a key is set up, because kode accepts none through the protocol."""
         self._load_settings(Path.cwd())
 
     @translate_faults
@@ -156,7 +156,7 @@ class KodeAgent:
     async def prompt(
         self, session_id: str, prompt: Sequence[Block], **_: Any
     ) -> schema.PromptResponse:
-        # It ends when the answer is written: it is the request's task.
+        # This task is the request's: it ends once the answer is written.
         if (request := asyncio.current_task()) is not None:
             self.answers.add(request)
             request.add_done_callback(self.answers.discard)
@@ -224,8 +224,8 @@ class KodeAgent:
         return live
 
     def _load_settings(self, cwd: Path, directories: Sequence[str] = ()) -> Any:
-        """The settings. Raises: ConfigError; RequestError that says how to get a key; clients know
-        its code."""
+        """Loads the settings. Raises: ConfigError; RequestError without a usable provider, with the
+        code by which clients recognize that a key is missing."""
         flags = dict(self.flags)
         if directories:
             flags["add_dirs"] = [*flags.get("add_dirs", ()), *directories]
@@ -237,15 +237,15 @@ class KodeAgent:
         return loaded
 
     def _release_updates(self, live: Live) -> dict[str, Any]:
-        """What the session offers. Lets updates be sent once the client has the session's id: the
-        answer is queued in the loop step in which the method returns, before the next one."""
+        """Returns the session's choices for the answer, and lets updates be sent after the answer,
+        which is queued in the loop step in which the method returns, before the next one."""
         live.send_commands()
         asyncio.get_running_loop().call_soon(live.outbox.release)
         return live.describe_choices()
 
 
 def _check_folder(path: str) -> Path:
-    """Raises: UserError if it is not an absolute path of a directory."""
+    """Returns the path of a directory. Raises: UserError if it is not absolute or none."""
     folder = Path(path)
     if not folder.is_absolute() or not folder.is_dir():
         raise UserError(
@@ -255,9 +255,9 @@ def _check_folder(path: str) -> Path:
 
 
 def convert_servers(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
-    """Converts a client's servers to kode's, by name; they are stored nowhere. They may
-    change the project and use the network, because clients start them without a sandbox and cannot
-    say what they need.
+    """Converts a client's MCP servers to entries of kode's config by name; nothing is stored. The
+    servers may change the project and use the network, because other agents start them without a
+    sandbox, and a client cannot say what they need.
 
     Raises: UserError for an unsupported kind of server.
     """

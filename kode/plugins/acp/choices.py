@@ -1,7 +1,7 @@
-"""What a person decides through a client: the permission mode, the model, how much it thinks; the
-slash commands of kode's own with which a message may begin; and what kode asks, permission or the
-approval of a plan, where no answer means no. The conversation handles commands and skills from
-files, and prompts of MCP servers."""
+"""What a person decides through a client: the permission mode, the model and its effort; kode's own
+slash commands; and the answers to questions for permission and about a plan, where no answer means
+no. Commands and skills from files, and prompts of MCP servers, are handled by the conversation
+instead."""
 
 import shlex
 import uuid
@@ -23,12 +23,12 @@ Category = Literal["mode", "model", "thought_level"]
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 """The ids of the options."""
 DEFAULT = "default"
-"""The effort that is left to kode and the model."""
+"""The value of the option for an effort that kode and the model choose."""
 MAX_NAMED = 8  # a sentence that can be read
 
 
 def config_options(conversation: Conversation, models: Iterable[str]) -> list[ConfigOption]:
-    """The choices as options; what is chosen is always among them."""
+    """The options with their values; the current value is always among them."""
     model, effort = conversation.agent.provider.model, conversation.agent.effort or DEFAULT
     modes: dict[str, str | None] = {**conversation.modes}
     efforts = conversation.agent.provider.info.efforts
@@ -68,8 +68,8 @@ def mode_state(conversation: Conversation) -> schema.SessionModeState:
 
 
 def set_choice(conversation: Conversation, models: Iterable[str], option: str, value: str) -> None:
-    """Uses a mode, one of the models, or an effort. Raises: UserError for what is not on offer, or
-    cannot be used."""
+    """Switches to a mode, a model or an effort. Raises: UserError for an unknown option, or a value
+    that is not offered or cannot be used."""
     offered: dict[str, tuple[list[str], Callable[[str], Any]]] = {
         MODE: ([*conversation.modes], conversation.set_permission_mode),
         MODEL: ([conversation.agent.provider.model, *models], conversation.use_model),
@@ -116,7 +116,7 @@ COMMANDS: Mapping[str, tuple[Run, str, str]] = {
     "compact": (_run_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
     "memory": (_run_memory, "show and change what kode remembers", "[COMMAND]"),
 }
-"""Those of the prompt that make sense in a client: what each runs, does, and takes."""
+"""Name → what the command runs, its summary, its arguments. Others make no sense in a client."""
 
 
 def parse_command(text: str) -> tuple[Run, str] | None:
@@ -129,7 +129,7 @@ def parse_command(text: str) -> tuple[Run, str] | None:
 
 
 def commands_update(conversation: Conversation) -> Update:
-    """The commands that a message may begin with."""
+    """An update with all commands that a message may begin with."""
     offered = {name: (summary, takes) for name, (_, summary, takes) in COMMANDS.items()}
     others = conversation.list_offered()
     if conversation.extensions is not None:
@@ -154,7 +154,7 @@ PLAN_OPTIONS = {
 
 
 def permission_options(ways: Mapping[str, str]) -> Options:
-    """The choices of a question, and no; lasting ones name the rules that they add."""
+    """The ways to allow, the first for this call only and the others lasting, and then no."""
 
     def option(way: str, name: str, kind: schema.PermissionOptionKind) -> schema.PermissionOption:
         return schema.PermissionOption(option_id=way, name=name[:1].upper() + name[1:], kind=kind)
@@ -188,8 +188,8 @@ async def ask_permission(
 
 
 async def ask_about_plan(client: Client, session_id: str, plan: str) -> PermissionMode | None:
-    """After a turn that ended with a plan: returns the mode to work through it; None to keep
-    planning."""
+    """Asks whether to carry out the plan that a turn ended with. Returns the mode to do it in; None
+    to keep planning."""
     update = schema.ToolCallUpdate(
         tool_call_id=f"plan-{uuid.uuid4().hex[:8]}",
         title="Go ahead with this plan?",
@@ -207,7 +207,7 @@ async def _choose_option(
     call: schema.ToolCallUpdate,
     options: list[schema.PermissionOption],
 ) -> str:
-    """The id of the chosen option; "" for none."""
+    """The id of the option chosen; "" if none was, or the client failed."""
     try:
         response = await client.request_permission(session_id, call, options)
     except (RequestError, ConnectionError):

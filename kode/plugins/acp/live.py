@@ -1,8 +1,8 @@
-"""One open session of a client: its conversation, and its prompts in sequence, each as one message:
-text, links, embedded files and images. Anything linked or embedded from outside the working folders
-is outside text, as with `kode run --ctx`.
+"""One open session of a client: its conversation, and its prompts, which run one after another. A
+prompt becomes one message of text, links, embedded files and images; what it links or embeds from
+outside the working folders is outside text, as with `kode run --ctx`.
 
-`updates` converts its events; `agent` has all sessions.
+`updates` converts the session's events; `agent` holds all open sessions.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 STOP_REASONS: dict[str | None, schema.StopReason] = {"refusal": "refusal", "length": "max_tokens"}
-"""Why a reply stopped → why the turn failed."""
+"""Why the last reply stopped → the protocol's reason for the end of the turn."""
 LAST_UPDATES_S = 2.0
 """Time to write the last updates of a closed session."""
 
@@ -62,7 +62,7 @@ LAST_UPDATES_S = 2.0
 def translate_faults(
     method: Callable[P, Coroutine[Any, Any, R]],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    """Turns what a method raises into errors of the protocol."""
+    """Wraps a method so that whatever it raises becomes an error of the protocol."""
 
     @functools.wraps(method)
     async def answer(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -91,22 +91,22 @@ Block = (
 
 @dataclass
 class ClientMessage:
-    """A prompt as kode takes it."""
+    """A prompt, converted to what a turn of kode takes."""
 
     text: str = ""
     attachments: list[Text] = field(default_factory=list)
     pictures: list[tuple[str, bytes]] = field(default_factory=list)
-    """Each with a name."""
+    """(name, data) of each."""
 
     def add_words(self, words: str) -> None:
-        """Adds a piece of the text; a link may stand in the middle of a sentence."""
+        """Appends to the text, with a space if needed: links occur in the middle of a sentence."""
         is_apart = re.search(r"(?:^|[\s(\[\"'`])$", self.text) or re.match(
             r"[\s.,;:!?)\]\"'`]", words
         )
         self.text += words if is_apart else f" {words}"
 
     def add_picture(self, uri: str | None, data: str) -> None:
-        """Raises: UserError for what is no base64 data."""
+        """Adds an image, named by its link if any. Raises: UserError for invalid base64."""
         link = os.path.basename(unquote(urlsplit(uri or "").path))
         name = link or f"image-{len(self.pictures) + 1}"
         try:
@@ -116,7 +116,7 @@ class ClientMessage:
 
 
 def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMessage:
-    """Converts a prompt. Reads linked files: call it in a thread.
+    """Converts a prompt. Reads the images that it links: call it in a thread.
 
     Raises: UserError for unsupported content, or an empty prompt.
     """
@@ -161,7 +161,7 @@ def path_of_uri(uri: str) -> Path | None:
 
 
 def _format_mention(uri: str, cwd: Path) -> str:
-    """How a message refers to an attachment: `@src/a.py`, where a client put it."""
+    """How the message refers to an attachment at its place in the text: `@src/a.py`."""
     path = path_of_uri(uri)
     if path is None or not unquote(uri).isprintable():
         return uri  # a file name must not read like a sentence of the person's
@@ -170,7 +170,7 @@ def _format_mention(uri: str, cwd: Path) -> str:
 
 
 def _format_fragment(uri: str) -> str:
-    """The part of a file that is meant, as the client wrote it: `#L10:20`."""
+    """The part of a file that a URI points to, as the client wrote it: `#L10:20`."""
     fragment = urlsplit(uri).fragment
     return f"#{unquote(fragment)}" if fragment else ""
 
@@ -239,18 +239,18 @@ class Live:
     work: "set[asyncio.Task[schema.PromptResponse]]" = field(default_factory=set)
     """The running prompt, and those that wait for it."""
     options: Sequence[choices.ConfigOption] = ()
-    """As the client knows them."""
+    """The options that the client was last sent."""
     commands: to_update.Update | None = None
-    """As last sent."""
+    """The update about commands that the client was last sent."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def id(self) -> str:
-        """The session's id, even if it is not saved."""
+        """The session's id; it has one even if it is not saved to disk."""
         return self.conversation.session.header.id
 
     def emit(self, event: Event) -> None:
-        """From any thread; never blocks."""
+        """Queues the updates for an event. May be called in any thread; never blocks."""
         if threading.current_thread() is not threading.main_thread():
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the client
                 self.loop.call_soon_threadsafe(self.emit, event)
@@ -266,8 +266,8 @@ class Live:
         return await choices.ask_permission(self.client, self.id, question, call)
 
     async def prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
-        """Runs a turn or a command after earlier ones. All its updates are written when this
-        returns.
+        """Runs a turn or a command once earlier prompts have ended. Returns after all updates of
+        the prompt are written.
 
         Raises: KodeError; RequestError for a failed turn.
         """
@@ -298,7 +298,7 @@ class Live:
         await self.outbox.wait_until_sent(LAST_UPDATES_S)
 
     def describe_choices(self) -> dict[str, Any]:
-        """The choices for the answer that opens the session, by their names there."""
+        """The fields for the choices in the answer to opening the session."""
         self.options = choices.config_options(self.conversation, self.models)
         return {"modes": choices.mode_state(self.conversation), "config_options": [*self.options]}
 
@@ -308,7 +308,7 @@ class Live:
         self.send_choices()
 
     def send_choices(self) -> None:
-        """Sends what is chosen and can be, if it has changed, by whomever."""
+        """Sends the options and their current values if they changed since they were last sent."""
         options = choices.config_options(self.conversation, self.models)
         if options == self.options:
             return
@@ -335,7 +335,7 @@ class Live:
                 self.send_choices()
 
     async def _run_prompt(self, blocks: Sequence[Block]) -> schema.PromptResponse:
-        """Raises: RequestError for a failed turn, with what to do next."""
+        """Runs a prompt and plans it leads to. Raises: RequestError for a failed turn."""
         prompt = await asyncio.to_thread(read_prompt, blocks, self.conversation)
         conversation = self.conversation
         if command := choices.parse_command(prompt.text):
@@ -393,7 +393,7 @@ class Live:
 async def open_live(
     client: Client, settings: ConversationSettings, cwd: Path, session_id: str | None
 ) -> Live:
-    """Opens a new session, or the one named, for a client. Sends nothing before `release`.
+    """Opens a new session, or the one with this id. Its outbox sends nothing before `release`.
 
     Raises: as `open_conversation`.
     """

@@ -1,9 +1,9 @@
 """`kode acp`: the command, and its process from the first message to the last closed session.
 
-It ends at the end of input, on SIGTERM, SIGINT or SIGHUP, or when the client no longer reads:
-running turns are stopped and recorded, and sessions closed. Nothing else in the process uses the
-pipes to the client: other readers find an empty standard input, and other output goes to standard
-error, also for programs that kode starts.
+The process ends at the end of input, on SIGTERM, SIGINT or SIGHUP, or when the client no longer
+reads; it first stops and records running turns, and closes all sessions. Only the protocol uses the
+pipes to the client: other code, and programs that kode starts, find standard input empty, and their
+standard output goes to standard error.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def _import_protocol() -> None:
 
 
 async def serve(**settings: Any) -> int:
-    """Serves a client until it leaves; returns the exit code. `settings` are a `KodeAgent`'s."""
+    """Serves a client until it leaves, and returns the exit code. `settings` go to `KodeAgent`."""
     from acp.agent.connection import AgentSideConnection
 
     from kode.plugins.acp.agent import KodeAgent
@@ -83,7 +83,7 @@ async def serve(**settings: Any) -> int:
 
 
 def _drop_traceback(record: logging.LogRecord) -> bool:
-    """The package logs clients' mistakes with one, which helps nobody."""
+    """A log filter: the package logs a client's mistake with a traceback, which helps nobody."""
     record.exc_info = None
     return True
 
@@ -98,8 +98,8 @@ class Pipes:
         """Set when the client no longer reads."""
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None at the end of input. Invalid messages are answered with an error
-        and skipped."""
+        """Returns the next message; None at the end of input. Answers invalid messages with an
+        error, and skips them."""
         line = b"-"
         while line:
             try:
@@ -131,7 +131,7 @@ class Pipes:
 
 
 async def open_pipes() -> Pipes:
-    """Takes over standard input and output for the protocol."""
+    """Takes over standard input and output; from then on, other output goes to stderr."""
     reader = await open_stdin(MAX_MESSAGE_BYTES)
     sys.stdout.flush()
     outgoing = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -1,5 +1,5 @@
-"""What a client shows of a session: updates, made of its events and of its record on disk. A tool
-call has a kind, a title and a place, and its edits as old and new text."""
+"""Converts a session's events, and its transcript, to the updates that a client shows. A tool call
+has a kind, a title and a location, and edits appear as old and new text."""
 
 import re
 import uuid
@@ -48,7 +48,7 @@ KINDS: Mapping[str, schema.ToolKind] = {
     "delegate": "think",
     "none": "think",
 }
-"""By the tool's effect; anything else is `other`."""
+"""The tool's effect → the kind of its calls; other effects are of the kind `other`."""
 
 SEARCHES = ("search_files", "list_files")
 CALL_TITLE_CHARS = 200  # two lines of an editor's panel
@@ -58,7 +58,7 @@ MAX_LINE = 2**32 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class ShownCall:
-    """A call whose outcome is not known yet, as the client shows it."""
+    """A tool call as the client was shown it, before its result."""
 
     name: str
     subject: str
@@ -66,13 +66,13 @@ class ShownCall:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Empty if they are not a JSON object."""
+        """The call's arguments; {} if they are not a JSON object."""
         arguments: Mapping[str, Any] = self.start.raw_input or {}
         return arguments
 
 
 def show_call(event: Any, action: Any, cwd: Path) -> ShownCall:
-    """A call of the model: see `Conversation.preview_call`."""
+    """Converts a call; `event` and `action` are those of `Conversation.preview_call`."""
     name, arguments = event.name, dict(action.arguments) if action is not None else {}
     effect = action.tool.effect if action is not None else ""
     kind = "search" if name in SEARCHES else KINDS.get(effect, "other")
@@ -115,7 +115,7 @@ def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | 
 Update = SessionUpdate | schema.ConfigOptionUpdate | schema.UsageUpdate
 
 MAX_LIVE_CHARS = 16_000
-"""How much of a running command's output is shown: its end."""
+"""How much of the end of a running command's output is shown."""
 MAX_RESULT_CHARS = 60_000  # as much as a tool's result for the model
 TITLE_CHARS = 80  # one line of an editor's list
 LINE_CHARS = 400  # a few lines of a panel
@@ -136,7 +136,7 @@ class Updates:
     _agents: dict[int, str] = field(default_factory=dict)
     _message_id: str = ""
     _turn_usd: float = 0.0
-    """Cost of the running turn: the session counts it at its end."""
+    """Cost of the running turn, which the session adds to its own only when the turn ends."""
 
     def convert_event(self, event: Event) -> list[Update]:
         """The updates for an event; none if a client does not show it."""
@@ -172,7 +172,7 @@ class Updates:
             case "retry_scheduled" | "context_reduced" | "memory_changed" | "notice":
                 if event.type == "retry_scheduled" and event.discards_text:
                     self._message_id = str(uuid.uuid4())  # repeated text is another message
-                # What kode itself says is no part of the answer.
+                # Sent as thoughts, because what kode itself says is not part of the answer.
                 line = describe_event(event, LINE_CHARS)
                 return (
                     [thought_update(f"{line.text}\n", str(uuid.uuid4()))]
@@ -189,7 +189,7 @@ class Updates:
         return []
 
     def start_call(self, call: ToolCall) -> Update:
-        """A call that the model has made, before any outcome."""
+        """Notes a call that the model has made, and returns the update that shows it."""
         event, action = self.conversation.preview_call(call)
         shown = self.calls[call.id] = show_call(event, action, self.conversation.place.cwd)
         return shown.start
@@ -201,7 +201,7 @@ class Updates:
         return schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost)
 
     def _begin_call(self, call_id: str, name: str, subject: str) -> list[Update]:
-        """A call made by the person's command belongs to no reply."""
+        """Shows a call that no reply announced: one made by a command of the person."""
         if call_id in self.calls:
             return []
         start = self.start_call(ToolCall(id=call_id, name=name, arguments="{}"))
@@ -220,7 +220,7 @@ class Updates:
         return [*call, progress, *([todo_update(shown)] if is_todo else [])]
 
     def _show_agent(self, event: Event) -> list[Update]:
-        """Subagents work within the one call that started them."""
+        """Shows the progress of subagents as content of the call that started them."""
         assert event.type in ("agent_progress", "agent_finished")
         if (line := describe_event(event, LINE_CHARS)) is not None:
             summary = f"\n{event.summary}" if event.type == "agent_finished" else ""
@@ -231,7 +231,7 @@ class Updates:
 
 
 def finish_call(call: ShownCall, result: str, *, has_failed: bool) -> Update:
-    """The end of a call. A completed edit still shows its old and new text."""
+    """The update for a finished call. A successful edit keeps its old and new text."""
     edits = () if has_failed else call.start.content or ()
     return update_tool_call(
         call.start.tool_call_id,
@@ -284,8 +284,8 @@ _ATTACHED = re.compile(r'<(?:file|folder) path="([^"\n]*)">')
 
 
 def replay_history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
-    """Everything not rewound, oldest first; then the current plan and title. `updates` are those of
-    the loaded session."""
+    """The updates for all that was not rewound, oldest first, then for the current plan and the
+    title. `updates` are those of the loaded session; its title is then set."""
     last_plan: Update | None = None
     first_words = ""
     for message, item in transcript.messages:

@@ -1,6 +1,6 @@
 """Bundles of other people: `kode extensions` adds, shows, updates and removes them.
 
-contents     a folder, a git address or an entry of a marketplace → files in memory, and their parts
+contents     reads a bundle from a folder, a git address or a marketplace: its files and its parts
 approved     the approved copies in `$KODE_HOME/bundles`, and the command lines
 """
 

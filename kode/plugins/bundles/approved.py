@@ -1,10 +1,10 @@
 """The bundles that a person approved: their copies, and what `kode extensions` lists, adds, shows,
 updates and removes.
 
-`$KODE_HOME/bundles/DIGEST/` holds the files of one in a folder of its name, and `bundle.json`,
-which is written last. A folder without it, or whose files differ from the digest in it, is never
-used. Before a yes, a person is shown every file, what each part may do, what is not used, and what
-an update changes, with control characters spelt and without credentials."""
+`$KODE_HOME/bundles/DIGEST/` holds a bundle's files, in a folder of its name, and `bundle.json`,
+which is written last. A copy without that file, or whose files differ from its digest, is never
+used. Before approving, a person is shown every file (for an update, every change), what each part
+may do, and what is not used, with control characters spelt out and credentials masked."""
 
 import argparse
 import difflib
@@ -47,7 +47,7 @@ from kode.plugins.bundles.contents import (
 
 RECORD = "bundle.json"
 HASH_CHARS = 16
-"""Of the digest in a folder's name; the whole digest is compared."""
+"""How much of the digest a folder's name has; comparisons use the whole digest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,20 +62,20 @@ class ApprovedBundle:
     approved_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
 
     digest: str = ""
-    """SHA-256 over all that a yes covers: files, parts, and what they may do."""
+    """SHA-256 over all that the person approved: files, parts, and what they may do."""
 
     @property
     def name(self) -> str:
         return self.parts.name
 
     def with_digest(self, tree: BundleTree) -> "ApprovedBundle":
-        """The same with the digest for these files."""
+        """A copy of this record with the digest that these files give."""
         besides = json.dumps([asdict(self.parts), self.network], sort_keys=True)
         return replace(self, digest=tree.digest(besides))
 
 
 def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
-    """The approved bundles that are unchanged, and a sentence for each other one. Never raises."""
+    """The approved bundles whose copies are intact, and a sentence per other one. Never raises."""
     try:
         records = read_records(home).values()
     except ConfigError as error:
@@ -90,7 +90,7 @@ def approved_bundles(home: Path) -> tuple[list[Bundle], list[str]]:
 
 
 def load_bundle(home: Path, approved: ApprovedBundle) -> Bundle:
-    """An approved bundle in its folder, with the words for that folder filled in."""
+    """An approved bundle, with `${CLAUDE_PLUGIN_ROOT}` in its servers replaced by its folder."""
     folder, parts = copy_folder(home, approved), approved.parts
     root = json.dumps(str(folder))[1:-1]
     servers: dict[str, dict[str, Any]] = json.loads(
@@ -114,12 +114,12 @@ def load_bundle(home: Path, approved: ApprovedBundle) -> Bundle:
 
 
 def copy_folder(home: Path, approved: ApprovedBundle) -> Path:
-    """Where the copy of a bundle is: a folder of its name, as programs in it may expect."""
+    """Where the copy of a bundle is; its folder has its name, which its programs may rely on."""
     return Path(real_path(home / "bundles"), approved.digest[:HASH_CHARS], approved.name)
 
 
 def is_intact(home: Path, approved: ApprovedBundle) -> bool:
-    """Whether the copy is there, and just as the person approved it. Never raises."""
+    """Whether the copy exists and is exactly what the person approved. Never raises."""
     try:
         return approved.with_digest(read_tree(copy_folder(home, approved))) == approved
     except (ConfigError, OSError):
@@ -127,8 +127,8 @@ def is_intact(home: Path, approved: ApprovedBundle) -> bool:
 
 
 def read_records(home: Path) -> dict[str, ApprovedBundle]:
-    """What was approved, by name. Raises: ConfigError if a record cannot be read; then nothing is
-    used."""
+    """The approved bundles by name. Raises: ConfigError if any record cannot be read, so that then
+    no bundle is used."""
     records = []
     for path in sorted((home / "bundles").glob(f"*/{RECORD}")):
         try:
@@ -143,15 +143,15 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
                 f"{path} cannot be read ({error}), so no bundle is used. Remove its folder, and "
                 "add the bundle again: `kode extensions add`."
             ) from error
-    # Two versions of a bundle are left by a kode that was killed while it replaced one.
+    # A kode that was killed during an update leaves two versions: the newer one counts.
     return {
         record.name: record for record in sorted(records, key=lambda record: record.approved_at)
     }
 
 
 def write_copy(home: Path, approved: ApprovedBundle, tree: BundleTree) -> Bundle:
-    """Writes the files of a bundle that is not approved yet, so that the readers of sessions can
-    look at it. Raises: StorageError, also if what is there then differs from the tree."""
+    """Writes a bundle's files before it is approved, so that the code that loads bundles can read
+    them. Raises: StorageError, also if the copy then differs from the tree."""
     folder = copy_folder(home, approved)
     if not is_intact(home, approved):
         with storage_errors(folder, "write"):
@@ -170,14 +170,14 @@ def write_copy(home: Path, approved: ApprovedBundle, tree: BundleTree) -> Bundle
 
 
 def record_approval(home: Path, approved: ApprovedBundle) -> None:
-    """Notes that a bundle is approved, in place of the one of its name. Raises: StorageError; then
-    what was approved before still is."""
+    """Records that a bundle is approved; it replaces the one of its name. Raises: StorageError; the
+    earlier approval then still holds."""
     record = copy_folder(home, approved).parent / RECORD
     replace_file(record, json.dumps(asdict(approved), indent=2).encode())
 
 
 def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> None:
-    """Removes the copies of a bundle, `but` for an approved one. Raises: StorageError."""
+    """Removes the copies of the bundle `name`, except `but`. Raises: StorageError."""
     top = Path(real_path(home / "bundles"))
     with storage_errors(top, "remove a copy in"):
         for folder in [path.parent for path in top.glob(f"*/{name}")]:
@@ -187,7 +187,7 @@ def remove_copies(home: Path, name: str, but: ApprovedBundle | None = None) -> N
         remove_tree(top, only_empty=True)
 
 
-# ── the command lines, and what a person is shown before the yes ─────────────────────────────────
+# ── the command lines, and what a person is shown before approving ───────────────────────────────
 
 ABILITIES: Mapping[str, str] = {
     "skill": "The model loads it where it fits a task; its scripts run in the sandbox.",
@@ -203,7 +203,7 @@ ABILITIES: Mapping[str, str] = {
 def summarize_bundle(
     approved: ApprovedBundle, tree: BundleTree, items: Sequence[Any], problems: Sequence[str]
 ) -> Iterator[str]:
-    """What a bundle is, and what each part may do."""
+    """Lines about a bundle: its source and size, what each part may do, and what is not used."""
     parts = approved.parts
     commit = f", commit {approved.commit[:12]}" if approved.commit else ""
     size = sum(len(file.data) for file in tree.files.values())
@@ -224,7 +224,7 @@ def summarize_bundle(
 
 
 def list_contents(tree: BundleTree) -> Iterator[str]:
-    """Every file in full."""
+    """The lines of every file in full, below a heading each."""
     for path, file in tree.files.items():
         mark = ", executable" if file.executable else ""
         yield f"=== {path} ({len(file.data):,} bytes{mark})"
@@ -232,7 +232,7 @@ def list_contents(tree: BundleTree) -> Iterator[str]:
 
 
 def list_changes(before: BundleTree, after: BundleTree) -> Iterator[str]:
-    """The changes of an update in full."""
+    """All changes of an update, as a diff for each file."""
     for path in sorted({*before.files, *after.files}):
         old, new = before.files.get(path), after.files.get(path)
         if old != new:
@@ -243,7 +243,7 @@ def list_changes(before: BundleTree, after: BundleTree) -> Iterator[str]:
 
 
 def make_printable(text: str) -> str:
-    """A text without credentials and control characters."""
+    """A text with credentials masked and control characters spelt out."""
     return visible(redact_secrets(text))
 
 
@@ -352,7 +352,7 @@ def _confirm_bundle(
     network: bool,
     is_confirmed: bool,
 ) -> str | int:
-    """Shows what is new, asks, and approves it. Raises: ConfigError, StorageError, BusyError."""
+    """Shows what is new, asks, records a yes. Raises: ConfigError, StorageError, BusyError."""
     tree, parts, commit = fetched
     bundle = ApprovedBundle(source=source, commit=commit, parts=parts, network=network)
     approved, name = bundle.with_digest(tree), bundle.name

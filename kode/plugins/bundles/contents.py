@@ -1,9 +1,9 @@
-"""A bundle's files in memory, as they are pinned, read without following links; its parts:
-`.claude-plugin/plugin.json`, the usual folders, and what the entry of a marketplace adds; and where
-it comes from: a folder, a git address or an entry of a marketplace. See
+"""Fetches a bundle from a folder, a git address or an entry of a marketplace; reads all its files
+into memory, without following links; and finds its parts by `.claude-plugin/plugin.json`, the usual
+folders, and what the marketplace's entry adds. See
 https://code.claude.com/docs/en/plugins-reference and .../plugin-marketplaces.
 
-What is fetched is only read here: nothing of it runs, and nothing of it stays.
+Fetched files are only read here: none of them is run, and the checkout is removed afterwards.
 """
 
 import contextlib
@@ -34,10 +34,10 @@ from kode.plugin import (
 
 MAX_FILES = 5_000  # the largest public bundles have some hundreds
 MAX_BYTES = 64 * 1024 * 1024
-"""Limit of all files of a bundle."""
+"""Limit for the files of a bundle together."""
 MAX_DEPTH = 24  # folders in folders
 SKIPPED = (".git", "__pycache__")
-"""What is no part of a bundle: git's records, which name programs, and byte code."""
+"""Folders that are left out of a bundle: git's records, which name programs, and byte code."""
 LINK = "it is a link, and kode follows none"
 
 
@@ -52,7 +52,7 @@ class BundleTree:
     files: Mapping[str, BundleFile]
     """Path below the bundle, with `/` → file; sorted."""
     left: Mapping[str, str] = field(default_factory=dict)
-    """What is there and was left out → why."""
+    """Path of a link or special file that was left out → why."""
 
     def digest(self, more: str) -> str:
         """SHA-256, in hexadecimal, over every file's path, mode and content, and `more`."""
@@ -64,8 +64,8 @@ class BundleTree:
 
 
 def read_tree(folder: Path, below: str = "") -> BundleTree:
-    """The files of a folder, or of one below it. Raises: ConfigError for too many, for a name that
-    cannot be shown, for what cannot be read, and where a link leads to `below`."""
+    """Reads all files of `folder`, or of the folder `below` in it. Raises: ConfigError for too many
+    or unreadable files, a name that cannot be shown, and a link on the way to `below`."""
     top = Path(real_path(folder)).joinpath(*split_path(below))
     if real_path(top) != str(top):
         raise ConfigError(f"{folder / below}: {LINK}. Name where it leads.")
@@ -81,7 +81,7 @@ def read_tree(folder: Path, below: str = "") -> BundleTree:
 
 
 def _collect_files(top: Path, files: dict[str, BundleFile], left: dict[str, str]) -> None:
-    """Raises: OSError; ConfigError."""
+    """Fills `files`, and `left` with what is left out. Raises: OSError; ConfigError."""
     size = 0
     for where, folders, names, opened in os.fwalk(top, onerror=_raise):
         folders[:] = sorted({*folders} - {*SKIPPED})
@@ -100,8 +100,8 @@ def _collect_files(top: Path, files: dict[str, BundleFile], left: dict[str, str]
 
 
 def split_path(path: str) -> list[str]:
-    """The steps of a path below a bundle or a marketplace. Raises: ConfigError for one that leads
-    elsewhere, or that cannot be shown."""
+    """The names in a path relative to a bundle or a marketplace. Raises: ConfigError for a path
+    that leads out of it, or whose names cannot be shown."""
     steps = [step for step in path.split("/") if step not in ("", ".")]
     shown = visible(path)[:200]
     if path.startswith("/") or "\\" in path or ".." in steps:
@@ -133,7 +133,7 @@ def _too_large_error() -> ConfigError:
 
 MANIFEST = ".claude-plugin/plugin.json"
 MAX_DOCUMENT_BYTES = 4 * 1024 * 1024
-"""Limit of a manifest or list; the largest public ones have some hundred kilobytes."""
+"""Limit for a manifest or a list; the largest public ones have some hundred kilobytes."""
 MAX_TEXT = 400  # characters of a description, a version: a few lines
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _PART_NAME = re.compile(r"[\w.-]+(?::[\w.-]+)*")
@@ -148,7 +148,7 @@ _SERVER_KEYS = frozenset("type command args env url headers timeout disabled".sp
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """The parts of a bundle; paths below it."""
+    """A bundle's name and its parts, the latter by paths relative to the bundle."""
 
     name: str
     version: str = ""
@@ -160,17 +160,17 @@ class Parts:
     hooks: Mapping[str, Any] = field(default_factory=dict)
     servers: Mapping[str, Any] = field(default_factory=dict)
     unused: Mapping[str, str] = field(default_factory=dict)
-    """What kode does not use of it → why."""
+    """Part of the bundle that kode does not use → why."""
 
 
 def is_bundle(tree: BundleTree) -> bool:
-    """Whether files are those of a bundle, also of one without a manifest."""
+    """Whether these files look like a bundle: by a manifest or, without one, by any usual part."""
     usual = (MANIFEST, "skills/", "commands/", "agents/", "hooks/hooks.json", "SKILL.md")
     return any(path.startswith(usual) for path in tree.files)
 
 
-def read_parts(tree: BundleTree, entry: Mapping[str, Any], usual_name: str) -> Parts:
-    """The parts of a bundle; `entry` is that of its marketplace, {} without one. Raises:
+def read_bundle(tree: BundleTree, entry: Mapping[str, Any], usual_name: str) -> Parts:
+    """Finds all parts of a bundle. `entry` is the marketplace's for it, {} without one. Raises:
     ConfigError for a manifest that cannot be read, or a name that cannot be used."""
     manifest = read_document(tree, MANIFEST) if MANIFEST in tree.files else {}
     name = entry.get("name") or manifest.get("name") or usual_name
@@ -200,7 +200,7 @@ def read_parts(tree: BundleTree, entry: Mapping[str, Any], usual_name: str) -> P
 
 
 def read_document(tree: BundleTree, path: str) -> dict[str, Any]:
-    """A JSON object of a bundle. Raises: ConfigError."""
+    """The JSON object in a file of a bundle. Raises: ConfigError if there is none."""
     file = tree.files.get(path)
     if file is None or len(file.data) > MAX_DOCUMENT_BYTES:
         raise ConfigError(f"{path} is larger than {MAX_DOCUMENT_BYTES >> 20} MB, or no file.")
@@ -211,7 +211,7 @@ def read_document(tree: BundleTree, path: str) -> dict[str, Any]:
 
 
 def short_text(document: Mapping[str, Any], key: str) -> str:
-    """A text of a document in one line."""
+    """The text under a key of a document, on one line and cut to `MAX_TEXT` characters."""
     return " ".join(str(document.get(key, "")).split())[:MAX_TEXT]
 
 
@@ -222,7 +222,7 @@ class _PartReader:
     documents: Sequence[Mapping[str, Any]]
     unused: dict[str, str] = field(kw_only=True)
     scans: bool = field(kw_only=True)
-    """Whether the usual folders count."""
+    """Whether the usual folders are searched, too."""
 
     def skills(self) -> dict[str, str]:
         skills: dict[str, str] = {}
@@ -235,7 +235,7 @@ class _PartReader:
         return skills
 
     def texts(self, kind: str) -> dict[str, str]:
-        """The commands or agents; names of commands have the folders that they are in."""
+        """The commands or agents by name; a command's name begins with its folders: `a:b:name`."""
         texts: dict[str, str] = {}
         for below, path in self._list_files_of_kind(kind):
             if below.endswith(".md"):
@@ -244,8 +244,8 @@ class _PartReader:
         return texts
 
     def _list_files_of_kind(self, kind: str) -> Iterator[tuple[str, str]]:
-        """(path below its place, path) of each file at the places of a kind. Commands and agents
-        that a manifest names replace those of the usual folder."""
+        """Each file of a kind, as (its path relative to the place it was found by, its path).
+        Commands and agents that a manifest names replace those of the usual folder."""
         is_named = any(kind in document for document in self.documents)
         usual = [kind] if self.scans and (kind == "skills" or not is_named) else []
         for place in [*usual, *self._find_named(kind)[1]]:
@@ -265,7 +265,7 @@ class _PartReader:
         return hooks
 
     def servers(self) -> dict[str, Any]:
-        """Entries without what only a person gives, such as the network."""
+        """The servers' entries, without keys that only a person may set, such as the network."""
         servers: dict[str, Any] = {}
         for document in self._read_documents("mcpServers", ".mcp.json"):
             section = document.get("mcpServers", document)
@@ -283,7 +283,7 @@ class _PartReader:
         return servers
 
     def _read_documents(self, key: str, usual: str) -> Iterator[Mapping[str, Any]]:
-        """The objects that hold parts of a kind: in the manifest, and in files."""
+        """The objects with the parts of a kind: those in the manifest, then those in files."""
         objects, places = self._find_named(key)
         yield from objects
         files = [usual] if self.scans and usual in self.tree.files else []
@@ -294,7 +294,7 @@ class _PartReader:
                 self.unused[path] = str(error)
 
     def _find_named(self, key: str) -> tuple[list[Mapping[str, Any]], list[str]]:
-        """The objects of a kind in a manifest, and the files and folders that it names."""
+        """The objects under a key of the manifests, and the files and folders named there."""
         objects: list[Mapping[str, Any]] = []
         places: list[str] = []
         values = [document[key] for document in self.documents if key in document]
@@ -319,8 +319,8 @@ class _PartReader:
 
 
 def _join_arguments(group: Any) -> Any:
-    """A group of hooks with each program and its `args` as one command line, which puts in only
-    where the bundle and the project are."""
+    """Joins each program of a group of hooks with its `args` into one command line, in which only
+    variables `${CLAUDE_...}` are expanded. Changes and returns the group."""
     hooks = group.get("hooks") if isinstance(group, dict) else None
     for hook in hooks if isinstance(hooks, list) else ():
         if isinstance(hook, dict) and isinstance(words := hook.pop("args", None), list):
@@ -331,18 +331,18 @@ def _join_arguments(group: Any) -> Any:
 
 FETCH_TIMEOUT_S = 300.0  # a repository of some hundred MB on a slow line
 PROTOCOLS = "https:http:ssh:git:file"
-"""What git may speak; `ext::COMMAND` would run a program."""
+"""The protocols that git may use; the address `ext::COMMAND` would run a program."""
 LIST = "marketplace.json"
-"""In the folder of the manifest."""
+"""The file name of a marketplace's list, in the folder of the manifest."""
 WAYS = (
     "kode extensions add ./FOLDER             a bundle",
     "kode extensions add https://HOST/REPO    a git address; OWNER/REPO for GitHub; #REF for a ref",
     "kode extensions add NAME@SOURCE          a bundle that this folder or address lists",
 )
-"""The first lines of the catalogue."""
+"""The ways to add a bundle, shown by `kode extensions list` and in errors."""
 
 _FILES = (".json", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".txz")
-"""Ends of addresses that lead to a file, which is no repository."""
+"""How addresses end that lead to a file instead of a repository."""
 _SCP = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\\]+")
 _OWNER_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)@(.+)")
@@ -351,15 +351,15 @@ _LISTED = re.compile(r"([A-Za-z0-9][\w.-]*)@(.+)")
 @dataclass(frozen=True, kw_only=True)
 class BundleSource:
     where: str
-    """An absolute path or a git address, of the bundle or of the marketplace."""
+    """The absolute path or git address of the bundle, or of the marketplace that lists it."""
     ref: str = ""
-    """Of git: a branch, tag or commit; "" for the default branch."""
+    """The branch, tag or commit to fetch; "" for the default branch."""
     path: str = ""
-    """The folder in it; "" for all."""
+    """The bundle's folder below `where`; "" for `where` itself."""
     sha: str = ""
-    """The commit that a list demands; "" for none."""
+    """The commit that the marketplace demands; "" for none."""
     entry: str = ""
-    """The name of the bundle in the list there; "" without a list."""
+    """The bundle's name in the marketplace's list; "" for a source without one."""
 
     def __str__(self) -> str:
         place = self.where + (f"#{self.ref}" if self.ref else "")
@@ -375,7 +375,7 @@ class Fetched(NamedTuple):
 
 
 def parse_source(word: str, cwd: Path) -> BundleSource:
-    """What a word of the command line names. Raises: ConfigError."""
+    """The source that a word of the command line names. Raises: ConfigError."""
     path = cwd / expand_path(word)
     if path.is_dir():
         return BundleSource(where=os.path.abspath(path))
@@ -391,7 +391,7 @@ def parse_source(word: str, cwd: Path) -> BundleSource:
 
 
 def fetch_bundle(source: BundleSource, entry: Mapping[str, Any] = MappingProxyType({})) -> Fetched:
-    """Fetches a bundle; `entry` is that of the list which named the source. Raises: ConfigError."""
+    """Fetches a bundle; `entry` is the marketplace's that named the source. Raises: ConfigError."""
     with _check_out(source) as (root, commit):
         place: object = source.path
         if source.entry:
@@ -410,13 +410,13 @@ def fetch_bundle(source: BundleSource, entry: Mapping[str, Any] = MappingProxyTy
                     + (f" It lists bundles that you can add: {listed}." if listed else "")
                 )
             name = Path(urlsplit(source.where).path).name.removesuffix(".git")
-            return Fetched(tree, read_parts(tree, entry, name), commit)
+            return Fetched(tree, read_bundle(tree, entry, name), commit)
     return fetch_bundle(_parse_entry_source(entry), entry)
 
 
 def _read_list(root: Path, source: BundleSource) -> dict[str, Mapping[str, Any]]:
-    """The usable entries of the list at a source by name, with paths below the root; none without a
-    list. Raises: ConfigError."""
+    """The usable entries of a source's list by name, with their paths made relative to `root`; {}
+    if there is no list. Silently skips unusable entries. Raises: ConfigError."""
     folder = Path(source.path, MANIFEST).parent
     tree = read_tree(root, str(folder)) if (root / folder).is_dir() else BundleTree(files={})
     document = read_document(tree, LIST) if LIST in tree.files else {"plugins": []}
@@ -438,7 +438,7 @@ def _read_list(root: Path, source: BundleSource) -> dict[str, Mapping[str, Any]]
 
 
 def _make_git_source(where: str, ref: str) -> BundleSource:
-    """Raises: ConfigError for what is no address of git: a list must not name a folder here."""
+    """Raises: ConfigError if `where` is no git address: a list may not name a local folder."""
     if "://" not in where and not _SCP.fullmatch(where):
         raise ConfigError(
             f"{visible(where)!r} names no bundle here. The ways to add one:\n  " + "\n  ".join(WAYS)
@@ -452,7 +452,7 @@ def _make_git_source(where: str, ref: str) -> BundleSource:
 
 
 def _parse_entry_source(entry: Mapping[str, Any]) -> BundleSource:
-    """Where an entry of a list says that its bundle is. Raises: ConfigError."""
+    """The git source that a list's entry gives for its bundle. Raises: ConfigError."""
     kind, url, repo, ref, path, sha = (
         str(entry["source"].get(key, "")) for key in ("source", "url", "repo", "ref", "path", "sha")
     )
@@ -467,7 +467,7 @@ def _parse_entry_source(entry: Mapping[str, Any]) -> BundleSource:
 
 @contextlib.contextmanager
 def _check_out(source: BundleSource) -> Iterator[tuple[Path, str]]:
-    """The folder of a source, and the commit there. Raises: ConfigError."""
+    """The source's folder or a temporary checkout; its commit or "". Raises: ConfigError."""
     if source.where.startswith("/"):
         yield Path(source.where), ""
         return

@@ -1,5 +1,5 @@
-"""`kode fleet`: its command line, and a queue as people and programs read it: a summary and a row
-per task, as lines or JSON."""
+"""The command line of `kode fleet`, and how it shows a queue: a summary and a row for each task, as
+lines for a person or as JSON."""
 
 import argparse
 import asyncio
@@ -44,13 +44,13 @@ from kode.plugins.fleet.trees import choose_tasks, write_mails
 from kode.plugins.worktrees import has_changes
 
 Values = dict[str, Any]
-"""As JSON; docs/fleet.md explains those of a task."""
+"""A JSON object; docs/fleet.md explains the keys of a task's."""
 
 TITLES = ("task", "session", "status", "verify", "files", "cost", "time", "starts", "host")
 
 
 def task_row(queue: Queue, state: TaskState) -> Values:
-    """One task."""
+    """A task as a JSON object: how it stands, and what it has cost and changed."""
     task, end, started = state.task, state.finished, state.started
     holder = state.lease or started
     reason = (end.error or end.verify_output) if end else state.reason
@@ -75,7 +75,7 @@ def task_row(queue: Queue, state: TaskState) -> Values:
 
 
 def _task_status(queue: Queue, state: TaskState) -> str:
-    """How a task ended; else `waiting`, `running`, `interrupted` or `cancelled`."""
+    """How a task ended; `waiting`, `running`, `interrupted` or `cancelled` if it has not."""
     if state.finished is not None:
         return state.finished.status
     if not queue.is_free(state):
@@ -86,7 +86,7 @@ def _task_status(queue: Queue, state: TaskState) -> str:
 
 
 def summarize_queue(queue: Queue) -> Values:
-    """The whole queue, as the last line of `kode fleet run` has it."""
+    """The whole queue as a JSON object: the last line of `kode fleet run`."""
     states = list(queue.state.tasks.values())
     ends = [state.finished for state in states if state.finished is not None]
     good = sum(end.is_good for end in ends)
@@ -110,7 +110,7 @@ def summarize_queue(queue: Queue) -> Values:
 
 
 def make_printer(queue: Queue, *, as_json: bool) -> Show:
-    """Prints a line whenever a task is released or finished; as JSON, when one is started, too."""
+    """Returns a callback that prints a line per released or ended task; as JSON, per start too."""
 
     def show(state: TaskState, record: Record) -> None:
         row = task_row(queue, state)
@@ -128,7 +128,7 @@ def make_printer(queue: Queue, *, as_json: bool) -> Show:
 
 
 def table_cells(row: Values) -> tuple[str, ...]:
-    """What stands under `TITLES`."""
+    """The cells of a task's row, in the order of `TITLES`; "" where there is nothing to show."""
     files = row["files"]
     return (
         row["task"],
@@ -144,7 +144,7 @@ def table_cells(row: Values) -> tuple[str, ...]:
 
 
 def describe_queue(queue: Queue) -> str:
-    """The state of a fleet, and what to do next."""
+    """The state of a fleet and the command to use next, in a few sentences."""
     summary, id, log = summarize_queue(queue), queue.fleet.id, queue.folder / LOG
     parts = [f"{summary['good']} of {summary['tasks']} tasks succeeded"]
     states = {"failed": "bad", "running": "running", "waiting": "waiting"}
@@ -281,7 +281,7 @@ def _run_queue(queue: Queue, arguments: argparse.Namespace) -> int:
 
 
 async def _run_until_stopped(working: Coroutine[Any, Any, None]) -> int:
-    """Waits for a coroutine, or until a signal cancels it. Returns the exit code."""
+    """Runs a coroutine to its end, or until a signal cancels it. Returns the exit code."""
     task = asyncio.ensure_future(working)
     with cancelled_by_signals(task):
         try:
@@ -292,7 +292,7 @@ async def _run_until_stopped(working: Coroutine[Any, Any, None]) -> int:
 
 
 def _read_task_file(name: str) -> tuple[str, str]:
-    """The text of a file of tasks, and its name. Raises: ConfigError."""
+    """The text of a task file, and its name for errors; `-` is stdin. Raises: ConfigError."""
     if name == "-":
         return sys.stdin.read(), "stdin"
     try:
@@ -319,7 +319,7 @@ def _add_queue_argument(parser: Parser) -> None:
 
 
 def _parse_run_flags(parser: Parser, argv: Sequence[str]) -> argparse.Namespace:
-    """Adds the flags of commands that run tasks, and parses. Raises: ConfigError."""
+    """Adds the flags of the commands that run tasks, and parses `argv`. Raises: ConfigError."""
     add = parser.add_argument
     add("--jobs", metavar="N", type="whole", help="tasks at once (4)")
     add("--executor", choices=("local", "ray"), default="local", help="where tasks run (local)")

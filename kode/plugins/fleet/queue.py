@@ -1,5 +1,5 @@
 """A queue: its folder, `$KODE_HOME/queues/ID`, which no other module reads or writes, and the
-state of every task, which follows from it.
+state of every task, computed from the log in that folder.
 
     fleet.json      a `Fleet`: the settings and the tasks; written once, with a checksum
     log.jsonl       what happened; only grows, each line written under the file's lock
@@ -11,7 +11,7 @@ A line of the log is one of these:
     Leased      a worker reserved a task, and its session id is chosen
     Started     the worktree exists; the task's process starts next
     Finished    a task has ended, and how
-    Released    a task is open again: given back by its worker
+    Released    a worker gave up a task, which is open again
     Cancelled   no more tasks start
 
 The state of a task is a pure function of these lines, whoever wrote them and wherever the log ends,
@@ -19,9 +19,9 @@ so the rules that keep a task from being lost or finished twice are in `QueueSta
 the writers: only the current lease can start, release or finish a task, and any record after the
 end of a task is ignored.
 
-A lock dies with its process, however the process ends, so that the task is free at once; one on
-another machine dies with its connection to the shared folder. A queue says what runs in which mode:
-only one in this home, where no tool writes, is opened.
+The kernel drops a lock when its process ends, however it ends, so the task is free at once; that of
+another machine goes with its connection to the shared folder. As a queue says what runs in which
+mode, only queues in this home are opened, where no tool can write.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ PATCH = "changes.patch"
 """The file name of a task's patch, in the task's folder."""
 
 LEAST_USD = 1e-9
-"""Smaller differences are rounding errors."""
+"""A smaller difference between two costs is a rounding error."""
 
 Isolation = Literal["worktree", "clone", "copy", "none"]
 Status = Literal["success", "incomplete", "error", "timeout"]
@@ -69,7 +69,7 @@ Verdict = Literal["passed", "failed", ""]
 @dataclass(frozen=True, kw_only=True)
 class FleetTask:
     id: str
-    """Part of names of files and branches."""
+    """Used in the names of files and branches."""
     task: str
     source: str
     """The absolute path of the folder to work on."""
@@ -96,16 +96,16 @@ class Fleet:
     jobs: int = 4
     """How many tasks one worker process runs at once."""
     budget_usd: float | None = None
-    """For all tasks together; None: no limit."""
+    """The limit for all tasks together; None for no limit."""
     flags: tuple[str, ...] = ()
     """Additional flags of every `kode run`."""
     version: Literal[4] = 4
-    """Counts the changes of both formats."""
+    """Counts the changes of the formats of `fleet.json` and `log.jsonl`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseRecord:
-    """What is recorded of a task under one lease."""
+    """A record about a task, made under one lease."""
 
     task: str
     lease: str
@@ -128,7 +128,7 @@ class Started(LeaseRecord):
     base: str
     """The commit or tree to compare the changes with; "" without a worktree."""
     mark: str
-    """Set in the environment of the process and everything it starts, to find them by."""
+    """A value in the environment of the process and all its descendants, to find them by."""
     unknown: tuple[str, ...] = ()
     """Calls of an earlier start whose effect is unknown. The model must check them first."""
     type: Literal["started"] = "started"
@@ -138,13 +138,13 @@ class Started(LeaseRecord):
 class Released(LeaseRecord):
     reason: str
     killed: bool = False
-    """Whether a signal from outside ended its process, such as the kernel's when memory ran out."""
+    """Whether a signal from outside ended the task's process, as when memory runs out."""
     type: Literal["released"] = "released"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """What a task came to, according to its session."""
+    """The answer of a task and what it has cost, according to its session."""
 
     answer: str = ""
     """The start of the model's last message."""
@@ -165,7 +165,7 @@ class Finished(LeaseRecord):
     seconds: float = 0.0
     """From the last lease to the end."""
     child_seconds: float = 0.0
-    """How much of that was spent in `kode run`."""
+    """How many of those seconds `kode run` took."""
     verify: Verdict = ""
     """ "" if the task has no check, or it did not run."""
     verify_output: str = ""
@@ -205,7 +205,7 @@ class TaskState:
     """How often a signal from outside has ended its process."""
     finished: Finished | None = None
     reason: str = ""
-    """Why it was released."""
+    """Why the task was last released."""
 
     @property
     def started(self) -> Started | None:
@@ -213,7 +213,7 @@ class TaskState:
         return self.starts[-1] if self.starts else None
 
     def is_held_under(self, lease: str) -> bool:
-        """Whether this is the current lease of the task, which has not ended."""
+        """Whether the lease with this id is the current one; False once the task has ended."""
         return self.lease is not None and self.lease.lease == lease
 
 
@@ -226,7 +226,7 @@ class QueueState:
     cancelled: bool = False
 
     def apply(self, record: Record) -> None:
-        """Applies one record. A record that does not count changes nothing."""
+        """Applies one record; ignores one under an old lease, or about a task that has ended."""
         if isinstance(record, Cancelled):
             self.cancelled = True
             return
@@ -251,7 +251,7 @@ class QueueState:
 
 
 Show = Callable[[TaskState, Record], None]
-"""Called with each start, release and end of a task that a process runs."""
+"""Called for each start, release and end of a task that this process runs."""
 
 
 def replay_records(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -> QueueState:
@@ -264,7 +264,7 @@ def replay_records(tasks: Iterable[FleetTask], records: Iterable[Record] = ()) -
 
 @functools.cache
 def make_codecs() -> "tuple[TypeAdapter[Record], TypeAdapter[Fleet]]":
-    """What reads and writes a line of the log, and the fleet."""
+    """The codecs of a line of the log, and of the fleet."""
     from pydantic import Field, TypeAdapter  # not for `--help`
 
     return TypeAdapter(Annotated[Record, Field(discriminator="type")]), TypeAdapter(Fleet)
@@ -280,7 +280,7 @@ class Queue:
         self.state = replay_records(fleet.tasks)
         self.log = RecordLog(folder / LOG)
         self._locks: dict[str, contextlib.ExitStack] = {}
-        """Of the tasks that this process has, by id."""
+        """The held locks of the tasks that this process has, by task id."""
         self._budget = SharedBudget(folder / SPENT)
 
     def task_folder(self, task_id: str) -> Path:
@@ -300,8 +300,8 @@ class Queue:
         return records
 
     def lease(self) -> Leased | None:
-        """Leases a free task to this process. None if there is none, or if no more tasks should
-        start. Raises: StorageError."""
+        """Leases a free task to this process, and locks it. None if no task is free, or none should
+        start any more. Raises: StorageError."""
         with self._hold_log():
             for state in self.state.open_tasks() if not self.explain_stop() else ():
                 if self._lock_task(state):
@@ -316,8 +316,8 @@ class Queue:
         return None
 
     def record(self, record: Record, *, under: Leased) -> bool:
-        """Appends a record, if the lease is the current one, and gives up the task's lock if the
-        record ends the lease. Returns whether it did. Raises: StorageError."""
+        """Appends a record if the lease `under` is still current, and returns whether it was.
+        Unlocks the task if that lease has ended. Raises: StorageError."""
         with self._hold_log():
             is_held = self.is_current(under)
             if is_held:
@@ -327,13 +327,13 @@ class Queue:
         return is_held
 
     def close(self) -> None:
-        """Gives up the tasks that this process still has."""
+        """Unlocks the tasks that this process still has; their leases stay in the log."""
         for task_id in list(self._locks):
             self._unlock_task(task_id)
 
     def resume(self, budget_usd: float | None) -> None:
-        """Prepares the queue to continue, with a new budget if one is given. Raises: StorageError;
-        UserError for a cancelled queue."""
+        """Checks that the queue can continue, and sets its new budget if one is given. Raises:
+        StorageError; UserError for a cancelled queue."""
         if self.state.cancelled:
             raise UserError(
                 f"Fleet {self.fleet.id} was cancelled and cannot continue. `kode fleet collect "
@@ -367,15 +367,15 @@ class Queue:
         return not any(True for _ in self.state.open_tasks()) or bool(self.explain_stop())
 
     def budget(self) -> SharedBudget | None:
-        """The current budget of all tasks; None without one. Raises: StorageError."""
+        """The budget of all tasks, read again from disk; None without one. Raises: StorageError."""
         if self.fleet.budget_usd is None and not self._budget.path.exists():
             return None
         self._budget.refresh()
         return self._budget
 
     def book_missing_cost(self, state: TaskState, cost_usd: float | None) -> None:
-        """Adds to the budget what it lacks of a task's cost according to its session: a killed kode
-        may have saved a reply but not yet its price. Raises: StorageError."""
+        """Adds to the budget the part of a task's cost that only its session has: a killed kode may
+        have saved a reply without booking its price. Raises: StorageError."""
         budget = self.budget()
         if budget is not None and cost_usd is not None:
             missing = cost_usd - budget.spent_by[state.session]
@@ -383,11 +383,11 @@ class Queue:
                 budget.add(missing, state.session)
 
     def is_current(self, lease: Leased) -> bool:
-        """Whether a lease is the current one of its task, which has not ended."""
+        """Whether a lease is still the current one of its task; False once the task has ended."""
         return self.state.tasks[lease.task].is_held_under(lease.lease)
 
     def is_free(self, state: TaskState) -> bool:
-        """Whether no worker has an open task."""
+        """Whether a task has not ended and no worker has it, by its lease or its lock."""
         if state.lease is None:
             return state.finished is None
         try:
@@ -400,7 +400,7 @@ class Queue:
         return True
 
     def _lock_task(self, state: TaskState) -> bool:
-        """Locks a task for this process, if no worker has it. Raises: StorageError."""
+        """Locks a task for this process; False if a worker has it already. Raises: StorageError."""
         folder = self.task_folder(state.task.id)
         if state.task.id in self._locks:
             return False
@@ -418,7 +418,7 @@ class Queue:
 
     @contextlib.contextmanager
     def _hold_log(self) -> Iterator[None]:
-        """Holds the log, read to its end."""
+        """Locks the log for the block, and reads it to its end first."""
         with self.log.hold() as self._append_line:
             self.refresh()
             yield
@@ -434,7 +434,7 @@ def new_id() -> str:
 
 
 def create_queue(home: Path, fleet: Fleet) -> Queue:
-    """Creates a queue atomically. Raises: StorageError."""
+    """Creates a queue; it exists once its `fleet.json` is in place. Raises: StorageError."""
     folder = home / "queues" / fleet.id
     make_folder(folder)
     if fleet.budget_usd is not None:
@@ -445,7 +445,7 @@ def create_queue(home: Path, fleet: Fleet) -> Queue:
 
 
 def open_queue(home: Path, name: str | None) -> Queue:
-    """Opens a queue of this home by a prefix of its id; without a name, the newest.
+    """Opens the queue of this home whose id begins with `name`; without a name, the newest.
 
     Raises: SessionError if there is none, or several; UserError if it cannot be read; StorageError.
     """

@@ -1,8 +1,8 @@
 """Runs the workers of a queue on a Ray cluster, each as one Ray task on a node that Ray chooses.
-Everything that matters is in the queue: Ray carries no results and stores no state.
+The queue's folder has all state and all results: Ray neither carries nor stores any.
 
-Ray's own retries are off. If a worker or its node is lost, its task is free as soon as that is
-seen, and a new worker is submitted, also while tasks end: Ray's retry would occupy part of a node.
+Ray's own retries are off, because a retry would occupy part of a node. If a worker or its node is
+lost, its task is free as soon as the lock is gone, and a new worker is submitted here.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from kode.plugins.fleet.queue import Queue, Show, open_queue
 from kode.plugins.fleet.worker import END_GRACE_S, POLL_S, run_tasks
 
 RETRIES = 3
-"""How many workers in a row may be lost without that a task ends."""
+"""How many workers may be lost in a row before a task ends; one more stops the fleet."""
 CONNECT_S = 15.0
 END_S = END_GRACE_S + 10.0
 """How long cancelled workers get to release their tasks."""
@@ -39,7 +39,7 @@ async def work_on_ray(queue: Queue, show: Show) -> None:
     # In a thread: in the main thread, Ray would install its own handler of SIGTERM.
     await asyncio.to_thread(_connect_to_ray, queue)
     workers: dict[asyncio.Future[str], Any] = {}
-    """With Ray's reference."""
+    """The future of each running worker → Ray's reference to it."""
     lost = 0
     try:
         while True:
@@ -79,7 +79,7 @@ def run_worker(queue_id: str, home: str) -> str:
 
 
 def _show_new(queue: Queue, show: Show) -> set[str]:
-    """Shows what workers have recorded; returns its types."""
+    """Shows the new records of the workers; returns the types of all new records."""
     records = queue.refresh()
     for record in records:
         if record.type in ("started", "released", "finished"):
@@ -88,7 +88,7 @@ def _show_new(queue: Queue, show: Show) -> set[str]:
 
 
 def _describe_loss(worker: "asyncio.Future[str]") -> str:
-    """How a worker was lost; "" if it ended. Raises: UserError if another would be too."""
+    """How a worker was lost; "" if it ended well. Raises: UserError if another would fail, too."""
     try:
         if fault := worker.result():
             raise UserError(
@@ -111,7 +111,7 @@ def _describe_loss(worker: "asyncio.Future[str]") -> str:
 async def _cancel_workers(
     queue: Queue, show: Show, workers: "Mapping[asyncio.Future[str], Any]"
 ) -> None:
-    """Cancels the workers that Ray still has, so that they release their tasks, and disconnects."""
+    """Cancels these workers, waits at most `END_S` for them to release tasks, and disconnects."""
     for ref in workers.values():
         with contextlib.suppress(RayError):
             ray.cancel(ref)

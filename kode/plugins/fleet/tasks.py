@@ -1,4 +1,4 @@
-"""Reads the tasks of a new queue from JSON lines. All are validated before anything starts."""
+"""Reads the tasks of a new queue from JSON lines, and validates all before anything starts."""
 
 import json
 import shutil
@@ -63,8 +63,8 @@ def _describe_fault(error: ValidationError) -> str:
 
 
 def make_tasks(rows: Sequence[Row], cwd: Path, flags: Mapping[str, Any]) -> tuple[FleetTask, ...]:
-    """Makes a task of each row, with a unique id and the commit that it starts from. `cwd` is the
-    base of relative paths, and the folder of tasks that name none; `flags` has values for keys that
+    """Makes a task of each row, with a unique id and the commit that it starts from. Relative paths
+    are resolved against `cwd`, where a row without one works; `flags` has the values for keys that
     a row leaves out. Raises: ConfigError for a row that cannot be run."""
     usual = {name: flags[name] for name in _OF_FLAGS if flags.get(name) is not None}
     width = len(str(len(rows)))

@@ -5,7 +5,7 @@ worktree   a linked worktree
 copy       the files as they are, including uncommitted changes
 none       the source itself, which tasks share: no patch
 
-Collecting needs only the patch files: the worktrees may be gone, and the machines they were on.
+Collecting needs only the patch files: worktrees, and the machines that had them, may be gone.
 """
 
 import contextlib
@@ -57,10 +57,10 @@ class Trees:
 
     folder: Path
     queue: Path
-    """The queue's folder, with one for each task. The paths of both contain no link."""
+    """The queue's folder, which has one for each task. Neither path contains a link."""
 
     def make(self, task: FleetTask) -> Tree:
-        """Creates a worktree, after removing what an interrupted start left of it.
+        """Creates the tree of a task, after removing what an interrupted start left in its place.
 
         Raises: UserError that says what to do; StorageError.
         """
@@ -85,14 +85,14 @@ class Trees:
             ) from None
 
     def find(self, task: FleetTask, started: Started) -> Tree | None:
-        """The worktree of an earlier start; None if it does not exist."""
+        """The tree of an earlier start; None if it does not exist on this machine."""
         root = Path(started.tree)
         cwd = root if task.isolate == "none" else root / _path_in_repository(task)
         return Tree(root=root, cwd=cwd, base=started.base) if cwd.is_dir() else None
 
     def write_patch(self, task: FleetTask, tree: Tree) -> tuple[str, ...]:
-        """Writes the changes since the base into the task's folder as a patch, unless there are
-        none, and returns the changed files. Ignored files are not included.
+        """Writes the changes since the base, but for ignored files, into the task's folder as a
+        patch, if there are any. Returns at most `MAX_FILES_NAMED` of the changed files.
 
         Raises: UserError; StorageError.
         """
@@ -115,8 +115,8 @@ class Trees:
         return parse_names(names)[:MAX_FILES_NAMED]
 
     def remove(self, task: FleetTask) -> None:
-        """Removes a task's tree, with everything that is not in its patch. A tree that cannot be
-        removed stays."""
+        """Removes a task's tree, and with it all that is not in the patch. Leaves a shared source
+        alone, and silently keeps a tree that cannot be removed."""
         if task.isolate != "none":
             with contextlib.suppress(GitError, OSError, UserError):
                 self._remove_all(task, self.folder / task.id)
@@ -126,7 +126,7 @@ class Trees:
         return self.queue / "tasks" / task.id
 
     def _git_variables(self, task: FleetTask, root: Path) -> dict[str, str]:
-        """Variables for the repository, outside the tree, that knows the files of a copy."""
+        """Variables that make git use the repository of a copy, which lies outside the copy."""
         return {"GIT_DIR": str(self._tree_folder(task) / "base.git"), "GIT_WORK_TREE": str(root)}
 
     def _make_tree(self, task: FleetTask, root: Path) -> str:
@@ -158,19 +158,19 @@ class Trees:
 
 
 def _list_special(folder: str, names: list[str]) -> set[str]:
-    """Pipes and sockets, which cannot be copied."""
+    """The pipes and sockets among these names, which cannot be copied."""
     modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
     return {name for name, mode in modes.items() if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)}
 
 
 def _path_in_repository(task: FleetTask) -> Path:
-    """The source's path in its repository, of which it may be a part."""
+    """The source's path relative to the root of its repository; `.` for the root itself."""
     source = Path(real_path(Path(task.source)))
     return source.relative_to(project_root(source))
 
 
 def choose_tasks(queue: Queue, names: Sequence[str]) -> list[TaskState]:
-    """The tasks to collect, of those with changes: the named ones, else those that succeeded.
+    """The tasks with changes to collect: the named ones, or without names those that succeeded.
     Raises: UserError for an unknown name."""
     tasks = queue.state.tasks
     unknown = [name for name in names if name not in tasks]
@@ -188,7 +188,7 @@ def choose_tasks(queue: Queue, names: Sequence[str]) -> list[TaskState]:
 
 
 def write_mails(queue: Queue, tasks: Sequence[TaskState]) -> Iterator[bytes]:
-    """The patch of each task as a mail, of which `git am` makes a commit. Raises: StorageError."""
+    """The patch of each task as a mail that `git am` turns into a commit. Raises: StorageError."""
     for state in tasks:
         path = queue.task_folder(state.task.id) / PATCH
         head = (

@@ -1,9 +1,9 @@
 """A worker: leases a task, makes its worktree, runs its `kode run` process, checks and records the
 result. It is the same in the driver's process, in a cluster's job and on another machine.
 
-A task that was started before continues in its session, whose file tells its progress. The effect
-of calls that were then running is unknown: this is recorded and the model reads it, but kode itself
-never repeats a call.
+A task that was started before continues in its session, whose file tells how far it got. Calls that
+were running when it stopped may have taken effect: they are recorded, and the model is told to
+check, but kode itself never repeats a call.
 """
 
 import asyncio
@@ -51,9 +51,9 @@ from kode.plugins.fleet.trees import Tree, Trees
 COMMAND = (sys.executable, "-P", "-m", "kode")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
 END_GRACE_S = 20.0
-"""Between SIGTERM and SIGKILL: a child saves its unfinished turn and shuts its tools down."""
+"""From SIGTERM to SIGKILL, in which a child saves its unfinished turn and ends its tools."""
 LATE_S = 120.0
-"""How far a child may exceed its own time limit before it is ended from here."""
+"""How long a child may exceed its own time limit before the worker ends it."""
 VERIFY_TIMEOUT_S = 600.0
 """For a task's check: long enough for a test suite."""
 ANSWER_CHARS = 1000
@@ -65,7 +65,7 @@ CONTINUE = (
     "been done, then finish the task. A call whose result is unknown may have taken effect: check "
     "before you repeat it, and say so in your answer."
 )
-"""It counts as the person's own, so it never quotes output or a server."""
+"""The model takes it for the person's words, so it must never quote output or a server."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,7 @@ class TaskProgress:
     has_session: bool = False
     """Whether the session has a file."""
     has_started: bool = False
-    """Whether it contains the task's message."""
+    """Whether the session contains the task's message."""
     status: str = ""
     """How the last turn ended; "" if it was interrupted."""
     unknown: tuple[str, ...] = ()
@@ -119,8 +119,8 @@ def make_command_line(
     shared_budget: Path | None,
 ) -> list[str]:
     """The command line of a task's process. The message is not part of it, because other users can
-    list command lines: it is read from standard input. `left_usd` is the rest of the task's own
-    budget. A task's settings override the fleet's flags, which override kode's defaults for an
+    list command lines: it is read from standard input. `left_usd` is what remains of the task's
+    own budget. A task's settings override the fleet's flags, which override kode's defaults for an
     isolated worktree."""
     task = state.task
     words = ("continue", "--id") if progress.has_session else ("run", "--session-id")
@@ -148,7 +148,7 @@ async def run_child(
     signal from outside ended it. If cancelled, asks the process to end, waits for it, and kills
     everything it left running. Raises: OSError where there is no room for its output."""
     with contextlib.ExitStack() as files:
-        # Files, since what a killed kode leaves running may hold a pipe open.
+        # Files, because a process that a killed kode leaves running may hold a pipe open.
         stdin, output, errors = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
@@ -171,8 +171,8 @@ async def run_child(
 
 
 async def _end_process(process: asyncio.subprocess.Process, tree: ProcessTree) -> None:
-    """Asks the process to end, if it has not, and kills what it left running if it had to be ended
-    or was killed."""
+    """Ends a process that is still running, first by SIGTERM. Then, or if a signal has killed it,
+    kills all that it left running; does nothing if it exited by itself."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -196,18 +196,18 @@ def _parse_result(output: bytes, errors: str, code: int) -> dict[str, Any]:
 
 
 POLL_S = 0.5
-"""Between two reads of what other workers have recorded."""
+"""Interval at which the records of other workers are read."""
 MAX_KILLS = 2
-"""How often a task continues after a signal from outside killed its process. A task that needs more
-memory than there is then ends as an error, instead of bringing the machine down again and again."""
+"""How often a task may continue after a signal from outside killed its process; then it ends as an
+error, so that one that needs too much memory does not bring the machine down again and again."""
 
 Result = TypeVar("Result")
 
 
 async def run_tasks(queue: Queue, show: Show, *, jobs: int) -> None:
     """Runs tasks of a queue, up to `jobs` at once, until all have ended or no more should start.
-    Waits for tasks that other workers hold, and takes them over once those are gone. If cancelled,
-    ends its processes and releases their tasks.
+    Waits for tasks that other workers have, and takes over those of workers that are gone. If
+    cancelled, ends its processes and releases their tasks.
 
     Raises: StorageError.
     """
@@ -261,8 +261,8 @@ class _TaskRun:
         self.began = time.monotonic()
 
     def should_stop(self) -> bool:
-        """Whether to end the process: the fleet was cancelled, or another worker has the task.
-        False once the result is recorded."""
+        """Whether to end the task's process because the fleet was cancelled or another worker has
+        the task. False once the result is being recorded."""
         queue = self.queue
         return not self.is_recorded and (queue.state.cancelled or not queue.is_current(self.lease))
 
@@ -310,15 +310,15 @@ class _TaskRun:
         return await self._make_record(result, await self._read_progress(), tree)
 
     async def _read_progress(self) -> TaskProgress:
-        """The task's progress by its session, whose cost is then in the budget."""
+        """Reads the task's progress from its session, and books its missing cost in the budget."""
         session = self.state.session
         progress = await _run_in_thread(read_progress, kode_home(), session)
         self.queue.book_missing_cost(self.state, progress.figures.cost_usd)
         return progress
 
     def _start(self, tree: Tree, progress: TaskProgress) -> ProcessTree:
-        """Records the start of processes and returns them. Raises: CancelledError if another worker
-        has the task."""
+        """Records that the task starts, and returns the tree of its processes, still empty. Raises:
+        CancelledError if another worker has the task."""
         processes = ProcessTree()
         started = Started(
             task=self.state.task.id,
@@ -337,7 +337,7 @@ class _TaskRun:
     async def _make_record(
         self, result: dict[str, Any], progress: TaskProgress, tree: Tree
     ) -> Finished | Released:
-        """The record for a process that has ended with this result."""
+        """The record for a process that ended with this result: an end, or a release to retry."""
         budget, error = self.queue.budget(), result.get("error") or ""
         if result["status"] == "error" and budget is not None and budget.explain_stop():
             return self._release(f"the budget of all tasks is used up: {error}")
@@ -350,8 +350,8 @@ class _TaskRun:
         return await self._record_end(result, progress, tree)
 
     async def _find_or_make_tree(self, progress: TaskProgress) -> Tree:
-        """The task's existing worktree, else a new one. Raises: UserError if its earlier work is on
-        another machine."""
+        """The tree of the task's latest start if it exists, or a new one. Raises: UserError if the
+        task has begun in a tree that is not on this machine."""
         before, task, host = self.state.started, self.state.task, self.lease.host
         if before is not None and (tree := self.trees.find(task, before)):
             return tree
@@ -365,7 +365,7 @@ class _TaskRun:
     async def _record_end(
         self, result: dict[str, Any], progress: TaskProgress, tree: Tree
     ) -> Finished:
-        """The record of a process that ended by itself, with its patch and its check's result."""
+        """Writes the patch, runs the check unless the task failed, and returns the record."""
         task, status = self.state.task, cast(Status, result["status"])
         files = await _run_in_thread(self.trees.write_patch, task, tree)
         end = replace(self._end_record(status, result.get("error"), progress), files=files)
@@ -378,7 +378,7 @@ class _TaskRun:
         return replace(end, tree="") if end.is_good else end
 
     def _end_record(self, status: Status, error: str | None, progress: TaskProgress) -> Finished:
-        """The record of an end without a patch; it keeps the worktree."""
+        """The record of an end without patch or check; it names the worktree, which is kept."""
         tree = self.tree if self.state.task.isolate != "none" else None
         return Finished(
             task=self.state.task.id,

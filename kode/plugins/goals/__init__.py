@@ -1,8 +1,8 @@
 """Goals: work that continues, turn after turn, until a command that kode runs itself succeeds.
 
-goal      a goal and its attempts: as asked for, in the session's records, and in words
+goal      a goal and its attempts: the request, the session's records, and their texts
 check     runs the check; the files that may not change while the goal is pursued
-pursue    the turns: work, check, what the model gets to read, when it ends
+pursue    the turns: work, check, feedback to the model, the end
 """
 
 from kode.plugin import Command, Parser, Plugin

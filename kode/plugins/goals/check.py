@@ -1,14 +1,14 @@
-"""The check of a goal, and the files that may not change while the goal is pursued, as values.
+"""The check of a goal, and the files that may not change while the goal is pursued.
 
-Each check runs in a sandbox of its own, which drops what it writes, on the files as they are on
-disk. What the session's commands left in their sandbox is not there: what git ignores and nobody
-kept, their `/tmp`, the byte code in it.
+Each check runs on the files as they are on disk, in a sandbox of its own that discards what the
+check writes. It does not see what exists only in the sandbox of the session's commands: ignored
+files that nobody kept, their `/tmp`, byte code.
 
-Three things keep the protected files. The gate refuses a file tool's edit, and what a command in
-the sandbox changes in them is not applied: both by rules like a person's `deny edit(...)`. Where a
-command ran outside the sandbox, they are put back before the check runs, from copies beside the
-session, and what stood there is kept; so is a new file that would be loaded before a module of the
-check. And a check counts only if they are unchanged when it has ended.
+Three things protect the files. The gate refuses edits by file tools, and changes that a command in
+the sandbox makes to them are not applied, both by rules like a person's `deny edit(...)`. In case a
+command ran outside the sandbox, they are restored before the check from copies beside the session;
+changed versions are kept, and new files that would shadow a module of the check are moved away.
+Last, a check counts only if the protected files are unchanged when it has ended.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ CONFIG = (
     "justfile Justfile package.json jest.config.* vitest.config.* .mocharc.* karma.conf.* .rspec "
     "Rakefile phpunit.xml phpunit.xml.dist"
 ).split()
-"""What says how checks run, wherever it stands: a new one counts as a change, too."""
+"""Files, in any folder, that say how checks run: a new one counts as a change, too."""
 
 TEST_FOLDER = re.compile(r"(?:.*/)?(?:tests?|specs?|__tests__|testing)/")
 TEST_FILE = re.compile(r"(?:.*/)?(?:test_[^/]*|tests?|[^/]*(?:_tests?|[_.]spec|\.test))\.\w+")
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""A larger file is protected by the gate alone."""
+"""A larger file is not copied: only the gate protects it."""
 _MODULES = (".py", ".pyc", ".so")
 
 
@@ -59,9 +59,9 @@ class ProtectedFiles:
     """What a goal protects. Names and patterns are relative to the project."""
 
     config: Sequence[str] = ()
-    """Names of files that say how checks run, as patterns. Empty: nothing is protected."""
+    """Patterns for the names of files that say how checks run. Empty: nothing is protected."""
     tests: tuple[str, ...] = ()
-    """Folders of tests, each with a final `/`: what is new in them counts as a change, too."""
+    """Folders of tests, each with a final `/`: a new file in them counts as a change, too."""
     held: Mapping[str, str] = field(default_factory=dict)
     """File → digest of its content when the goal began."""
     installed: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class ProtectedFiles:
     folders: Sequence[str] = ()
     """Where the check looks for modules."""
     modules: Sequence[str] = ()
-    """That it loads from elsewhere: a new file of this name in a folder would be loaded before."""
+    """Names of modules it loads from elsewhere: a new file of that name would shadow one."""
 
     @property
     def rules(self) -> list[str]:
@@ -79,7 +79,7 @@ class ProtectedFiles:
         return sorted({*self.config, *(f"./{name}" for name in self.held), *folders})
 
     def denials(self) -> dict[str, str]:
-        """What the gate denies to edit, and why."""
+        """Pattern of files that the gate must not let be edited → the reason for the model."""
         why = (
             " is protected as long as the goal is pursued: its check runs or reads it. "
             "Change what is checked instead."
@@ -88,12 +88,12 @@ class ProtectedFiles:
 
 
 def make_guard(command: str, opens: Any, place: Workplace) -> ProtectedFiles:
-    """The guard of a goal with this check, whose first run has opened `opens`. Reads the project;
-    call it in a thread.
+    """The guard of a goal with this check; `opens` are the files that its first run opened. Reads
+    the project: call it in a thread.
 
-    It has the tests that the command names (see `_find_tests`), or else all of the project; the
-    scripts that the check runs before it opens a test, since what tests run is what they test; what
-    says how checks run (`CONFIG`); and the programs and packages installed in the project.
+    It protects the tests that the command names (see `_find_tests`), or all if it names none; the
+    scripts that the check runs before it opens a test (later ones are what the tests test); the
+    files that say how checks run (`CONFIG`); and programs and packages installed in the project.
     """
     guard = ProtectedFiles(installed=tuple(_find_installed(place)))
     files, inside = _list_files(guard, place), opens.project
@@ -120,7 +120,7 @@ def _file_stem(name: str) -> str:
 
 
 def _name_module(path: str) -> str:
-    """The module that a file is, if it is found by its name alone; "" for a part of a package."""
+    """The name of the top-level module in a file; "" for part of a package or no module."""
     folder, name = os.path.split(path)
     if not name.endswith(_MODULES) or not os.path.isfile(path):
         return ""
@@ -130,7 +130,7 @@ def _name_module(path: str) -> str:
 
 
 def _find_shadowing(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
-    """The files that would be loaded before the modules that the first check loaded."""
+    """Files in searched folders that would be loaded instead of modules the first check loaded."""
     for folder in guard.folders:
         for path in (place.project / folder).glob("*"):
             path = path / "__init__.py" if path.is_dir() else path
@@ -140,14 +140,14 @@ def _find_shadowing(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
 
 
 def _list_files(guard: ProtectedFiles, place: Workplace) -> list[str]:
-    """The files of the project, without what git ignores, is installed or is byte code."""
+    """The files of the project, without ignored ones, installed ones and byte code."""
     names = list_files(place.project)
     return [n for n in names if not n.startswith(guard.installed) and "__pycache__/" not in n]
 
 
 def _find_matching(guard: ProtectedFiles, place: Workplace) -> Iterator[str]:
-    """The files that are protected by their names or folders. What git ignores counts by its name,
-    and only outside of a folder that git ignores: a folder of tests may have data of any size."""
+    """The files that are protected by their names or folders. A file that git ignores counts only
+    by its name, and not in an ignored folder: data in a test folder may have any size."""
     flags = ("-z", "--others", "--ignored", "--exclude-standard", "--directory")
     try:
         ignored = run_git(place.project, ["ls-files", *flags]).decode("utf-8", "surrogateescape")
@@ -166,9 +166,9 @@ def _is_config(name: str) -> bool:
 
 
 def _find_tests(command: str, files: Sequence[str], place: Workplace) -> set[str]:
-    """The files and the tests in folders that a command names, and beside a named test what else is
-    in its test folder and is no test; a test folder that it names as a whole, with a final `/`.
-    Where it names none of these, every test."""
+    """The files that a command names; the tests in other folders that it names; a test folder that
+    it names, as one name with a final `/`; and the helpers in the test folder of a named test. If
+    the command names none of these, every test of the project."""
     words = re.split(r"[\s;|&<>()'\"=]+|::", command)
     names: set[str] = set()
     for path in {Path(os.path.normpath(place.cwd / expand_path(word))) for word in words if word}:
@@ -216,7 +216,7 @@ def read_state(name: str, place: Workplace) -> str:
 
 
 def find_differing(guard: ProtectedFiles, place: Workplace) -> list[str]:
-    """The protected files that are not as they were when the goal began: changed, gone, or new."""
+    """The protected files that changed, are gone or are new since the goal began."""
     if not guard.config:
         return []
     changed = [name for name, state in guard.held.items() if read_state(name, place) != state]
@@ -225,7 +225,7 @@ def find_differing(guard: ProtectedFiles, place: Workplace) -> list[str]:
 
 
 def keep_copies(guard: ProtectedFiles, opened: PluginSession) -> None:
-    """Keeps the content of what is protected beside the session, to put it back. Raises:
+    """Copies the protected files into a folder beside the session, to restore them from. Raises:
     StorageError."""
     if opened.session.id is not None and guard.held:
         folder = session_file(opened.place.home, opened.session.id).with_suffix("") / "goals"
@@ -233,8 +233,8 @@ def keep_copies(guard: ProtectedFiles, opened: PluginSession) -> None:
 
 
 def restore_protected(guard: ProtectedFiles, opened: PluginSession) -> list[str]:
-    """Makes the protected files as they were, where there are copies beside the session, and keeps
-    what stood there; returns those that it made so."""
+    """Restores the protected files that differ, as far as there are copies, after keeping a copy of
+    the present content. Returns the files that it restored or removed."""
     if opened.session.id is None:
         return []
     copies = open_copies(
@@ -255,7 +255,7 @@ def restore_protected(guard: ProtectedFiles, opened: PluginSession) -> list[str]
 
 
 def _real_path(name: str, place: Workplace) -> str:
-    """Where a file of the project lies, which may be a link itself."""
+    """The path of a file of the project with links in its folder resolved, but not its own."""
     path = place.project / name
     return str(path.parent.resolve() / path.name)
 
@@ -266,16 +266,16 @@ def open_copies(folder: Path) -> Contents:
 
 
 CHECK_S = 900.0
-"""A check may take so long, if the goal has as much left."""
+"""Time limit of a check; that which remains to the goal may be shorter."""
 FIRST_S = 120.0
-"""The one before the first attempt: what it has opened until then counts."""
+"""Time limit of the check before the first attempt: files it opened until then count."""
 LEAST_S = 10.0
 OUTPUT_CHARS = 6_000
-"""Of a check's output, its end: where most programs say what failed."""
+"""How much of the end of a check's output is kept: most programs say there what failed."""
 
 _RUN = 'exec /bin/bash -o pipefail -c "$0" 2>&1'
-"""A pipeline fails where any part of it does: `pytest | tail` would always pass. Errors and output
-come in the order in which they are written, or warnings would stand for the end of the output."""
+"""`pipefail`, because `pytest | tail` would otherwise always pass. Standard error is merged in the
+order of writing, or else its warnings would count as the end of the output."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,14 +288,14 @@ class CheckRun:
     """Why there is no exit status, a phrase that completes "it ..."."""
     output: str
     tree: str
-    """Digest of the files of the project that it opened, as they are on disk."""
+    """Digest of the project's files that the check opened, as they are on disk afterwards."""
 
 
 async def run_check(
     session: Any, command: str, what: str, timeout_s: float
 ) -> tuple[CheckRun, Any]:
-    """Runs a check to its end or `timeout_s`; returns how it ended, and what it opened, relative to
-    the project: nothing where the sandbox cannot tell. `what` says to the person what it is for."""
+    """Runs a check, for at most `timeout_s`. Returns how it ended, and the files that it opened,
+    relative to the project: none if the sandbox cannot tell. The person is shown `what` it is."""
     session.note_work(f"{what}: {shorten(command, 1000)}")
     place = session.agent.place
     try:
@@ -311,7 +311,7 @@ async def run_check(
     inside, scripts = (
         _relative_names(paths, place.project) for paths in (opens.project, opens.scripts)
     )
-    # Files that are not known are never the same.
+    # If the opened files are unknown, the digest must differ from every other.
     files = sorted(inside) or [str(time.time_ns())]
     tree = await asyncio.to_thread(lambda: [(name, read_state(name, place)) for name in files])
     check = CheckRun(
@@ -324,15 +324,15 @@ async def run_check(
 
 
 def _relative_names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
-    """The names of files below the project, without those of git; no others."""
+    """The paths inside the project, made relative to it; git's own files are left out."""
     inside = (path for path in opens if Path(path).is_relative_to(project))
     names = (os.path.relpath(path, project) for path in inside)
     return tuple(name for name in names if ".git" not in name.split("/"))
 
 
 def changed_files(opened: PluginSession, first: int, more: Iterable[str]) -> list[str]:
-    """The names of the files that the turns from `first` on have changed, as undo knows them;
-    `more` are paths of others."""
+    """The files that the turns from `first` on have changed, according to the records of undo, and
+    those at the paths `more`; relative to the project if they are in it."""
     session_id, project = opened.session.id, opened.place.project
     past = FileChanges()
     if session_id is not None:

@@ -1,10 +1,10 @@
-"""A goal and its attempts: as a person asks for it (`/goal`, or the flags of `kode run`), as person
-and model read it, and as the session has it, whose records are
+"""A goal and its attempts: how a person asks for one (`/goal`, or the flags of `kode run`), the
+texts for person and model, and the records in the session:
 
     {"goal": N, ...}       a goal begins, with its check, its limits and what was spent before
-    {"reads": [...], ...}  what it protects, and which of that its check opens before any attempt
+    {"reads": [...], ...}  the protected files, and those its check opens before any attempt
     {"began": N, ...}      the turn of an attempt begins
-    {"attempt": N, ...}    what became of it: written when its check has ended
+    {"attempt": N, ...}    the result of that attempt: written when its check has ended
     {"ended": STATUS, ...} the goal is no longer pursued
 
 Each is on disk before the next step, so that a resumed goal repeats no attempt.
@@ -48,7 +48,7 @@ class GoalAttempt(CheckRun):
     attempt: int
     turn: int
     files: list[str]
-    """That its turns changed."""
+    """The files that its turns changed."""
     passed: bool
     restored: list[str]
     differing: list[str]
@@ -64,26 +64,26 @@ class Goal:
     """A goal that is or was pursued in a session."""
 
     number: int
-    """From 1 in the session."""
+    """Counts the goals of the session, from 1."""
     text: str
     verify: str
     """The command that checks it."""
     limits: Mapping[Limit, float] = field(default_factory=dict)
-    """Of the whole goal, those that are set."""
+    """The limits that are set, each for the whole goal."""
     before_usd: float = 0.0
-    """What the session had cost before it."""
+    """The session's cost before the goal began."""
     guard: ProtectedFiles = field(default_factory=ProtectedFiles)
     """Empty before the first run of the check."""
     reads: Sequence[str] | None = None
     """The protected files that its check opened before the first attempt; None before that."""
     attempts: list[GoalAttempt] = field(default_factory=list)
     first_turn: int | None = None
-    """Of an attempt that has no end yet: a turn that is cut begins again. None between attempts."""
+    """The turn in which the running attempt began, before any restart; None between attempts."""
     status: Status = "unfinished"
 
 
 def read_records(entries: Iterable[AnyEntry]) -> list[Record]:
-    """What the plug-in has recorded in a session."""
+    """The plug-in's records among the entries of a session."""
     return [vars(entry)["value"] for entry in entries if entry.type == "x-goals"]
 
 
@@ -111,22 +111,22 @@ def replay_goals(records: Iterable[Record]) -> list[Goal]:
 
 
 def current_goal(records: Iterable[Record]) -> Goal | None:
-    """The goal that is pursued; None for none."""
+    """The goal that is pursued now; None if there is none."""
     goals = replay_goals(records)
     return goals[-1] if goals and goals[-1].status == "unfinished" else None
 
 
 def read_goal_history(goal: Goal, session: Session) -> tuple[dict[Limit, float], Any]:
-    """What the session has since the goal began: what was spent of each limit, killed turns
-    included, and the end of the turn that it began last; None where that was cut.
+    """How much of each limit the goal has used, killed turns included; and the entry that ends its
+    latest turn, None if that turn was cut or its check has run.
 
-    Requests are the replies; the time is that of the turns and checks, and of a turn without a
-    check, up to its end or last reply."""
+    Each reply counts as a request. Time is that of attempts and their checks; without a check, from
+    the start of the turn to its end or last reply."""
     seconds, requests, began, last = 0.0, 0, "", ""
     turn: Any = None
     for entry in session.entries:
         record = next(iter(read_records([entry])), {})
-        if record.get("goal") == goal.number:  # of a number that was rewound, the last counts
+        if record.get("goal") == goal.number:  # after a rewind, the last of a number counts
             seconds, requests, began, last, turn = 0.0, 0, "", "", None
         elif "began" in record:
             seconds += _seconds_between(began, last)
@@ -154,7 +154,7 @@ def _seconds_between(begin: str, end: str) -> float:
 
 
 ALIKE = 3
-"""So many failures in a row of which the later ones brought nothing new end a goal."""
+"""A goal ends after this many failures in a row if the later ones brought nothing new."""
 
 RESUME = "Continue with the goal."
 """The message of `/goal resume`: a goal that continues after kode was stopped."""
@@ -193,7 +193,7 @@ def is_resume(text: str) -> bool:
 
 
 def goal_text(goal: Goal) -> str:
-    """The goal and its check, word for word: in the first message, and after a compaction."""
+    """The text about the goal and its check for the model, in the first message and the prompt."""
     held = sorted(goal.guard.held)
     more = f" and {len(held) - MAX_NAMED} more" if len(held) > MAX_NAMED else ""
     names = ", ".join(held[:MAX_NAMED]) + more or "them"
@@ -246,7 +246,7 @@ def describe_attempt(attempt: GoalAttempt) -> str:
 
 
 def describe_goal(goal: Goal) -> str:
-    """A goal and how it stands, for a person, as Markdown that changes no name in it."""
+    """A goal, its status and its attempts for a person, as a Markdown code block."""
     head = f"Goal: {shorten(goal.text, 1000)}\nCheck: {shorten(goal.verify, 1000)}"
     text = "\n".join((head, f"Status: {goal.status}", *map(describe_attempt, goal.attempts)))
     fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 0)
@@ -254,9 +254,9 @@ def describe_goal(goal: Goal) -> str:
 
 
 def is_stalled(attempts: Sequence[GoalAttempt]) -> bool:
-    """Whether a goal goes nowhere: the last `ALIKE` attempts failed, and each but the first of them
-    with the exit status of an earlier one, and with the files, as the check opens them, that this
-    had, or with none changed since."""
+    """Whether a goal makes no progress: each of the last `ALIKE` attempts but the first is like an
+    earlier one. It has the same exit status, and either the files that the check opened are the
+    same or no file was changed since."""
     return len(attempts) >= ALIKE and all(
         any(_is_alike(attempts[earlier:at], attempts[at]) for earlier in range(at))
         for at in range(len(attempts) - ALIKE + 1, len(attempts))
@@ -264,8 +264,8 @@ def is_stalled(attempts: Sequence[GoalAttempt]) -> bool:
 
 
 def _is_alike(before: Sequence[GoalAttempt], attempt: GoalAttempt) -> bool:
-    """Whether an attempt fails as the first of those before it did, on the same files, or without a
-    change since: a check that is stopped opens more of them or fewer."""
+    """Whether an attempt is like `before[0]`: the same exit status, and the same files or no change
+    since, because a check that is stopped may open more or fewer files each time."""
     if before[0].exit_status != attempt.exit_status:
         return False
     is_changed = any(other.files for other in (*before[1:], attempt))
@@ -279,8 +279,8 @@ _FLAG = re.compile(r"(?:^|\s)--verify(?=\s|=|$)[=\s]*")
 def goal_task(
     arguments: argparse.Namespace, text: str | None, session_id: str | None
 ) -> str | None:
-    """The message that begins the goal of the flags, or resumes the one of the session. Raises:
-    ConfigError."""
+    """The message that begins the goal of the flags, or resumes the goal of the session; otherwise
+    `text` unchanged. Raises: ConfigError."""
     wish, verify = (vars(arguments).get(flag) for flag in ("goal", "verify"))  # `continue` has none
     if bool(wish) != bool(verify):
         raise ConfigError("A goal needs words and a check: give --goal TEXT and --verify CMD.")
@@ -333,7 +333,7 @@ async def run_goal_command(opened: PluginSession, argument: str) -> str | Prompt
 
 
 def goal_limits(opened: PluginSession) -> dict[Limit, float]:
-    """The limits that the person has set, for the whole goal."""
+    """The limits that the person has set; here they count for the whole goal."""
     config = opened.config
     limits: dict[Limit, float | None] = {"usd": config.max_budget_usd, "seconds": config.timeout_s}
     if config.max_steps != type(config)().max_steps:
@@ -346,9 +346,9 @@ def _record_end(opened: PluginSession, why: str) -> None:
 
 
 def parse_request(line: str) -> tuple[str, str]:
-    """The goal and the check that a person typed: TEXT, and `--verify CMD` up to an empty line;
-    quotes are needed only around what has the flag in it. What follows an empty line is another
-    message, which had not been sent: it belongs to TEXT. Raises: UserError."""
+    """Splits what a person typed into the goal, TEXT, and its check, `--verify CMD`, which ends at
+    an empty line. Only a TEXT that contains the flag needs quotes. What follows the empty line is
+    another message that had not been sent, and belongs to TEXT. Raises: UserError."""
     for quoted, _, rest in ((line, "", ""), line.partition("\n\n")):
         with contextlib.suppress(ValueError):
             text, flag, verify = shlex.split(quoted)
@@ -367,6 +367,6 @@ def _join_paragraphs(*texts: str) -> str:
 
 
 def _unquote(text: str) -> str:
-    """A value that stands in quotes as a whole, without them; any other as it is."""
+    """Removes the quotes around a value that is quoted as a whole."""
     quoted = re.fullmatch(r"\s*(?:'([^']*)'|\"([^\"]*)\")\s*", text)
     return (quoted[1] or quoted[2] or "") if quoted else text.strip()

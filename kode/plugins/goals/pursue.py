@@ -1,5 +1,5 @@
-"""Pursues a goal: a turn, the check, what the model is told of it, until the goal is reached or
-ends. What the model says about it decides nothing."""
+"""Pursues a goal: runs a turn, runs the check, tells the model the result, and repeats until the
+goal is reached or given up. What the model says about it decides nothing."""
 
 import asyncio
 import math
@@ -33,14 +33,14 @@ from kode.plugins.goals.goal import (
 )
 
 Run = Callable[..., Awaitable[TurnEnded]]
-"""Runs a turn with this text, within the limits that keywords name."""
+"""Runs a turn with this text, within the limits given as keyword arguments."""
 
 MAX_ATTEMPTS = 20
-"""A goal ends after so many, whatever they brought."""
+"""A goal ends after this many attempts, whatever they achieved."""
 
 
 async def around_turn(opened: PluginSession, session: Any, text: str, run: Run) -> TurnEnded:
-    """A turn of a session that may have a goal."""
+    """Runs a turn, or turns and checks if the session pursues a goal and is not planning."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
         if current_goal(opened.records()) is None or session.gate.state.mode == "plan":
@@ -59,7 +59,7 @@ class Pursuit:
     opened: PluginSession
     session: Any
     total: TurnEnded | None = None
-    """What the turns so far come to."""
+    """The outcome of the turns so far, added up."""
 
     @property
     def goal(self) -> Goal:
@@ -75,7 +75,7 @@ class Pursuit:
         return {**self.goal.limits, **goal_limits(self.opened)}
 
     def report(self) -> dict[str, Any]:
-        """The goal for programs."""
+        """The goal and its attempts as a JSON object for programs."""
         goal, spent = self.goal, dict[str, float | None](**self.spent)
         if any(attempt.cost_usd is None for attempt in goal.attempts):
             spent["usd"] = None
@@ -91,7 +91,7 @@ class Pursuit:
         }
 
     async def run_goal(self, text: str, run: Run) -> TurnEnded:
-        """Runs turns and checks until the goal is reached or ends, or cannot go on now."""
+        """Runs turns and checks until the goal is reached or ends, or is interrupted."""
         try:
             return await self._run_attempts(text, run)
         except asyncio.CancelledError:
@@ -131,7 +131,7 @@ class Pursuit:
                 turn = await run(text, **self._turn_limits())
             self.total = turn if self.total is None else self.total.join_with(turn)
             over = self._find_used_limit(turn)
-            # Else the turn failed of the model, in circles for instance: its check may pass.
+            # If every request was answered, the model failed (looped, say): the check may pass.
             is_answered = 0 < turn.steps == self.spent["requests"] - before
             has_failed = not turn.is_finished and turn.steps < self.opened.config.max_steps
             if turn.status == "interrupted" or (has_failed and not over and not is_answered):
@@ -156,8 +156,8 @@ class Pursuit:
             turn, text = None, FAILED
 
     async def _try_check(self) -> None:
-        """Runs the check on the files as they are, to protect what it runs, and to record which
-        protected files it opens: code that ends it early makes it pass on fewer."""
+        """Runs the check before the first attempt, to protect the files that it runs, and to record
+        which of them it opens: code that ends a check early makes it open fewer."""
         began, session, goal = time.monotonic(), self.session, self.goal
         timeout_s = min(
             max(self._subtract_spent().get("seconds", math.inf) / 10, 0.1), check.FIRST_S
@@ -204,8 +204,8 @@ class Pursuit:
         )
 
     def _tell_model(self, attempt: GoalAttempt) -> None:
-        """Has the next message tell the model of a failed check: as outside text where a marked
-        session left something in the project that the check may repeat."""
+        """Adds a failed check to the next message to the model; its output as outside text if the
+        session is marked, because the check may repeat outside text left in the project."""
         session, output = self.session, attempt.output or "(none)"
         session.note(describe_failure(self.goal, attempt))
         if source := session.agent.marks.find_source(None):
@@ -217,14 +217,14 @@ class Pursuit:
         self.opened.notice(text, level="info", value=value)
 
     def _subtract_spent(self) -> dict[Limit, float]:
-        """What is left of each limit of the goal: those that it began with, or that were given
-        since."""
+        """What remains of each limit of the goal; a limit that was set since overrides the one it
+        began with."""
         spent = self.spent
         return {name: limit - spent[name] for name, limit in self.limits.items()}
 
     def _find_used_limit(self, turn: TurnEnded | None = None) -> str:
-        """The limit that is used up, in a phrase; "" for none. A `turn` has a clock of its own,
-        which may be ahead of the times in the session."""
+        """A phrase about the first limit that is used up; "" for none. A `turn` that timed out
+        counts, because its clock may be ahead of the times in the session."""
         for name, left in self._subtract_spent().items():
             is_late = name == "seconds" and turn is not None and turn.status == "timeout"
             if is_late or left <= 0:
@@ -234,7 +234,7 @@ class Pursuit:
         return ""
 
     def _turn_limits(self) -> dict[str, Any]:
-        """What is left of the limits, for the next turn."""
+        """The remainders of the limits, as the limits of the next turn."""
         left, spend = self._subtract_spent(), self.session.agent.spend
         limits: dict[str, Any] = {}
         if "requests" in left:
@@ -261,6 +261,6 @@ class Pursuit:
         return replace(ended, status="incomplete", error=error)
 
     def protect(self, protected: ProtectedFiles) -> None:
-        """Has the gate of the session, and those of its subagents, deny edits of what is
-        protected."""
+        """Makes the gates of the session and its subagents deny edits of these files, and of no
+        files protected before."""
         self.session.deny_edits(protected.denials())

@@ -1,4 +1,4 @@
-"""A session as a replay needs it: its transcript in turns, and how a request differs from its.
+"""A session as a replay needs it: its transcript in turns; and how requests differ from it.
 
 A cassette is a session as one file that another person can replay: a line about it, then the lines
 of the session. A file from somebody else is data.
@@ -42,7 +42,7 @@ CONTAINS = (
     "what kode remembered of you and the project, as the model was shown it",
     "no images, and a mask in place of anything that looks like a key",
 )
-"""What is in a cassette, for whoever sends one."""
+"""What a cassette contains, shown to the person before they send it to somebody."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class RecordedTurn:
     entries: Sequence[AnyEntry]
     """From the person's message to the turn's end."""
     end: Any
-    """None if kode was killed in the middle."""
+    """The entry that ended the turn; None if kode was killed during it."""
 
     @property
     def prompt(self) -> MessageEntry:
@@ -75,7 +75,7 @@ class Recording:
     project: str
     """The root of its project, possibly on another machine."""
     home: str
-    """The `$KODE_HOME` it was made with, likewise."""
+    """The `$KODE_HOME` that it was made with, possibly on another machine."""
 
     @property
     def header(self) -> Any:
@@ -99,7 +99,7 @@ class Recording:
 
     @property
     def beginning(self) -> Any:
-        """What its first request began with; None if it was not kept."""
+        """Its first `system` entry: the first request's sections and tools; None if not kept."""
         entries = (each for each in self.transcript.entries if each.type == "system")
         return next(entries, None)
 
@@ -120,7 +120,7 @@ def is_request(entry: AnyEntry) -> bool:
 
 
 def make_recording(transcript: Transcript, *, project: str = "", home: str = "") -> Recording:
-    """A session as a recording; by default one of this machine.
+    """A transcript as a recording; without `project` and `home`, as one of this machine.
 
     Raises: SessionError if it has no reply, or another agent made it.
     """
@@ -167,8 +167,8 @@ def read_cassette(path: Path) -> Recording:
 
 
 def export_cassette(transcript: Transcript) -> ExportFile:
-    """The format `cassette` of `kode session export`. Raises: SessionError for a session with
-    nothing to play."""
+    """A session in the format `cassette` of `kode session export`. Raises: SessionError for a
+    session that cannot be replayed."""
     recording = make_recording(transcript)
     places = {"project": recording.project, "home": recording.home}
     about = {"type": "cassette", "version": VERSION, "kode": kode_version, **places}
@@ -179,11 +179,11 @@ def export_cassette(transcript: Transcript) -> ExportFile:
 # ── how a request of a replay differs ────────────────────────────────────────────────────────────
 #
 # Things that differ in every run are ignored: where the project lies, times, durations, random
-# names, addresses, hashes of commits. Both sides are normalized before the comparison. What memory
-# added is not made again, and not compared.
+# names, addresses, hashes of commits. Both sides are normalized before the comparison. Texts that
+# memory added are not made again by a replay, and so not compared.
 
 MAX_DIFF_LINES = 80
-"""Limit of one difference."""
+"""How many lines of one difference are shown; a note counts the others."""
 
 _TIME = r"\d\d:\d\d(?::\d\d)?"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -201,16 +201,16 @@ VOLATILE = (
     (r"(?m)^\d{7,12}(?= \S)", "HASH"),
     (r"(\[[\w./-]+(?: \(root-commit\))? )\d{7,12}(?=\])", r"\1HASH"),
 )
-"""What differs in every run → its replacement."""
+"""Pattern of a text that differs in every run → its replacement."""
 
 Piece = tuple[str, str, str]
-"""What is compared: (part, name, text)."""
+"""A normalized text to compare: (part, name, text), as in `RequestDifference`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestDifference:
     part: str
-    """`system`, `diff_tools`, `message` or `result`."""
+    """`system`, `tools`, `message` or `result`."""
     name: str
     """Which: a section of the system prompt, a tool, a role."""
     then: str
@@ -233,7 +233,7 @@ class Comparison:
     """Paths of the replay → recorded paths."""
 
     def normalize(self, text: str) -> str:
-        """A text of either side as it is compared."""
+        """A text of either side with recorded paths, and without what differs in every run."""
         for now in sorted(self.then_of, key=len, reverse=True):
             text = text.replace(now, self.then_of[now])
         text = redact_secrets(text)
@@ -242,7 +242,7 @@ class Comparison:
         return text
 
     def localize(self, text: str) -> str:
-        """A recorded text with the paths of the replay."""
+        """A recorded text with its paths replaced by those of the replay."""
         now_of = {then: now for now, then in self.then_of.items() if then != "/"}
         pattern = "|".join(map(re.escape, sorted(now_of, key=len, reverse=True)))
         return re.sub(rf"(?:{pattern})(?![\w.-])", lambda match: now_of[match[0]], text)
@@ -275,7 +275,7 @@ class Comparison:
     def diff_tools(
         self, then: Sequence[ToolSpec], now: Sequence[ToolSpec]
     ) -> list[RequestDifference]:
-        """The differences between the tools of two requests; last, in their order."""
+        """The differences between the tools of two requests; in their order if in nothing else."""
         before, after = (
             {spec.name: json.dumps(asdict(spec), indent=1, ensure_ascii=False) for spec in side}
             for side in (then, now)

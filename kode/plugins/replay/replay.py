@@ -67,18 +67,18 @@ from kode.plugins.replay.recording import (
 SUMMARY_CHARS = 48  # a column beside the others in 80
 CHANGES_THE_PAST = ("compaction", "trim", "rewind", "restore")
 ADOPTED = (*CHANGES_THE_PAST, "message", "plan", "system", "taint")
-"""What is taken from the record between two turns; the loop makes the rest itself."""
+"""Types of the entries between two turns that are taken from the record; others are made anew."""
 
 
-FREE = dict.fromkeys("input_price output_price cached_price cache_write_price".split(), 0.0)
-"""Of the model's facts: recorded replies cost nothing again."""
+NO_PRICES = dict.fromkeys("input_price output_price cached_price cache_write_price".split(), 0.0)
+"""Replace the prices among the model's facts: a recorded reply costs nothing when replayed."""
 
-FACES: Mapping[str, tuple[str, Sequence[str]]] = {
+VENDOR_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
     "apply_patch": ("patch", ("write_file", "edit_file")),
     "str_replace_based_edit_tool": ("editor", ("read_file", "write_file", "edit_file")),
     "bash": ("editor", ("shell",)),
 }
-"""Tool that a model was offered in place of kode's own → its `tool_format`, and these."""
+"""Name of a vendor's own tool → its `tool_format`, and the tools of kode that it replaces."""
 
 
 @dataclass(kw_only=True)
@@ -90,7 +90,7 @@ class ReplayStep:
     summary: str
     """What the model did, in a few words."""
     differences: list[RequestDifference] = field(default_factory=list)
-    """Differences in its request, except results; and in the results of its calls."""
+    """In its request, except in results of tools; and in the results of the calls it made."""
 
 
 @contextlib.contextmanager
@@ -100,19 +100,19 @@ def open_cassette(path: Path) -> "Iterator[RecordedProvider]":
 
 
 class RecordedProvider:
-    """A `provider.Recorded` for one replay."""
+    """Answers the requests of one replay with the recorded replies; a `provider.Recorded`."""
 
     def __init__(self, recording: Recording, *, is_strict: bool = False) -> None:
-        """`is_strict`: refuses a request that differs instead of answering."""
+        """If `is_strict`, the first difference raises a KodeError instead of being noted."""
         self.name = recording.header.provider
         self.model = recording.header.model
         self.steps: list[ReplayStep] = []
         self.notes: list[str] = []
-        """The turns that ended before their last recorded step, a sentence each."""
+        """A sentence for each turn that ended in the replay before its last recorded reply."""
         self.session_then = Session(header=recording.header, path=None)
-        """The recorded session as far as it was played."""
+        """The recorded session up to where the replay is now."""
         self._recording = recording
-        self._info = replace(model_info_of(self.model), **FREE)  # type: ignore[arg-type]
+        self._info = replace(model_info_of(self.model), **NO_PRICES)  # type: ignore[arg-type]
         self._is_strict = is_strict
         self._comparison = Comparison(then_of={})
         self._sections: Callable[[], Mapping[str, str]] = dict
@@ -122,24 +122,24 @@ class RecordedProvider:
         self._next = 0
         """Index of the next entry of the turn."""
         self._compared = (0, 0)
-        """How many messages of the record and of the replay were compared."""
+        """How many messages have been compared: of the record, and of the replay."""
 
     @property
     def tool_format(self) -> Any:
         """See `provider.Recorded`."""
         beginning = self._recording.beginning
         names = [tool.name for tool in beginning.tools] if beginning is not None else []
-        return next((FACES[name][0] for name in names if name in FACES), "kode")
+        return next((VENDOR_TOOLS[name][0] for name in names if name in VENDOR_TOOLS), "kode")
 
     @property
     def is_same(self) -> bool:
-        """Whether the steps are those of the record, and each matches."""
+        """Whether no step differs, and no turn ended before its last recorded reply."""
         return not self.notes and not any(step.differences for step in self.steps)
 
     @property
     def info(self) -> Any:
-        """See `provider.Provider`. The context window is the recorded one of the next request: it
-        decides when a conversation is compacted."""
+        """See `provider.Provider`. The context window is the one recorded with the next request, as
+        it decides when the conversation is compacted."""
         for entry in filter(is_request, self._turn.entries[self._next :]):
             if (window := vars(entry)["context_window"]) is not None:
                 return replace(self._info, context_window=window)
@@ -152,25 +152,25 @@ class RecordedProvider:
         session_id: str | None,
         sections: Callable[[], Mapping[str, str]],
     ) -> None:
-        """See `provider.Recorded`."""
-        then = self._recording
-        pairs = {str(home): then.home, str(project): then.project}
-        pairs[session_id or then.header.id] = then.header.id
+        """See `provider.Recorded`. Begins with the first turn."""
+        record = self._recording
+        pairs = {str(home): record.home, str(project): record.project}
+        pairs[session_id or record.header.id] = record.header.id
         self._comparison, self._sections = Comparison(then_of=pairs), sections
         self.begin_turn(self._turn)
 
     def begin_turn(self, turn: RecordedTurn) -> None:
-        """Goes on with this turn."""
+        """Switches to this turn, after the recorded entries between it and the previous one."""
         self._turn, self._next = turn, 0
         self._append_recorded(turn.before)
 
     async def reply(self, request: Request, emit: Callable[[Any], None]) -> Message:
-        """See `provider.Provider`. Raises what ended the recorded turn; KodeError for
-        what the record does not contain."""
+        """See `provider.Provider`. If the recorded turn has no further reply, raises what ended it.
+        Raises: KodeError for a request that the record does not have; ContextOverflow."""
         if request.aside:
-            return self._make_compaction_reply()
+            return self._answer_aside()
         if not self.has_reply:
-            raise self._recorded_end()
+            raise self._error_at_end()
         upcoming, kinds = self.list_upcoming(), self.upcoming_kinds()
         if kinds[:1] == ["request"] and "compaction" in kinds:
             self._advance(1 + next(i for i, entry in enumerate(upcoming) if is_request(entry)))
@@ -190,19 +190,19 @@ class RecordedProvider:
 
     @property
     def has_reply(self) -> bool:
-        """Whether the record has another reply for the turn."""
+        """Whether the recorded turn has a further reply."""
         return any(map(is_reply, self._turn.entries[self._next :]))
 
     def list_upcoming(self) -> Sequence[AnyEntry]:
-        """The entries up to the turn's next reply, or its end."""
+        """The recorded entries before the turn's next reply, or up to its end if it has no more."""
         return [*takewhile(lambda entry: not is_reply(entry), self._turn.entries[self._next :])]
 
     def upcoming_kinds(self) -> Sequence[str]:
-        """The types of the requests, and of what reduced the context, up to that reply."""
+        """`request` or `compaction` for each such entry among the upcoming ones, in order."""
         return [e.type for e in self.list_upcoming() if is_request(e) or e.type == "compaction"]
 
     def take_steering(self) -> list[Text]:
-        """What the person typed while the turn ran, before its next reply."""
+        """What the person typed during the recorded turn between its last reply and the next."""
         return [
             part
             for entry in self.list_upcoming()
@@ -212,7 +212,7 @@ class RecordedProvider:
         ]
 
     def end_turn(self, ended: TurnEnded, messages: Sequence[Message]) -> None:
-        """Compares the results that followed the last request of a turn."""
+        """Ends a turn: notes if it ended early, and compares the results after its last request."""
         if self.has_reply:
             why = ended.error or f"it ended with {ended.status}"
             self.notes.append(f"Turn {self._turn.number} ended early in the replay: {why}")
@@ -230,8 +230,8 @@ class RecordedProvider:
         if any(entry.type in CHANGES_THE_PAST for entry in entries):
             self._compared = (0, 0)
 
-    def _recorded_end(self) -> BaseException:
-        """How the recorded turn ended, if it has no further reply."""
+    def _error_at_end(self) -> BaseException:
+        """The exception that ends the replayed turn where the recorded one has no further reply."""
         end = self._turn.end
         if end is not None and end.status in ("success", "incomplete"):
             return KodeError("The recorded turn ended here, and the replay continues.")
@@ -240,13 +240,13 @@ class RecordedProvider:
         return asyncio.CancelledError()
 
     def _compare_request(self, request: Request, summary: str) -> None:
-        """Adds a step. Raises: KodeError if they must not differ."""
+        """Adds a step with its differences. Raises: KodeError if strict and there are any."""
         step = ReplayStep(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
         beginning = self.session_then.beginning
         if beginning is not None and beginning.tools:
             differences = self._comparison.diff_sections(beginning.sections, self._sections())
             differences += self._comparison.diff_tools(beginning.tools, request.tools)
-            # A lasting difference is reported once.
+            # The same difference recurs in every request: only its first step reports it.
             reported = {(each.part, each.name) for s in self.steps for each in s.differences}
             step.differences += [d for d in differences if (d.part, d.name) not in reported]
         previous = self.steps[-1] if self.steps else step
@@ -262,12 +262,12 @@ class RecordedProvider:
                 )
 
     def _new_differences(self, now: Sequence[Message]) -> list[RequestDifference]:
-        """The differences between messages that were not compared yet."""
-        then, (old, new) = self.session_then.messages, self._compared
-        if len(then) < old or len(now) < new:
+        """The differences in messages not compared yet; in all if either side has fewer now."""
+        recorded, (old, new) = self.session_then.messages, self._compared
+        if len(recorded) < old or len(now) < new:
             old = new = 0
-        self._compared = len(then), len(now)
-        return self._comparison.diff_messages(then[old:], now[new:])
+        self._compared = len(recorded), len(now)
+        return self._comparison.diff_messages(recorded[old:], now[new:])
 
     async def _emit_reply(self, entry: MessageEntry, emit: Callable[[Any], None]) -> Message:
         parts = list(entry.parts)
@@ -278,12 +278,12 @@ class RecordedProvider:
                 arguments = self._comparison.localize(part.arguments)
                 parts[index] = replace(part, arguments=arguments)
         if entry.stop == "interrupted":
-            raise self._recorded_end()
+            raise self._error_at_end()
         now, usage = tuple(parts), entry.usage
         return Message(role="assistant", parts=now, stop=entry.stop, usage=usage, model=entry.model)
 
-    def _make_compaction_reply(self) -> Message:
-        """The note of a compaction."""
+    def _answer_aside(self) -> Message:
+        """Answers any request beside the conversation with the summary of the next compaction."""
         for entry in self._turn.entries[self._next :]:
             if isinstance(entry, CompactionEntry):
                 return Message(role="assistant", parts=(Text(text=entry.summary),), stop="end")
@@ -293,9 +293,9 @@ class RecordedProvider:
 async def replay_recording(
     recording: Recording, config: Any, *, home: Path, cwd: Path
 ) -> RecordedProvider:
-    """Replays a recording with a folder for the session it makes, `home`, and the project's files
-    in `cwd`, which are only read; returns what was compared. `config` are the person's current
-    settings, overridden by those in the record.
+    """Replays a recording and returns the provider, which has the compared steps. The new session
+    is written to the folder `home`; the project's files in `cwd` are only read. `config` has the
+    person's current settings, which those in the record override.
 
     Raises: KodeError.
     """
@@ -341,11 +341,11 @@ class _Player:
     results: Mapping[str, ToolResult]
     """Call id → its recorded result."""
     skills: str = ""
-    """As recorded; they lie outside the project."""
+    """The recorded section on skills: the skills themselves are outside the project."""
 
     async def play_turn(self, turn: RecordedTurn, *, begins: bool) -> None:
-        """Plays one turn, after what happened since the previous one. `begins`: in a new
-        process."""
+        """Plays one turn, after what the record has between it and the previous one. If `begins`,
+        the turn begins a new process."""
         provider = self.provider
         adopted = [entry for entry in turn.before if entry.type in ADOPTED]
         self.session.append(*(e for e in adopted if not (begins and e.type == "system")))
@@ -360,8 +360,8 @@ class _Player:
         provider.end_turn(ended, self.session.messages)
 
     async def _begin_process(self, turn: RecordedTurn) -> None:
-        """Creates an agent per recorded process: its prompt is rendered again, and no file has been
-        read."""
+        """Creates a new agent, as a new process does: the system prompt is rendered again, and no
+        file counts as read."""
         bare, provider, begun = self.bare, self.provider, self.provider.session_then.beginning
         specs = begun.tools if begun is not None else ()
         tools, memory = _recorded_tools(specs), CompactingMemory(provider)
@@ -374,8 +374,8 @@ class _Player:
         await bare.open("resume" if provider.steps else "start")
 
     async def _answer_call(self, action: Any, run: object) -> ToolOutput:
-        """An `Around`; `ReplayedSession` has the whole result. Raises: CancelledError where the
-        turn was interrupted before or in the call; ToolError if the record has no result."""
+        """An `Around` that returns the recorded text; `ReplayedSession` puts in the whole result.
+        Raises: CancelledError if the recorded call was interrupted or not run; ToolError."""
         result = self.results.get(action.call_id)
         if result is None:
             raise ToolError("The record has no result of this call.")
@@ -387,13 +387,13 @@ class _Player:
 
 @dataclass
 class ReplayedSession(Session):
-    """A session whose entries get the recorded ids, so that references to them still work. Results
-    of calls that were answered from the record, and compactions, are those of the record."""
+    """A session whose entries get the recorded ids, so that references to them still work. The
+    results of calls answered from the record, and compactions, are the recorded entries."""
 
     recorded: dict[str, deque[AnyEntry]] = field(default_factory=lambda: defaultdict(deque))
     """The recorded entries of each kind, in order."""
     answered: set[str] = field(default_factory=set)
-    """The calls that were answered; the engine itself made the results of all others."""
+    """Ids of the calls answered from the record; the engine made the results of all others."""
 
     def append(self, *entries: AnyEntry) -> None:
         """See `Session.append`."""
@@ -412,7 +412,7 @@ class ReplayedSession(Session):
 
 
 class CompactingMemory(NullMemory):
-    """Has the conversation compacted where the record has a compaction before the next request."""
+    """Makes the agent compact wherever the record has a compaction before the next request."""
 
     def __init__(self, provider: RecordedProvider) -> None:
         self._provider = provider
@@ -429,7 +429,7 @@ class CompactingMemory(NullMemory):
 
 
 def _entry_key(entry: AnyEntry) -> str:
-    """A key that corresponding entries share; results come in any order."""
+    """A key that an entry shares with its recorded counterpart; a result's key names its call."""
     if not isinstance(entry, MessageEntry) or entry.type == "context":
         return entry.type
     results = [part for part in entry.parts if isinstance(part, ToolResult)]
@@ -439,7 +439,7 @@ def _entry_key(entry: AnyEntry) -> str:
 
 
 def _recorded_tools(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
-    """The tools of this kode, and those that only the record knows: of a server, of memory."""
+    """kode's tools for the recorded ones; placeholders for those of a server or of memory."""
 
     async def run(context: object, arguments: Mapping[str, Any]) -> str:
         raise ToolError("A replay runs no call.")
@@ -457,13 +457,13 @@ def _recorded_tools(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
             check=dict,
             run=run,
         )
-        _, names = FACES.get(spec.name, ("", (spec.name,)))
+        _, names = VENDOR_TOOLS.get(spec.name, ("", (spec.name,)))
         tools += [by_name.get(name, recorded) for name in names]
     return tools or builtin_tools
 
 
 def _split_prompt(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:
-    """The person's words, and what else came with them but the opening, which is made again."""
+    """The person's words, and the other texts and images except the opening, made again here."""
     parts = [
         p
         for p in prompt.parts

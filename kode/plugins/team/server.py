@@ -1,5 +1,5 @@
-"""A team's lines on PostgreSQL, and `kode memory team`, which says who may see and write them; the
-server decides about each line (`schema.sql`).
+"""A team's lines on PostgreSQL, and `kode memory team`, which manages who may see and write them.
+The server itself checks each line (`schema.sql`).
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from kode.plugin import (
 )
 
 Query = Callable[..., Awaitable[list[dict[str, Any]]]]
-"""(statement, the values after the team, which is its first) → rows."""
+"""(statement, its values after the first, which is always the team) → rows."""
 CONNECT_S = 5
 LOCK_MS = 20_000
-"""How long a line waits for those of colleagues."""
+"""How long writing a line waits for colleagues who are writing theirs."""
 ALL = "*"
-"""The scope of who sees all of a team."""
+"""The scope of a member who sees all lines of the team."""
 _NEW_LINES = """
 SELECT id, scope, line AS text, seq AS number, person, host,
     to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at
@@ -72,13 +72,13 @@ def open_log(settings: Any) -> "TeamLog":
 
 @dataclass(frozen=True)
 class TeamLog:
-    """A team's log, as memory uses it: a connection for each exchange."""
+    """A team's log, a `RemoteLog` of memory. Each exchange opens a connection of its own."""
 
     url: str
-    """As libpq reads it. It may hold a password: `label` is for showing."""
+    """The address, for libpq. It may contain a password: show `label` instead."""
     team: str
     host: str
-    """What colleagues see of where a change was made."""
+    """The name of this machine that colleagues see with each change."""
 
     @property
     def _parts(self) -> tuple[str, str, str, str]:
@@ -97,7 +97,7 @@ class TeamLog:
 
     @property
     def key(self) -> str:
-        """Differs for each server, person and team: one may not see what another may."""
+        """A key per server, person and team, since each may be allowed to see other lines."""
         return hashlib.sha256("\0".join((*self._parts, self.team)).encode()).hexdigest()[:16]
 
     async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
@@ -145,7 +145,7 @@ class TeamLog:
 
     @contextmanager
     def _convert_errors(self) -> Iterator[None]:
-        """psycopg's errors as those of kode; no password is in them."""
+        """Converts psycopg's errors to those of kode, with passwords masked."""
         from psycopg import Error, InterfaceError, OperationalError, errors
 
         try:
@@ -184,8 +184,8 @@ def main(argv: Sequence[str]) -> int:
 async def manage_team(
     log: TeamLog, action: str | None, person: str | None, scope: str = ALL
 ) -> str:
-    """Carries out one action, and says what it did; without one, lists the members. Raises:
-    ConfigError, MemoryRefused, KodeError."""
+    """Carries out one action, and returns what it did as text; without an action, lists the
+    members. Raises: ConfigError, MemoryRefused, KodeError."""
     if (person is None) == (action in ("admit", "dismiss")):
         raise ConfigError(
             "`kode memory team admit PERSON` and `dismiss PERSON` name a role of the server; "

@@ -14,7 +14,7 @@ from kode.extensions.definitions import find_surroundings
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.trust import Approvals
 from kode.plugins.bundles import approved
-from kode.plugins.bundles.contents import parse_source, read_parts, read_tree
+from kode.plugins.bundles.contents import parse_source, read_bundle, read_tree
 from tests.tables import for_each
 
 SKILL = "---\nname: pdf\ndescription: Read PDF files.\n---\nRun ${CLAUDE_PLUGIN_ROOT}/read.py.\n"
@@ -149,7 +149,7 @@ def test_every_file_is_shown_before_the_yes(home, bundle, capsys):
 
 
 def test_unused_parts_are_listed_with_a_reason(bundle):
-    parts = read_parts(read_tree(bundle), {"outputStyles": "./styles", "later": 1}, "x")
+    parts = read_bundle(read_tree(bundle), {"outputStyles": "./styles", "later": 1}, "x")
     assert {"outputStyles", "later", "mcpServers.files.outside"} == set(parts.unused)
     assert parts.servers == {"paper.files": {"command": "${CLAUDE_PLUGIN_ROOT}/serve"}}
 
@@ -158,7 +158,7 @@ def test_the_arguments_of_a_hook_join_its_command(bundle):
     hook = {"command": "${CLAUDE_PLUGIN_ROOT}/run it", "args": ["a;b", "", "${CLAUDE_PROJECT_DIR}"]}
     manifest = {"name": "paper", "hooks": {"Stop": [{"hooks": [hook]}]}}
     write(bundle, ".claude-plugin/plugin.json", manifest)
-    [group] = read_parts(read_tree(bundle), {}, "x").hooks["Stop"]
+    [group] = read_bundle(read_tree(bundle), {}, "x").hooks["Stop"]
     [line] = [one["command"] for one in group["hooks"]]
     environ = {"CLAUDE_PLUGIN_ROOT": "/a b", "CLAUDE_PROJECT_DIR": "/c d"}
     said = subprocess.run(["sh", "-c", f"printf '<%s>' {line}"], env=environ, capture_output=True)
@@ -171,7 +171,7 @@ def test_a_link_out_of_the_bundle_is_not_followed(tmp_path, bundle):
     (bundle / "commands/stolen.md").symlink_to(secret)
     tree = read_tree(bundle)
     assert set(tree.left) == {"skills/stolen", "commands/stolen.md"}
-    assert not any("stolen" in name for name in read_parts(tree, {}, "x").skills)
+    assert not any("stolen" in name for name in read_bundle(tree, {}, "x").skills)
 
 
 def test_an_endless_manifest_and_an_unprintable_path_are_refused(home, bundle):
