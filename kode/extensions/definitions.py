@@ -111,7 +111,7 @@ def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
 
 
 def list_parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, ExtensionFolder]]:
-    """The name, path and place of each part of one kind ("skills")."""
+    """Yields the name, path and place of each part of one kind ("skills")."""
     for bundle in bundles:
         place = ExtensionFolder(folder=bundle.folder, scope="bundle", top=bundle.folder)
         yield from ((name, path, place) for name, path in getattr(bundle, kind).items())
@@ -420,7 +420,7 @@ def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
 
 
 def _read_allowed(document: Document) -> tuple[str, ...] | None:
-    """The rules in `allowed-tools`; an invalid one matches nothing. Never raises."""
+    """The rules in `allowed-tools`, without invalid ones; None if there is no such field."""
     if "allowed-tools" not in document.fields:
         return None
     pieces = []

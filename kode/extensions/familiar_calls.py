@@ -65,14 +65,14 @@ VALUES: Mapping[str, Callable[[Any], Any]] = {
     "expected_replacements": lambda value: _number(value, lambda n: n > 1),
     "status": lambda value: _STATUS.get(str(value), value),
 }
-"""An argument's name elsewhere → what its value means here."""
+"""Another agent's name for an argument → what converts its value to kode's meaning."""
 
 _WORK_IN = ("workdir", "cwd", "directory", "dir_path")
 """Names for the folder in which to run a command; kode's shell has no such argument."""
 
 
 def find_called_tool(tools: Sequence[Tool], name: str) -> Tool | None:
-    """The tool with this name, else the one that another agent calls by it."""
+    """The tool with this name, else the one for which another agent uses this name."""
     return find_tool(tools, name) or find_tool(tools, TOOLS.get(name, ""))
 
 

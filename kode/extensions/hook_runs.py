@@ -112,7 +112,7 @@ Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
 _BLOCKS = 2  # the exit status that blocks in Claude Code too
 PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
-"""Events at which plain output is meant for the model."""
+"""Events whose hooks may print plain text for the model."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
 MAX_NAMED = 5
 """How many effects of one hook are named; the rest are only counted."""
@@ -272,7 +272,7 @@ class Hooks:
         }
 
     def tell_model(self, text: str) -> None:
-        """Tells the model what a hook says, with the next message."""
+        """Tells the model what a hook says, with the next message; an empty text is ignored."""
         if text:
             try:
                 self.conversation.note(f"[hook] {text}")

@@ -27,7 +27,7 @@ from kode.extensions.mcp_config import LOGIN_TIMEOUT_S, ServerFields, tokens_fil
 from kode.values import dataclass, field
 
 CALLBACK = "/kode/callback"
-_FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
+_FIRST_PORT, _PORTS = 49_152, 16_000  # the range that IANA assigns to nobody
 _PAGE = "You are logged in. You can close this page and return to kode."
 _RENEWAL = {
     "token_expiry_time": float,

@@ -56,7 +56,7 @@ RELIST_PAUSE_S = 1.0
 
 INTERNET = "It can connect to public addresses, not to this machine or your private network."
 NETWORK = "It can connect to the internet, your local network and programs here (localhost)."
-"""What a start can reach, for the person: with a network of its own, and where none can be made."""
+"""What a start can reach, for the person: with a network of its own, and without one."""
 LAUNCHERS = ("npx", "uvx", "bunx", "pnpx")
 """Programs whose first start in an empty folder is a download."""
 _FOLDERS = {
@@ -94,7 +94,7 @@ class Opener:
 
     place: Workplace
     sandboxed: bool
-    """False if the person turned the sandbox off: then a repository's servers need approval."""
+    """False if the person turned the sandbox off; servers of `FOREIGN` scope then need approval."""
     required: bool = False
     """Whether nothing may run without a sandbox. If not, a server may if a person approved it."""
     denied: Callable[[str], bool] = lambda path: False

@@ -334,7 +334,7 @@ def _escape_hidden(node: Any) -> Any:
 async def _call_tool(
     server: McpServer, name: str, context: ToolContext, arguments: Mapping[str, Any]
 ) -> ToolOutput:
-    """Raises: ToolError with the server's own words if it failed."""
+    """Calls a tool of a server. Raises: ToolError, often in the server's own words."""
     try:
         connection = await server.connect()
         about = f"The MCP server {server.name}"
