@@ -2,7 +2,7 @@
 and what it cost.
 
 A server caches the beginning of a request, which makes the next one with the same beginning cheap.
-What each request began with is in the session at that point, and what else changed between two.
+The session tells what each request began with, and what else changed between two requests.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ Price = Callable[[str, Usage], float | None]
 
 EXCERPT_CHARS = 60  # one line on each side of the change
 SMALL_TOKENS, SMALL_SHARE = 1_024, 0.05
-"""How much less than before may come from a cache that lost nothing: it stores blocks."""
+"""By how much cached tokens may fall short though nothing was lost: caches store whole blocks."""
 
 _EDITS = ("compaction", "trim", "rewind", "restore", "unbound")
 """Types of the entries that change what was sent before."""
@@ -35,21 +35,21 @@ class CacheBreak:
     """`model`, `provider`, `tool`, a section of the system prompt such as `memory`, `cache`, or the
     type of the entry that changed what was sent before, such as `compaction`."""
     cause: str
-    """In words, for a part of the request with the text on both sides of the change."""
+    """In words; for a changed part of the request with its old and new text at that place."""
     tokens: int
-    """How many more could have come from a cache: the smaller input of the two requests, minus the
-    server's count of cached tokens."""
+    """How many more tokens could have come from a cache: the smaller input of the two requests,
+    minus the server's count of cached tokens."""
     cost_usd: float | None
     """The extra cost compared with a cache; None if the price is unknown."""
 
 
 class _SentRequest(NamedTuple):
-    """A request of a turn. The server may not have read one that it never answered."""
+    """An answered request of a turn: the server may never have read one that it did not answer."""
 
     answer: MessageEntry
     usage: Usage
     parts: dict[str, str]
-    """Those before the messages, by names for a person."""
+    """The parts before the messages, by a name that a person understands."""
     edits: Sequence[str]
     """Types of the entries since the last such request that changed what was sent before."""
 
@@ -73,7 +73,7 @@ def find_breaks(header: Header, entries: Iterable[Entry], price: Price) -> list[
 
 
 def _find_break(before: _SentRequest, now: _SentRequest, price: Price) -> CacheBreak | None:
-    """None if the beginning stayed and the cache held, or the server reports no cached tokens."""
+    """Compares two requests; None if the beginning stayed and the cache, if reported, held."""
     previous, usage = before.usage, now.usage
     repeated = min(previous.input_tokens, usage.input_tokens)
     tokens = max(0, repeated - usage.cached_tokens)
@@ -115,7 +115,7 @@ def _find_difference(before: _SentRequest, now: _SentRequest) -> tuple[str, str]
 
 
 def _show_difference(old: str, new: str) -> str:
-    """The texts around the first difference, each on a line."""
+    """Shows both texts around their first difference, on one line: `'old' → 'new'`."""
     same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))))
     start = max(0, same - EXCERPT_CHARS // 3)
     before, after = (" ".join(text[start : start + EXCERPT_CHARS].split()) for text in (old, new))
@@ -123,7 +123,7 @@ def _show_difference(old: str, new: str) -> str:
 
 
 def _parts_of(session: Session, record: RequestEntry) -> dict[str, str]:
-    """In the order in which the server reads them: in Anthropic's format tools come first."""
+    """The parts in the order in which the server reads them: Anthropic's reads the tools first."""
     begins = session.beginning or SystemEntry(sections={})
     tools = {f"tool {tool.name}": to_json(tool) for tool in begins.tools}
     first = tools if record.provider == "anthropic" else {}

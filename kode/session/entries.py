@@ -1,5 +1,5 @@
-"""The JSON lines of a session file. It only grows: compaction, trim and rewind are entries too, and
-what the model gets is a pure function of them all (`messages.py`)."""
+"""The entries of a session file, one JSON line each. The file only grows: compaction, trim and
+rewind are entries too, and what the model gets is a pure function of them all (`messages.py`)."""
 
 import json
 import re
@@ -27,24 +27,24 @@ new_id = partial(secrets.token_hex, 6)
 
 
 def new_session_id(begins: datetime | None = None) -> str:
-    """The time in UTC when the session begins, by default now, and six random hex digits."""
+    """Returns an id: the UTC time when the session begins (default: now) and six hex digits."""
     return f"{begins or datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def timestamp(seconds: float | None = None) -> str:
-    """A time in seconds since the epoch, by default now, as UTC to the millisecond."""
+    """Formats seconds since the epoch (default: now) as ISO 8601 in UTC, to the millisecond."""
     moment = datetime.now(UTC) if seconds is None else datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The session that this one is a fork of, or an import of."""
+    """The session that this one was forked or imported from."""
 
     session: str
-    """Its id, of an import in the other agent."""
+    """Its id; for an import, its id in the other agent."""
     entry: str | None = None
-    """The last entry that a fork took; None for all, and for an import."""
+    """The entry at which a fork was made; None for a fork of everything, and for an import."""
     agent: str = ""
     digest: str = ""
     """SHA-256 of the imported file."""
@@ -67,7 +67,7 @@ class Header:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Any line but the first."""
+    """Any line of the file but the first, which is the `Header`."""
 
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
@@ -77,28 +77,28 @@ class Entry:
 @dataclass(frozen=True, kw_only=True)
 class MessageEntry(Entry, Message):
     cost_usd: float | None = None
-    """Cost of the request it answers; None if the model's price is unknown."""
+    """Cost of the request that it answers; None if the model's price is unknown."""
     masked: bool = False
-    """Whether a credential in it was masked on disk, so that a later process sends other words."""
+    """Whether a credential in it was masked on disk, so that a later process sends another text."""
     notes_of: tuple[str, ...] = ()
-    """Ids of the entries that it tells the model of, see `messages.note_of`."""
+    """Ids of the entries that its notes tell the model about; see `messages.note_of`."""
     is_pending: bool = False
-    """Whether it is a person's, on disk before its turn: its context decides about it."""
+    """Whether it is a person's message on disk whose turn has not begun: a context settles it."""
     of: str = ""
-    """Of a context: the pending message before whose words it goes; "" takes that back."""
+    """For a context: the id of the pending message that it precedes; "" drops that message."""
     type: Literal["message", "context"] = "message"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemEntry(Entry):
-    """What every request of the session begins with, byte for byte, until the next one."""
+    """What every request begins with, byte for byte, until the next `SystemEntry`."""
 
     sections: Mapping[str, str]
     """The sections of the system prompt, by name."""
     tools: tuple[ToolSpec, ...] = ()
-    """In the order sent; the same object each time, by which a provider knows them again."""
+    """In the order sent. Always the same object, so that a provider can recognize the tools."""
     after: str | None = None
-    """Id of the compaction that made it; undoing that restores the one before."""
+    """Id of the compaction that made it; undoing that restores the previous `SystemEntry`."""
     type: Literal["system"] = "system"
 
     @property
@@ -109,7 +109,7 @@ class SystemEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class SectionUpdateEntry(Entry):
-    """A section of the system prompt as the model knows it since the message before this entry."""
+    """A section's newer text, told to the model in the message before this entry."""
 
     section: str
     text: str
@@ -118,7 +118,7 @@ class SectionUpdateEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class UnboundEntry(Entry):
-    """A server did not take thinking back. What was thought before this entry is not sent again."""
+    """A server refused earlier thinking. No thinking before this entry is sent again."""
 
     reason: str = ""
     type: Literal["unbound"] = "unbound"
@@ -127,7 +127,7 @@ class UnboundEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class CompactionEntry(Entry):
     opening: Mapping[str, str] = field(default_factory=dict)
-    """The opening sections at that time, see `Text.source`: name → text."""
+    """Name → text of the opening sections when it was made; see `Text.source`."""
     summary: str
     user_messages: tuple[str, ...] = ()
     """The person's own words, verbatim, oldest first."""
@@ -138,7 +138,7 @@ class CompactionEntry(Entry):
     files_read: tuple[str, ...] = ()
     files_changed: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    """A line for each text no longer sent, oldest first: its id, and what it is."""
+    """A line for each text that is no longer sent, oldest first: its id and what it is."""
     kept_from: str | None = None
     """Id of the first message that stays; None if none does."""
     tokens_before: int = 0
@@ -175,38 +175,38 @@ class UndoEntry(Entry):
     of: str = ""
     """Id of the message that began the turn."""
     step: str = ""
-    """Its id in the journal of changes."""
+    """Id of its step in the journal, see `kode.undo.journal`."""
     type: Literal["undo"] = "undo"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobEntry(Entry):
     name: str
-    """As the model knows it: `bg1`."""
+    """Its name to the model, such as `bg1`."""
     title: str
     """The command or the task, as a short label."""
     outcome: str = ""
-    """How it ended; "" where it begins."""
+    """How the job ended; "" in the entry for its beginning."""
     output: str = ""
     """The file with its output; "" for none."""
     of: str = ""
-    """Where it ended, the id of the entry with its beginning."""
+    """In the entry for its end: the id of the entry for its beginning."""
     type: Literal["job"] = "job"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoteEntry(Entry):
     text: str
-    """In kode's words."""
+    """What the model is told, in kode's words."""
     type: Literal["note"] = "note"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NameEntry(Entry):
-    """What the person calls the session. The last one counts, whatever was rewound."""
+    """The name that the person gave the session. The last one counts, even if it was rewound."""
 
     text: str
-    """"" for no name any more."""
+    """"" removes the name."""
     type: Literal["name"] = "name"
 
 
@@ -233,17 +233,17 @@ class TaintEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestEntry(Entry):
-    """The request of a turn, before it is sent: it begins with the last `SystemEntry`."""
+    """A request of a turn, recorded before it is sent. It begins with the last `SystemEntry`."""
 
     provider: str
     model: str = ""
     context_window: int | None = None
-    """The model's, as it was known then."""
+    """The model's context window in tokens, as known at that time."""
     begins_process: bool = False
     """Whether it is the first one of its process."""
     messages: int
     digest: str
-    """Of all messages, chained: see `messages.Chain`."""
+    """The digest of all messages so far; see `messages.Chain`."""
     type: Literal["request"] = "request"
 
 
@@ -274,14 +274,14 @@ class HookEntry(Entry):
     call_id: str = ""
     """The call it was about."""
     updated_input: Mapping[str, Any] | None = None
-    """What it made of the call's input, in its own terms; None where it changed nothing."""
+    """The call's input as the hook rewrote it, in the hook's terms; None if unchanged."""
     duration_ms: int
     type: Literal["hook"] = "hook"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnEntry(Entry):
-    """The end of a turn. Totals are of the whole session: a list reads only the file's end."""
+    """The end of a turn. It has the session's totals, since a list reads only the file's end."""
 
     number: int
     status: Status
@@ -299,7 +299,7 @@ class TurnEntry(Entry):
     total_usage: Usage
     total_cost_usd: float
     session_name: str = ""
-    """As the last `NameEntry` before it."""
+    """The name in the last `NameEntry` before it."""
     type: Literal["turn"] = "turn"
 
 
@@ -308,7 +308,7 @@ class PluginEntry(Entry):
     """A record of a plug-in. Like every entry it no longer counts when its turn is rewound."""
 
     type: str
-    """`x-` and a name, which tells the plug-in's records from those of others."""
+    """`x-` and the plug-in's name, which sets its records apart from those of others."""
     value: Mapping[str, Any]
 
 
@@ -318,7 +318,7 @@ OWN_TYPES: tuple[type[Entry], ...] = tuple(
 """The entries that kode itself writes, each with a `type` of its own."""
 
 SETUP = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry, NoteEntry, NameEntry)
-"""What an open session gets by itself, whether or not anybody uses it."""
+"""Entries that an open session gets even if nobody uses it; see `Session.is_used`."""
 
 KNOWN_TYPES = frozenset({"context", *(vars(kind)["type"] for kind in (Header, *OWN_TYPES))})
 
@@ -326,7 +326,7 @@ PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")  # of plug-ins' records
 
 
 def is_turn(entry: Entry) -> TypeGuard[MessageEntry]:
-    """Whether an entry is a person's message, with which a turn began."""
+    """Whether an entry is a message of the person with which a turn began."""
     if isinstance(entry, MessageEntry) and entry.role == "user" and not entry.is_pending:
         for part in entry.parts:
             if isinstance(part, Text) and not part.source:
@@ -337,8 +337,8 @@ def is_turn(entry: Entry) -> TypeGuard[MessageEntry]:
 def settle_entry(
     pending: MessageEntry | None, entry: Entry
 ) -> tuple[MessageEntry | None, tuple[Entry, ...]]:
-    """The message that is pending after the next entry of a file, and the entries that count then:
-    a pending message counts where what goes before it stands, and as one with it."""
+    """Takes the next entry of a file; returns the message that is pending after it, and the entries
+    that now count. A pending message is joined to its context and counts in the context's place."""
     match entry:
         case MessageEntry(is_pending=True):
             return entry, ()
@@ -348,13 +348,13 @@ def settle_entry(
             joined = replace(pending, parts=(*entry.parts, *pending.parts), is_pending=False)
             masked = pending.masked or entry.masked
             return None, (replace(joined, notes_of=entry.notes_of, masked=masked),)
-        case MessageEntry(role="assistant") if pending is not None:  # what goes before it is lost
+        case MessageEntry(role="assistant") if pending is not None:  # its context is lost
             return None, (replace(pending, is_pending=False), entry)
     return pending, (entry,)
 
 
 def settle_all(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries that count of those of a file; a message that is still pending comes last."""
+    """Returns the entries of a file that count; a message that is still pending comes last."""
     pending, counting = None, list[Entry]()
     for entry in entries:
         pending, added = settle_entry(pending, entry)
@@ -363,7 +363,7 @@ def settle_all(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def encode_line(entry: Header | Entry) -> bytes:
-    """One JSON line, without line feed and default values; what looks like a secret is masked."""
+    """Makes a sealed JSON line without line feed or default values; masks what looks secret."""
     # `type` first, so that a person reading the file sees what a line is.
     text = to_json({"type": entry.type, **plain_value(entry)})
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
@@ -376,7 +376,7 @@ def encode_line(entry: Header | Entry) -> bytes:
 
 
 def plain_value(value: Any) -> dict[str, Any]:
-    """A dataclass as an object of JSON; its parts stay as they are."""
+    """Returns a dataclass as a dict without default values; nested dataclasses stay as they are."""
     plain = dict[str, Any]()
     for each in fields(value):
         item = getattr(value, each.name)
@@ -390,7 +390,7 @@ to_json = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), default
 
 
 def parse_line(line: bytes) -> Header | Entry:
-    """The entry of one line. Raises: ValueError, also for one that is not as it was written."""
+    """Parses one line. Raises: ValueError, also if the checksum of the line does not match."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
     adapter = _entry_adapter(line.startswith(b'{"type":"x-'))
@@ -404,8 +404,8 @@ def parse_line(line: bytes) -> Header | Entry:
 
 
 def _convert_old_line(value: Mapping[str, Any]) -> dict[str, Any]:
-    """A line as kode wrote it until November 2026: sections by their length in one text, and
-    contexts without a role."""
+    """Converts a line as kode wrote it until November 2026: all sections were one text, with their
+    lengths beside it, and contexts had no role."""
     sections, text = dict[str, str](), str(value.get("text", ""))
     for name, size in value.get("sections", {}).items():
         sections[name], text = text[: int(size)], text[int(size) + len("\n\n") :]
@@ -424,7 +424,7 @@ _NOT_MASKED = frozenset(
     "own type id at role stop name event outcome call_id signature redacted origin model kept_from "
     "before to of media_type kept_in usage total_usage".split()
 )
-"""Names and ids that other entries and the provider refer to, and numbers."""
+"""Fields never masked: names and ids that other entries or the provider refer to, and numbers."""
 
 _OPAQUE = frozenset(
     "id call_id signature encrypted_content encrypted_index data thought_signature "
@@ -451,7 +451,7 @@ def mask_value(value: dict[str, Any]) -> bool:
             # The signature covers the original text; a part without one is never sent back.
             container["signature"] = ""
         if own is not None and (is_changed or not _is_clean(own)):
-            # A part of which a word is masked has no form that its provider would know again.
+            # The provider's own form holds the credential, or no longer matches the masked part.
             container["own"], is_changed = {} if kind == "server_item" else None, True
         is_masked |= is_changed
     return is_masked
@@ -464,8 +464,8 @@ def masked_object(value: Any) -> Any:
 
 
 def _is_clean(value: Any) -> bool:
-    """Whether nothing in a provider's own form looks like a credential; what it encrypted or signed
-    is not looked at."""
+    """Whether nothing in a provider's own form looks like a credential. Fields that the provider
+    encrypted or signed are not checked."""
     if isinstance(value, str):
         return redact(value) == value
     if isinstance(value, list | tuple):
@@ -476,7 +476,7 @@ def _is_clean(value: Any) -> bool:
 
 
 def _mask_arguments(text: str) -> str:
-    """Masks the arguments of a call, keeping a JSON object: escapes in it may hide its values."""
+    """Masks a call's arguments. JSON is parsed first, since escapes may hide a credential in it."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -484,5 +484,5 @@ def _mask_arguments(text: str) -> str:
     masked = redact_values(value)
     if masked != value:
         text = json.dumps(masked, ensure_ascii=False)
-    # Recognizable only beside its name: `"password": "..."`.
+    # Some values are recognizable only beside their name: `"password": "..."`.
     return redact(text)

@@ -1,8 +1,8 @@
-"""The files of sessions: what is in one, which there are, and words in them. A list reads the head
-and the tail of the files that it shows, a search parses only files with the words.
+"""Reads, lists and searches the files of sessions. A list reads the head and the tail of the files
+that it shows; a search parses only files that contain the words.
 
-The order in which sessions were used is a list of ids, the last at the end, so that a wrong clock
-changes nothing. Those that are not in it, or all if it is damaged, are ordered by their files."""
+The order of use is kept as a list of ids, the last used at the end, so that a wrong clock does not
+matter. Sessions missing from it, or all if it is damaged, are ordered by their files' times."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")  # UTC date and time, then six rando
 LIKE_ID = re.compile(r"[a-f-]*\d[\da-f-]*")  # any part of one
 NAME_CHARS = 60  # one line of a list with the task beside it
 ORDER = "order"  # the list of ids in the folder of the sessions, one a line
-HEAD_BYTES = 65_536  # of a longer system prompt the first task behind it is not shown
+HEAD_BYTES = 65_536  # the first task is not shown if it stands behind more than this
 TASK_CHARS = 200  # two lines of a table
 LAST_SECOND = 253_402_214_400  # the beginning of the last day that a date can name
 CLOCK_LAG_S = 0.02  # of file systems: above a tick of Linux at 100 Hz
@@ -75,8 +75,8 @@ def writable_path(path: Path | str) -> str:
 
 
 def parse_lines(data: bytes) -> Iterator[tuple[bytes, Header | Entry | str | None]]:
-    """The whole lines of a session with their entries: the type of one of a newer kode, None for a
-    line that is damaged, or was there before."""
+    """Yields each complete line of a session with its entry, or with the type of an entry that only
+    a newer kode knows, or with None if the line is damaged or repeats an id."""
     ids = set[str]()
     for line in data.split(b"\n")[:-1]:
         try:
@@ -162,7 +162,7 @@ def repair_order(home: Path) -> str:
 
 
 def _read_use_list(order: Path) -> list[str] | None:
-    """The ids in the list; None if it is damaged, so that nothing in it is too old."""
+    """The ids in order of use; None if the list is damaged, since its order may be outdated."""
     noted, data = durable.read_length(order), b""
     with contextlib.suppress(OSError):
         data = order.read_bytes()
@@ -184,7 +184,7 @@ def files(home: Path) -> list[tuple[float, str]]:
 
 
 def find(home: Path, word: str) -> str:
-    """The id that begins with a word, or of the session that is called so. Raises: SessionError."""
+    """The id that begins with `word`, or else of the session so named. Raises: SessionError."""
     import difflib
 
     ids, names = sorted(session_id for _, session_id in files(home)), dict[str, str]()
@@ -204,8 +204,8 @@ def find(home: Path, word: str) -> str:
 
 
 def name_from(text: str) -> str:
-    """What a person wants to call a session, as one word. Raises: UserError that says what to do,
-    for one that is empty or long, or that could be the beginning of an id."""
+    """Makes one hyphenated word of the name a person gives. Raises: UserError that says what to do,
+    if it is empty or too long, starts with a hyphen, or could be part of an id."""
     name = "-".join(sanitize(text).split())
     if not name or name.startswith("-") or len(name) > NAME_CHARS:
         raise UserError(f"A name has 1 to {NAME_CHARS} characters, such as login-page.")
@@ -221,7 +221,7 @@ class Summary:
     id: str
     created_at: str = ""
     updated_at: str = ""
-    """When it was last used: the time of its last entry, or of the file where that is earlier."""
+    """When it was last used: the time of its last entry, or of its file if that is earlier."""
     cwd: str = ""
     model: str = ""
     provider: str = ""
@@ -241,19 +241,19 @@ class Summary:
 
     @property
     def title(self) -> str:
-        """Its name and its task."""
+        """Its name and its task, as far as it has them."""
         return " · ".join(filter(None, (self.name, self.task)))
 
 
 def list_sessions(home: Path, cwd: Path | None = None, limit: int | None = None) -> list[Summary]:
-    """Sessions, the last used first, damaged ones too: those of `cwd`, by default of all folders;
+    """Lists the sessions of `cwd` (default: of all folders), the last used first, damaged ones too;
     at most `limit`. Raises: StorageError."""
     return list(islice(_last_used_first(home, cwd), limit))
 
 
 def find_newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
-    """The session of this directory that was used last, and those used since that cannot be
-    continued: damaged, or without a task. Raises: SessionError."""
+    """Finds the session of this directory that was used last; also returns those used since that
+    cannot be continued, being damaged or without a task. Raises: SessionError."""
     passed: list[Summary] = []
     for summary in (each for each in _last_used_first(home, cwd) if not each.parent):
         if summary.turns and not summary.damaged:
@@ -266,7 +266,7 @@ def find_newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
 
 
 def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
-    """Sessions as `list_sessions` has them. Reads only as many files as are asked for."""
+    """Yields what `list_sessions` lists, reading only as many files as the caller consumes."""
     folder = paths.sessions_folder(home)
     ranks = {id: place for place, id in enumerate(_read_use_list(folder / ORDER) or ())}
     sessions = ((ranks.get(id, -1), changed, id) for changed, id in files(home))
@@ -276,8 +276,8 @@ def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
 
 
 def summarize_session(path: Path, cwd: Path | None = None) -> Summary | None:
-    """What the head and the tail of a file tell; None for a session of another directory than
-    `cwd`, and for a file that is gone. A damaged one may be of any directory."""
+    """Summarizes a session from the head and the tail of its file; None for one of a directory
+    other than `cwd`, and for a file that is gone. A damaged one may be of any directory."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
@@ -293,7 +293,7 @@ def summarize_session(path: Path, cwd: Path | None = None) -> Summary | None:
     asked = settle_all(filter(None, map(_read_prompt, lines[:-1])))
     task = text_of(asked[0]) if asked and isinstance(asked[0], MessageEntry) else ""
     usage, changed = end.get("total_usage"), min(max(status.st_mtime, 0.0), LAST_SECOND)
-    # A total of turns without a price is no cost of zero.
+    # A total of zero may come from turns without a price.
     cost_usd = _field(end, "total_cost_usd", 0.0) or _field(end, "cost_usd", math.nan)
     return Summary(
         id=path.stem,
@@ -310,7 +310,7 @@ def summarize_session(path: Path, cwd: Path | None = None) -> Summary | None:
 
 
 def _parse_header(line: bytes) -> dict[str, Any]:
-    """Empty for a line that is no header."""
+    """The header in a line; {} if the line is none."""
     value = object_of(line) or {}
     return value if value.get("type") == "session" else {}
 
@@ -320,13 +320,13 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, str, int, dict[str, An
     finished one."""
     at, end, prompts, names = "", dict[str, Any](), list[Entry](), list[str]()
     newest_first = durable.read_backwards(file)
-    next(newest_first)  # torn, and no line to any reader
+    next(newest_first)  # what follows the last line feed is an unfinished line
     for line in newest_first:
         is_end, is_name = line.startswith(_END), line.startswith(_NAME)
         value = object_of(line) or {} if is_end or is_name or not at else {}
         names += [_field(value, "text", "")] if is_name else []
         at = at or _field(value, "at", "")
-        if line.startswith(_REWIND):  # rare: only all entries together tell
+        if line.startswith(_REWIND):  # rare: it takes all entries to tell
             with contextlib.suppress(SessionError):
                 every = read(path)[1]
                 names = ["", *(entry.text for entry in every if isinstance(entry, NameEntry))]
@@ -341,7 +341,7 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, str, int, dict[str, An
 
 
 def _read_prompt(line: bytes) -> MessageEntry | None:
-    """A message of the person, as far as a list needs it: to read all takes pydantic's time."""
+    """Reads the part of a person's message that a list needs: parsing with pydantic is slow."""
     value = object_of(line) if _USER in line else None
     words = [
         Text(text=_field(part, "typed", "") or _field(part, "text", ""))
@@ -364,7 +364,7 @@ def _field(value: Any, name: str, default: Value) -> Value:
 
 
 def parse_time(at: str) -> float | None:
-    """A time as seconds since the epoch; None for what is no time of a session."""
+    """Parses a time to seconds since the epoch; None if it cannot be a time of a session."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if at else 0.0
     except (ValueError, OverflowError, OSError):
@@ -374,7 +374,7 @@ def parse_time(at: str) -> float | None:
 
 @dataclass(frozen=True)
 class TextHit:
-    """A text with the words of a search."""
+    """A text that contains the words of a search."""
 
     session: str
     entry: str

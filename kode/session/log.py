@@ -56,20 +56,20 @@ class Session:
     messages: list[Message] = field(default_factory=list)
     """The messages the model gets. Read only."""
     answers: list[Message] = field(default_factory=list)
-    """Those to the calls of the last reply."""
+    """Tool messages that answer calls of the last reply."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
     system: str = ""
-    """Its text, the system prompt."""
+    """The system prompt: the text of `beginning`."""
     section_texts: dict[str, str] = field(default_factory=dict)
-    """The sections of it of which the model was told a newer text, by name."""
+    """Section name → the newer text that the model was told after the system prompt."""
     chain: Chain = field(default_factory=Chain)
     """The digests of the messages."""
     turns: int = 0
     turn_id: str = ""
     """Id of the message that began the newest turn."""
     spent: Spent = field(default_factory=Spent)
-    """By all its requests."""
+    """What all its requests have used and cost."""
     has_requested: bool = False
     """Whether this process has recorded a request of a turn."""
     name: str = ""
@@ -90,12 +90,12 @@ class Session:
 
     @property
     def is_used(self) -> bool:
-        """Whether a person or a plug-in caused anything in it."""
+        """Whether it was loaded, or has entries other than those that kode adds by itself."""
         return self.loaded or not all(isinstance(entry, SETUP) for entry in self.entries)
 
     def append(self, *entries: Entry) -> None:
-        """Adds entries durably. A request, which only repeats what is there, survives a power
-        failure once its reply has followed. Raises: StorageError; then nothing was added."""
+        """Adds entries durably, except that a `RequestEntry`, which only repeats what is there, is
+        not synced before its reply follows. Raises: StorageError; then nothing was added."""
         if self.path is not None and entries:
             try:
                 if self.file is None:
@@ -109,18 +109,18 @@ class Session:
             self._apply_entry(entry)
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
-        """Adds one message, with what its request cost; see `append`."""
+        """Adds one message with the cost of its request; returns its entry. See `append`."""
         values = {each.name: getattr(message, each.name) for each in fields(Message)}
         values["bound"] = self.digest_at() if Thinking in map(type, message.parts) else ""
         self.append(entry := MessageEntry(**values, cost_usd=cost_usd))
         return entry
 
     def give_name(self, text: str) -> None:
-        """Gives it a name, see `name_from`. Raises: UserError, StorageError."""
+        """Names the session; see `name_from`. Raises: UserError, StorageError."""
         self.append(NameEntry(text=name_from(text)))
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
-        """Puts a person's message on disk. `typed`: see `Text`. Raises: StorageError."""
+        """Writes a message to disk as pending. `typed`: see `Text`. Raises: StorageError."""
         parts = _prompt_parts(text, typed)
         if self.pending is None or self.pending.parts != parts:
             self.append(MessageEntry(role="user", parts=parts, is_pending=True))
@@ -130,8 +130,8 @@ class Session:
     def begin_prompt(
         self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[Entry]
     ) -> None:
-        """Adds it to those of the model, behind its context, which tells of the entries `notes_of`.
-        Raises: StorageError."""
+        """Begins a turn: adds the person's message, after its context, to what the model gets. The
+        context tells the model about the entries `notes_of`. Raises: StorageError."""
         if self.pending is None or self.pending.parts != _prompt_parts(text, typed):
             self.record_prompt(text, typed)
         assert self.pending is not None
@@ -141,17 +141,17 @@ class Session:
         )
 
     def drop_prompt(self) -> None:
-        """Leaves out the recorded message, if its turn has not begun. Raises: StorageError."""
+        """Withdraws the pending message, if there is one. Raises: StorageError."""
         if self.pending is not None:
             self.append(MessageEntry(type="context", role="user", parts=()))
 
     def digest_at(self, count: int | None = None) -> str:
-        """The digest of what the message at `count` answers, by default the next: see `Chain`."""
+        """The digest of all before the message at index `count` (None: the next), see `Chain`."""
         count = len(self.messages) if count is None else count
         return self.chain.digest_at(self.beginning, self.messages, count)
 
     def close(self) -> None:
-        """Releases the file. Deletes one that this process created and nobody used."""
+        """Releases the file, and deletes it if this process created it and nobody used it."""
         if self.file is None or self.path is None:
             return
         file, self.file = self.file, None
@@ -165,7 +165,7 @@ class Session:
             durable.unlock(file)
 
     def _apply_entry(self, entry: Entry) -> None:
-        """Takes constant time, except for the rare entries that change the past."""
+        """Updates the session in constant time, unless an entry changes the past, which is rare."""
         counting: Sequence[Entry] = (entry,)
         if isinstance(entry, MessageEntry):
             self.pending, counting = settle_entry(self.pending, entry)
@@ -193,7 +193,7 @@ class Session:
                 self._apply(entry)
 
     def _apply(self, entry: Entry) -> None:
-        """Updates what a rewind changes."""
+        """Updates the part of the session that a rewind recomputes."""
         match entry:
             case MessageEntry():
                 self.turns += entry.role == "user" and is_turn(entry)
@@ -217,8 +217,8 @@ def _prompt_parts(text: str, typed: str | None = None) -> tuple[Text]:
 
 
 def create(home: Path | None, header: Header, task: str = "") -> Session:
-    """Creates a session, and in a home its file with the first prompt. Raises: SessionError for an
-    id that is taken or invalid; StorageError."""
+    """Creates a session; given a home, also its file, with `task` as the pending first prompt.
+    Raises: SessionError for an id that is taken or invalid; StorageError."""
     if home is None:
         return Session(header=header, path=None)
     if not ID.fullmatch(header.id):
@@ -254,17 +254,17 @@ def copy_session(home: Path, source: Header, entries: Sequence[Entry], origin: O
         copy_image(image, folder)
     if plan := Plan(paths.plan_file(home, source.id)).text:
         Plan(paths.plan_file(home, header.id)).write(plan)
-    # Its name stays with the other one, which is found by it.
+    # The copy gets no name, so that the name still finds only the original.
     unnamed = [NameEntry(text="")] if NameEntry in map(type, entries) else []
     note_use(write_session(home, header, [*entries, *unnamed]))
     return header.id
 
 
 def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session, list[str]]:
-    """Opens a session to continue it, by default one of a home; returns it with a plain sentence
-    for each repair: a torn last line is set aside and cut off, unreadable lines stay and are
-    skipped, calls without a result get one. Raises: SessionError if there is none or a newer kode
-    wrote it; BusyError if it is open elsewhere; StorageError."""
+    """Opens the session at `path`, or else the one in `home`, to continue it; returns it with a
+    sentence for each fault: a torn last line is set aside and cut off, unreadable lines stay and
+    are skipped, calls without a result get one. Raises: SessionError if there is none or a newer
+    kode wrote it; BusyError if it is open elsewhere; StorageError."""
     path = session_path(home, session_id) if path is None else path
     file, repairs = _open_locked(path, session_id), list[str]()
     try:
@@ -275,8 +275,8 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
             cut = f"{size - whole} bytes, which are now in {path.name}.torn"
             repairs.append(f"The last line of session {session_id} is incomplete: {cut}.")
         header, entries, faults = read(path)
-        durable.write_length(path, whole)  # what is lost before it has been said
-        header = replace(header, id=session_id)  # the name of its file, except of a subagent's
+        durable.write_length(path, whole)  # `read` has reported any loss before this
+        header = replace(header, id=session_id)  # its file is named after it, except a subagent's
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):
@@ -296,8 +296,8 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
 
 
 def _open_locked(path: Path, session_id: str, *, is_new: bool = False) -> IO[bytes]:
-    """Opens and locks an existing file, without recreating one that was deleted meanwhile. Whoever
-    looks whether a new one is open holds its lock for a moment, which is waited for."""
+    """Opens and locks an existing file, without recreating one that was deleted meanwhile. For
+    a new file it waits for the lock, which a process that checks `is_open` holds for a moment."""
     with contextlib.ExitStack() as opened, durable.storage_errors(path, "open"):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)

@@ -34,7 +34,7 @@ from kode.session.entries import (
 )
 from kode.values import dataclass, field, replace
 
-MAX_NAMED = 200  # files that a compaction names; of more, how many
+MAX_NAMED = 200  # files that a compaction names; the rest are only counted
 
 UNKNOWN_RESULT = (
     "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
@@ -68,7 +68,7 @@ def revise(messages: list[Message], entry: Entry) -> list[Message]:
 
 
 def visible_messages(entries: Iterable[Entry]) -> list[Message]:
-    """The messages for a person to look back on, compacted ones too: none trimmed or rewound."""
+    """The messages that a person can look back on: all but trimmed and rewound ones."""
     messages, answers = list[Message](), list[Message]()
     for entry in effective(entries):
         if isinstance(entry, MessageEntry):
@@ -79,7 +79,7 @@ def visible_messages(entries: Iterable[Entry]) -> list[Message]:
 
 
 def effective(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries except rewound ones and undone compactions."""
+    """Returns the entries that count: all except rewound ones and undone compactions."""
     counting: list[Entry] = []
     rewound: dict[str, tuple[int, list[Entry]]] = {}
     for entry in entries:
@@ -100,9 +100,9 @@ def effective(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:
-    """Appends a message; adds missing results, and leaves out results without a call. Each has a
-    tool message of its own; the model gets those of a reply as one, in call order, once there are
-    all. `answers` are those that wait for others."""
+    """Appends a message; adds missing results, and drops results without a call. Results arrive in
+    separate tool messages, which wait in `answers`; once every call of a reply has its result, they
+    are appended as one message, in call order."""
     if messages and messages[-1].role == "assistant" and (calls := calls_of(messages[-1])):
         is_answer = message.role == "tool"
         answers.append(message if is_answer else unknown_results(open_calls(messages, answers)))
@@ -116,7 +116,7 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
 
 
 def _join(calls: Iterable[ToolCall], answers: Sequence[Message]) -> Message | None:
-    """The answers to these calls as one message, in their order; None if some have none yet."""
+    """Joins the answers into one message, in call order; None if a call has no result yet."""
     results, pictures, last = dict[str, ToolResult](), list[Image](), answers[-1]
     for answer in answers:
         last = answer if isinstance(answer, MessageEntry) else last
@@ -145,7 +145,7 @@ def unknown_results(calls: Iterable[ToolCall]) -> Message:
 
 
 def _lasting_texts(messages: Iterable[Message]) -> list[str]:
-    """Instructions that a summary does not replace, oldest first."""
+    """Returns the instructions in these messages that outlast a compaction, oldest first."""
     texts: dict[str, None] = {}
     for part in (part for message in messages for part in message.parts):
         match part:
@@ -156,7 +156,7 @@ def _lasting_texts(messages: Iterable[Message]) -> list[str]:
 
 def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> Message:
     """A compaction as the model sees it: a user message with the summary and the instructions that
-    outlast it. If those exceed a quarter of the dropped text, the newest stay."""
+    outlast it. If those exceed a quarter of the text before, only the newest of them stay."""
     sections = {
         "What the person said, verbatim": _list(entry.user_messages),
         "The plan, verbatim": entry.plan,
@@ -175,7 +175,7 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
     parts = (
         *(Text(text=text, source="opening", section_name=name) for name, text in opening),
         Text(text="\n\n".join(pieces), source="compaction"),
-        # Four characters per token, and a quarter of them.
+        # At four characters per token, this many characters are a quarter of the text.
         *(Text(text=text, source="instructions") for text in _newest(lasting, entry.tokens_before)),
     )
     return MessageEntry(role="user", parts=parts, id=entry.id, at=entry.at)
@@ -208,7 +208,7 @@ def text_by_id(entries: Iterable[Entry], entry_id: str) -> str | None:
 
 
 def _cut(messages: list[Message], first: str | None, missing: list[Message]) -> list[Message]:
-    """From this id on, without results whose call is gone; `missing` if it is not there."""
+    """The messages from `first` on, without results whose call is cut; `missing` if not found."""
     if first is None:
         return []
     ids = [message.id if isinstance(message, MessageEntry) else "" for message in messages]
@@ -226,7 +226,7 @@ def _list(items: Iterable[str]) -> str:
 
 
 def note_of(entry: Entry) -> str:
-    """What the model is told of an entry; "" for nothing."""
+    """What the model is told about an entry; "" if nothing."""
     match entry:
         case UndoEntry():
             did, files = "redid" if entry.redo else "undid", ", ".join(entry.files)
@@ -241,8 +241,8 @@ def note_of(entry: Entry) -> str:
 
 
 def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries that the model has yet to be told of, oldest first. What a rewind dropped matters
-    no more, but an undo, or the end of a job, that came later than what it is about."""
+    """The entries that the model has yet to be told about, oldest first. A rewind drops notes, but
+    not an undo or the end of a job if the turn or the beginning that it refers to still counts."""
     kinds = UndoEntry, JobEntry, NoteEntry
     if not {*kinds} & {*map(type, entries)}:
         return []
@@ -258,43 +258,43 @@ def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def notes_on(entries: Iterable[Entry]) -> tuple[Text, ...]:
-    """What a message tells of these entries."""
+    """The notes with which a message tells the model about these entries."""
     return tuple(Text(text=text, source="note") for text in dict.fromkeys(map(note_of, entries)))
 
 
 def as_message(entry: Entry) -> MessageEntry | None:
-    """A message, or an undo or a redo as a message of kode's; None for any other entry."""
+    """Returns a message as it is, an undo or redo as a message by kode, otherwise None."""
     if isinstance(entry, UndoEntry):
         return MessageEntry(role="user", parts=notes_on([entry]), id=entry.id, at=entry.at)
     return entry if isinstance(entry, MessageEntry) else None
 
 
 def conversation_messages(entries: Iterable[Entry]) -> list[Message]:
-    """The visible messages; undo and redo are messages of kode's, where they happened."""
+    """The visible messages, with each undo and redo as a message by kode where it happened."""
     return visible_messages([as_message(entry) or entry for entry in entries])
 
 
 def running_jobs(entries: Iterable[Entry]) -> list[JobEntry]:
-    """What began in the background and has not ended, as far as the entries tell."""
+    """The background jobs that have begun and not ended, as far as the entries tell."""
     jobs = [entry for entry in entries if isinstance(entry, JobEntry)]
     ended = {job.of for job in jobs}
     return [job for job in jobs if not job.outcome and job.id not in ended]
 
 
-# Digests, of what is masked as on disk, tell later what was sent, and what a reply has answered.
+# Digests of text masked as on disk show later what was sent, and what a reply answered.
 
 _NOT_SENT = ("section_name", "refusals", "cut")  # fields of parts that are kode's own
 
 
 def _digest_with(before: str, message: Message) -> str:
-    """The digest of some messages, with one more: of its sent parts, as JSON, masked."""
+    """Extends the digest `before` by one message: by its sent parts, masked, as JSON."""
     parts = list[dict[str, object]]()
     for part in message.parts:
         mask_value(value := {**vars(part)})
         for name in (*_NOT_SENT, "own", "call_id"):
             if name in _NOT_SENT or not value.get(name):
                 value.pop(name, None)
-        if isinstance(part, Image):  # by the name of kode's copy, which may move
+        if isinstance(part, Image):  # only the name of kode's copy, whose folder may move
             value["kept_in"] = Path(part.kept_in).name
         parts.append(value)
     text = before + to_json({"role": message.role, "parts": parts})
@@ -308,9 +308,9 @@ class Chain:
     messages: Sequence[Message] = ()
     digests: list[str] = field(default_factory=list)
     masked: list[int] = field(default_factory=list)
-    """The indexes of messages that were masked after they had been sent as they were."""
+    """The indexes of messages that are masked now, but had been sent unmasked."""
     beginning: tuple[SystemEntry | None, str] = None, ""
-    """The last system prompt with tools that was digested, and its digest."""
+    """The last system prompt, with its tools, that was digested, and the digest."""
 
     def of(self, messages: Sequence[Message]) -> list[str]:
         """One digest per message, read only. While the list stays the same object, as a session's
@@ -324,7 +324,7 @@ class Chain:
         return self.digests
 
     def digest_at(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
-        """The digest of a beginning and of the first `count` messages as they were sent."""
+        """The digest of a system prompt with tools, and of the first `count` messages as sent."""
         if begun is not None and begun is not self.beginning[0]:
             text = begun.text.encode("utf-8", "replace")
             tools = to_json(begun.tools).encode("utf-8", "replace")

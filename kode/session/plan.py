@@ -15,7 +15,7 @@ _ITEM = re.compile(r"(?m)^(?:\d{1,2}[.)]|[-*]) +(?=\S)")
 
 def plan_in(answer: str) -> str:
     """The plan at the end of an answer, from its last heading `Plan` on; "" if there is none, or
-    none with a step. Where no step has a box, items of a list are steps."""
+    none with a step. If no step has a box, list items count as steps."""
     headings = list(_HEADING.finditer(answer))
     plan = answer[headings[-1].start() :].strip() if headings else ""
     if not _STEP.search(plan):  # weaker models number the steps
@@ -59,12 +59,12 @@ class Plan:
 
     @property
     def text_in_force(self) -> str:
-        """The text if a step of it is open; "" otherwise."""
+        """The text if at least one step is open; "" otherwise."""
         text = self.text
         return text.strip() if not all(done for _, done in steps_of(text)) else ""
 
     def write(self, text: str) -> None:
-        """Replaces it. Raises: StorageError."""
+        """Replaces the plan on disk; does nothing without a path. Raises: StorageError."""
         if self.path is not None:
             durable.make_folder(self.path.parent)
             durable.replace_file(self.path, text.encode("utf-8", "replace"))

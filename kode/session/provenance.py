@@ -1,10 +1,10 @@
 """Records which files hold text written by sessions that had read outside text.
 
-A later session would take such text for the project's own words. So one file of JSON lines has path
-and content, for all sessions of `$KODE_HOME`, and what a person approved of it. By its content a
-mark follows a copy, a rename, a commit and a checkout. A session that reads such content has read
-outside text too. What is loaded unasked (instructions, skills, hooks) is also marked by its path,
-so that an edit does not lift the mark: only a person does."""
+A later session would take such text for the project's own words. So one file of JSON lines, shared
+by all sessions of `$KODE_HOME`, has path and hash of such files, and what a person approved. By its
+hash a mark follows a copy, a rename, a commit and a checkout. A session that reads marked content
+has read outside text too. What is loaded unasked (instructions, skills, hooks) is also marked by
+its path, so that an edit does not lift the mark: only a person does."""
 
 import contextlib
 import hashlib
@@ -25,8 +25,8 @@ from kode.paths import real_path
 from kode.values import asdict, dataclass, replace
 
 MAX_MARKS, SPARE_MARKS = 5_000, 500
-"""Marks that stay once there are more than both; the oldest of changed and lost files go first."""
-HASHED_BYTES = 16 * 1024 * 1024  # of a longer file only the beginning is compared
+"""Above their sum only `MAX_MARKS` stay: approvals go first, then changed and lost files."""
+HASHED_BYTES = 16 * 1024 * 1024  # of a longer file only the beginning is hashed
 MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
 
 
@@ -53,8 +53,8 @@ class MarksFile:
         self.paths: dict[str, Mark] = {}
 
     def source(self, path: str | Path) -> str:
-        """The outside text that a session had read which wrote this file, or one with the same
-        content; "" for none, and once a person approved the content."""
+        """The outside text that had been read by the session that wrote this file, or one with the
+        same content; "" if there is none, or a person approved the content."""
         real = real_path(path)
         sha256 = hash_content(real) if self.paths else ""
         if not sha256:
@@ -73,7 +73,7 @@ class MarksFile:
             durable.remove(self._copy_of(mark.path))
 
     def withdraw(self, path: str) -> None:
-        """Marks again what was approved of a path. Raises: StorageError, BusyError."""
+        """Withdraws an approval: marks the path again. Raises: StorageError, BusyError."""
         self.read()
         if (last := self.paths.get(path)) and not last.source:
             self.add([replace(last, source="its approval was withdrawn")])
@@ -94,12 +94,12 @@ class MarksFile:
         return self._path.parent / "before" / paths.path_hash(Path(path))
 
     def read(self) -> str:
-        """Reads the file if it has changed; returns a sentence if it was damaged, and sets it aside
-        then. Raises: StorageError, BusyError."""
+        """Reads the file if it has changed. If it is damaged, sets it aside, keeps intact marks and
+        returns a sentence about it. Raises: StorageError, BusyError."""
         return self.add(()) if self._load() else ""
 
     def add(self, marks: Sequence[Mark]) -> str:
-        """Adds marks to the file, and returns as `read`. Raises: StorageError, BusyError."""
+        """Adds marks; repairs and reports like `read`. Raises: StorageError, BusyError."""
         with self._lock, durable.hold_lock(self._path.parent):
             problem = ""
             if damaged := self._load():
@@ -159,13 +159,13 @@ class Provenance:
         self._written = set[str]()  # contents marked by this process: no news to its session
 
     def keep_loaded(self, path: str, text: str, sha256: str) -> None:
-        """Remembers a file that this session has as instructions: what is restored to it needs no
-        mark, and what replaces it is shown as a change of it."""
+        """Remembers the text of a file that this session loaded as instructions: restoring it needs
+        no mark, and other text in its place is shown as a change to it."""
         self._loaded[real_path(path)] = sha256, text
 
     def record(self, changed: Iterable[str], source: str = "") -> None:
         """Records the current content of files that this session changed. Does nothing unless it
-        has read outside text; `source` names what it reads with this very change. A disk error is
+        has read outside text; `source` names what it read along with this change. A disk error is
         reported, not raised: the files are changed already."""
         source = redact(source or self._source())[:MAX_SOURCE_CHARS]
         if not source:
@@ -181,7 +181,7 @@ class Provenance:
             self._emit(Notice(text=text, level="error"))
 
     def _mark(self, path: str, source: str) -> Mark | None:
-        """None where the record needs none: the file is gone, empty, restored, approved, or marked
+        """The mark that a file needs; None if it is gone, empty, restored, approved, or marked
         already. Raises: StorageError."""
         with durable.storage_errors(Path(path), "read"):
             is_folder = os.path.isdir(path) and bool(os.listdir(path))
@@ -200,13 +200,13 @@ class Provenance:
         return None if is_known else Mark(path=path, sha256=sha256, source=source)
 
     def find_source(self, read: Iterable[str] | None) -> str:
-        """The source to name for a read of these; "" for none. See `find_marked`."""
+        """The source to name for reading these paths; "" if none is marked. See `find_marked`."""
         return next(iter(self.find_marked(read).values()), "")
 
     def find_marked(self, read: Iterable[str] | None = None) -> dict[str, str]:
-        """Those of these files, and in these folders, that still hold what a marked session wrote,
-        each with the source to name. None: of the working folders. In a folder a file counts where
-        it was written, not where it was moved."""
+        """Finds these files, and the files in these folders (None: the working folders), that still
+        hold what another session wrote with a mark; each with the source to name. In a folder, a
+        file is found only where it was written, not where it was moved."""
         try:
             self._read()
         except StorageError as error:
@@ -226,7 +226,7 @@ class Provenance:
         return marked
 
     def _read(self) -> None:
-        """Raises: StorageError."""
+        """Reads the record, and reports damage to the person. Raises: StorageError."""
         if damage := self._record.read():
             self._emit(Notice(text=damage))
 
@@ -250,13 +250,13 @@ def _hash(path: str, *_: int) -> str:
 
 
 def _mark_rank(mark: Mark) -> tuple[bool, bool]:
-    """Without an approval a person is asked once more; without a mark, never again: so what lasts
-    are the marks of what lies there as it was written."""
+    """The sort key of a mark, least important first. A lost approval only asks the person again, a
+    lost mark is lost for good: so marks of unchanged files last longest."""
     return bool(mark.source), hash_content(mark.path) == mark.sha256
 
 
 def _parse_mark(line: bytes) -> Mark | None:
-    """None for a damaged line."""
+    """The mark in a line; None if the line is damaged."""
     match object_of(line) if durable.is_intact(line) else None:
         case {"path": str(path), "sha256": str(sha256), "source": str(source)}:
             return Mark(path=path, sha256=sha256, source=source)

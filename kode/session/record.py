@@ -1,4 +1,4 @@
-"""A session as memory sums it up, read from its file."""
+"""A session as memory summarizes it, read from its file."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ class Project(NamedTuple):
     root: Path
     """The repository root, or the working directory outside a repository; symlinks resolved."""
     hash: str
-    """`paths.path_hash` of it."""
+    """`paths.path_hash` of the root."""
     in_repository: bool
 
 
@@ -35,9 +35,9 @@ class SessionRecord:
     started_at: datetime
     """Aware, in local time."""
     ended_at: datetime
-    """When it last said anything; likewise."""
+    """The time of its last entry; aware, in local time."""
     tainted_by: str = ""
-    """Where the first outside text came from that the session read; "" for none."""
+    """The source of the first outside text that the session read; "" if none."""
     skipped: int = 0
     """How many messages before these are left out."""
 
@@ -49,7 +49,7 @@ class SessionRecord:
 
 def session_record(home: Path, id: str) -> SessionRecord | None:
     """The record of a session; None if it has no file that can be read, or nothing was said."""
-    # Not where memory is opened and nobody asks for one.
+    # Imported here, since opening memory does not need them.
     from kode.session.index import read, session_path
     from kode.session.log import Session
     from kode.session.messages import conversation_messages

@@ -14,7 +14,7 @@ from kode.session.index import files, summarize_session
 from kode.values import Amounts, dataclass, field
 
 RequestEnd = MessageEntry | UsageEntry
-"""An entry with the usage of one answered request; of several, perhaps, of a subagent."""
+"""An entry with the usage of one answered request, or of several requests of a subagent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Spending(dict[str, Spent]):
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Spending":
-        """That of these entries' requests, the most expensive model first."""
+        """Adds up these entries' requests by model, the most expensive model first."""
         sums: dict[str, Spent] = {}
         for entry in find_requests(entries):
             sums[entry.model] = sums.get(entry.model, Spent()) + Spent.of(entry)
@@ -71,17 +71,17 @@ class Spending(dict[str, Spent]):
 
     @property
     def total(self) -> Spent:
-        """That of all models."""
+        """Usage and cost of all models together."""
         return sum(self.values(), Spent())
 
 
 def _requests_since(path: Path, since: datetime) -> Iterator[RequestEnd]:
-    """Newest first; none for an unreadable file."""
+    """Yields a file's requests since a moment, newest first; none if it is unreadable."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         for line in durable.read_backwards(file):
             if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
                 continue
-            with contextlib.suppress(ValueError, TypeError):  # damaged, or a time without a moment
+            with contextlib.suppress(ValueError, TypeError):  # damaged, or a time without its zone
                 entry = parse_line(line)
                 if isinstance(entry, RequestEnd):
                     if datetime.fromisoformat(entry.at) < since:

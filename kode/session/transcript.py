@@ -1,6 +1,6 @@
-"""A session as whoever looks back on it reads it: turns, and in each what happened, every call with
-its result. Nothing is left out; what no longer counts is marked. `as_json` and `as_markdown` make
-documents of it.
+"""A session as it is shown to somebody who looks back on it: its turns, what happened in each, and
+every call with its result. Nothing is left out; what no longer counts is marked. `as_json` and
+`as_markdown` export it.
 
 What the model gets is another view of the same entries: see `messages.py`."""
 
@@ -56,7 +56,7 @@ class PastCall:
 
     @property
     def answer(self) -> ToolResult:
-        """The result; without one, that it is unknown, as the model is told."""
+        """The result; without one, a failure that says, as to the model, that it is unknown."""
         return self.result or failure_of(self.call, UNKNOWN_RESULT)
 
 
@@ -65,11 +65,11 @@ Part = Text | Image | Thinking | ServerItem | PastCall
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """An entry of the session; results are with their calls and no items of their own."""
+    """An entry of the session. A result belongs to its call and is no item of its own."""
 
     entry: Entry
     parts: Sequence[Part]
-    """Those of a message, in order; of an undo or a redo, what the model is told of it."""
+    """The parts of a message, in order; for an undo or redo, what the model is told about it."""
     is_rewound: bool
     """Whether it no longer counts: it was rewound or, as a compaction, undone."""
 
@@ -84,15 +84,15 @@ class PastTurn:
     """Everything from one message of the person to the next."""
 
     number: int
-    """From 1, in the session as it was then: after a rewind a number comes again. 0 is what
+    """From 1, in the session as it was then: numbers repeat after a rewind. 0 is what
     precedes the first message."""
     entries: list[Entry] = field(default_factory=list)
-    """All of the file, results included; never empty."""
+    """All its entries in the file, results included; never empty."""
     items: list[Item] = field(default_factory=list)
 
     @property
     def end(self) -> TurnEntry | None:
-        """None while it runs, and after a crash."""
+        """The entry for its end; None while it runs, and after a crash."""
         return next((e for e in reversed(self.entries) if isinstance(e, TurnEntry)), None)
 
     @property
@@ -114,7 +114,7 @@ class Transcript:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The session in a file, without its unfinished line, if it has one: nothing is locked.
+        """Reads the session in a file without locking it; an unfinished last line is ignored.
         Raises: SessionError for a file of a newer version; StorageError."""
         header, entries, faults = read(path)
         return cls(header=header, entries=entries, faults=faults, path=path)
@@ -149,10 +149,10 @@ class Transcript:
 
     @cached_property
     def turns(self) -> Sequence[PastTurn]:
-        """Oldest first."""
+        """All turns, oldest first, rewound ones included."""
         ids = {entry.id for entry in effective(self.entries)}
         turns, count, waiting = list[PastTurn](), 0, dict[str, PastCall]()
-        # Entry → the number of turns before it; rewind → that before its effect.
+        # Entry → how many turns precede it; rewind → how many there were before it took effect.
         before, rewinds = dict[str, int](), dict[str, int]()
         for entry in self.entries:
             before[entry.id] = count
@@ -174,13 +174,13 @@ class Transcript:
 
     @property
     def items(self) -> Iterator[Item]:
-        """Those of all turns."""
+        """The items of all turns."""
         return (item for turn in self.turns for item in turn.items)
 
     @property
     def messages(self) -> Iterator[tuple[MessageEntry, Item]]:
-        """Each message that still counts, with its item, and undo and redo as messages of kode's. A
-        compaction hides none of them."""
+        """Each message that still counts, with its item, and undo and redo as messages by kode.
+        Compacted messages are included."""
         ids = {getattr(message, "id", "") for message in conversation_messages(self.entries)}
         for item in self.items:
             if item.entry.id in ids and (message := as_message(item.entry)):
@@ -188,8 +188,8 @@ class Transcript:
 
 
 def _attach_results(message: MessageEntry, waiting: dict[str, PastCall]) -> Iterator[Part]:
-    """The parts that are no results. A result goes to the last call with its id, which servers use
-    again, that has none: it is `waiting`."""
+    """Yields the parts other than results. A result goes to the last call with its id in `waiting`,
+    the calls without a result: servers use an id again."""
     pictures = images_of(message)
     for part in message.parts:
         if isinstance(part, ToolCall):
@@ -199,13 +199,13 @@ def _attach_results(message: MessageEntry, waiting: dict[str, PastCall]) -> Iter
             yield part
         elif call := waiting.pop(part.call_id, None):
             call.result, call.pictures = part, pictures
-            pictures = ()  # of several results in one message the first has them
+            pictures = ()  # if a message has several results, the first gets them
 
 
 def as_json(transcript: Transcript) -> dict[str, Any]:
     """The document of `kode session export --format json`. `messages` are all messages, the system
-    prompt first, except trimmed and rewound ones; `buffer` is that of the memory system that has
-    one."""
+    prompt first, except trimmed and rewound ones; `buffer` is that of the last memory system
+    with one."""
     header, entries = transcript.header, transcript.entries
     spent = Spending.of(entries).total
     systems = [entry.text for entry in entries if isinstance(entry, SystemEntry) and entry.text]

@@ -1,6 +1,6 @@
-"""What a person does to sessions: trim, fork, delete, clean up, check, each with the lock of the
-session, so that nothing disappears under a running kode; and import those of other agents, whose
-files plug-ins read: see `Plugin.imports`."""
+"""What a person does to sessions: trim, fork, delete, clean up and check them. None that a running
+kode has open is trimmed, repaired or deleted. Also imports those of other agents, whose files
+plug-ins read: see `Plugin.imports`."""
 
 import fcntl
 import hashlib
@@ -37,7 +37,7 @@ from kode.values import dataclass, replace
 HEADER_BYTES = 16_384  # a first line has a few hundred
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
 _EDITS = (CompactionEntry, TrimEntry, RewindEntry, RestoreEntry, UndoEntry)
-"""What ends, as the next message does, what was stored with an answer."""
+"""Entries that, like the next message, end what was stored along with an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +116,9 @@ def is_open(path: Path) -> bool:
 
 
 def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str], list[str]]:
-    """Deletes sessions last used more than `days` ago; returns the ids of those that it deleted, or
-    would, and of those that are old enough, but open in a running kode. Files of another kind are
-    not touched. Raises: StorageError."""
+    """Deletes sessions last used more than `days` ago; returns the ids of those that it deleted (or
+    would, with `dry_run`), and of old ones that are open in a running kode. Files of another kind
+    are not touched. Raises: StorageError."""
     limit = time.time() - days * SECONDS_A_DAY
     old = sorted(s.id for s in list_sessions(home) if (parse_time(s.updated_at) or 0.0) < limit)
     busy = [session_id for session_id in old if is_open(paths.session_file(home, session_id))]
@@ -131,7 +131,7 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
     """Checks a session, or all, for damage. With `repair`, calls without a result get one, and what
     is damaged is set aside: a torn line, contents kept for undo, and files with unreadable lines,
-    which are rewritten without them if any is left. Raises: SessionError; StorageError."""
+    which are rewritten without them if any other is left. Raises: SessionError; StorageError."""
     ids = [session_id] if session_id else sorted(id for _, id in files(home))
     return [_check_session(home, session_path(home, id), repair=repair) for id in ids]
 
@@ -183,7 +183,7 @@ def _repair_session(home: Path, path: Path) -> list[str]:
 
 
 def find_imported(home: Path) -> dict[str, str]:
-    """The sessions that were imported, by the SHA-256 of the file. Raises: StorageError."""
+    """SHA-256 of each imported file → the id of its session. Raises: StorageError."""
     sessions = {}
     for _, session_id in files(home):
         with suppress(OSError), paths.session_file(home, session_id).open("rb") as file:
@@ -194,7 +194,7 @@ def find_imported(home: Path) -> dict[str, str]:
 
 
 def session_files(path: Path) -> list[Path]:
-    """The file, or those in and below a folder that may be sessions. Raises: SessionError."""
+    """The file itself, or all `*.jsonl` files in and below a folder. Raises: SessionError."""
     if path.is_dir():
         return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
     if not path.is_file():
@@ -204,9 +204,9 @@ def session_files(path: Path) -> list[Path]:
 
 def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, Transcript | None]:
     """Imports one file, and notes it in `imported` (see `find_imported`); returns the id of the
-    session, and what the file holds; None for one that is known, and left as it is. Raises:
-    SessionError for one that no plug-in can read, or an empty one; ConfigError where no plug-in
-    reads any, or for a faulty one; StorageError."""
+    session, and its transcript, or None if the file was imported before. Raises: SessionError if
+    no plug-in can read the file, or nothing was said in it; ConfigError if no plug-in imports
+    sessions, or one is faulty; StorageError."""
     with durable.storage_errors(path, "read"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest in imported:
@@ -233,14 +233,14 @@ def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, 
         at=ends,
     )
     file = write_session(home, header, (taint, *transcript.entries, end))
-    with suppress(OSError):  # a list has it where it was last used
+    with suppress(OSError):  # so that a list sorts it by when it was last used
         os.utime(file, times=(parse_time(ends) or 0.0,) * 2)
     imported[digest] = id
     return id, transcript
 
 
 def _read_foreign(path: Path) -> tuple[str, Transcript]:
-    """Whose session it is, and the session. Raises: SessionError, ConfigError, StorageError."""
+    """(agent it is from, session). Raises: SessionError, ConfigError, StorageError."""
     agents = installed.find_additions("imports")
     for agent, (plugin, where) in agents.items():
         with durable.storage_errors(path, "read"):

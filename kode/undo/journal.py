@@ -1,10 +1,10 @@
 """The journal of a session's changes in files, `undo/journal.jsonl`, and what follows from it: what
 each turn changed, and what can be undone and redone.
 
-A step has two lines: `begin`, on disk before its effect, with what is there and may change, and
-`done` after it, with what has changed. An undo or a redo is a step whose goal is in its first line,
-so whoever starts next after a kill can finish it. The id of the person's message groups the steps
-of a turn.
+A step has two lines: `begin`, on disk before the step takes effect, has the state of what may
+change; `done`, written after it, has what did change. An undo or a redo is a step whose `begin`
+line also has the goal, so that the next process can finish it after a kill. The steps of a turn
+share the id of the person's message.
 """
 
 import json
@@ -27,7 +27,7 @@ class TurnId(NamedTuple):
     """The turn that a step belongs to."""
 
     id: str
-    """Of the person's message; "" before the first."""
+    """Id of the person's message; "" before the first."""
     number: int
 
 
@@ -39,24 +39,24 @@ class Step:
     turn: TurnId
     kind: Literal["change", "undo", "redo"] = "change"
     of: str = ""
-    """Of an undo or a redo: the id of the first step that it takes back or brings back."""
+    """For an undo or a redo: the id of the first step that it takes back or brings back."""
     before: dict[str, Seen] = field(default_factory=dict)
     goal: dict[str, Seen] = field(default_factory=dict)
-    """Of an undo or a redo."""
+    """For an undo or a redo: the states that it restores."""
     after: dict[str, Seen] | None = None
-    """What has changed; None if it was cut short, or still runs."""
+    """The new states of what has changed; None if it was cut short, or still runs."""
     heads: list[str] = field(default_factory=list)
-    """Of each repository in which a command has checked out another commit or branch: where it was,
-    as `main was at 0a1b2c3d4e5f`. Of an undo: what it does not move back."""
+    """For each repository whose commit or branch a command has changed: where it was, such as `main
+    was at 0a1b2c3d4e5f`. For an undo: the same of the turn, which it does not move back."""
     surveys: "list[Survey]" = field(default_factory=list)
-    """Of a command on the host: the working trees before it. The journal has none of the fields
-    from here on."""
+    """For a command on the host: the working trees before it. This field and those below it are
+    not in the journal."""
     not_saved: set[str] = field(default_factory=set)
     """Existing files that could not be saved, or are too large."""
     problem: str = ""
-    """Why not everything could be looked at or saved, in a sentence."""
+    """Why not everything could be examined or saved; "" if everything was."""
     written: dict[str, str] = field(default_factory=dict)
-    """What a tool says it has written, as SHA-256: what comes after it is a person's doing."""
+    """Path → SHA-256 of what a tool says it wrote: later content is a person's change."""
 
 
 class Change(NamedTuple):
@@ -80,7 +80,7 @@ class Group:
     """See `Step`."""
     is_undone: bool = False
     last_undo: dict[str, list[Change]] = field(default_factory=dict)
-    """What the undos of it have changed: what can be redone never shrinks."""
+    """What all undos of it have changed together: what can be redone never shrinks."""
 
     @property
     def changed(self) -> list[str]:
@@ -89,8 +89,8 @@ class Group:
 
 
 class History:
-    """What can be undone and redone after these steps. `damaged`: how many parts of the journal are
-    damaged or lost; `lines` are the others."""
+    """What can be undone and redone after these steps. `damaged` is how many parts of the journal
+    are damaged or lost; `lines` are its intact lines."""
 
     def __init__(
         self, steps: Sequence[Step], damaged: int = 0, lines: Sequence[bytes] = ()
@@ -120,22 +120,22 @@ class History:
             files = group.files.items()
             group.files = {path: many for path, many in files if any(a != b for a, b in many)}
         self.groups = [group for group in groups if group.files or group.heads]
-        """What has an effect, the oldest first."""
+        """The turns that changed something, oldest first."""
         self.undoable = [group for group in self.groups if not group.is_undone]
-        """What can be undone, the newest last."""
+        """The turns that can be undone, newest last."""
 
     def since(self, turn: int) -> list[Group]:
-        """What can be undone of this turn and later ones, newest first."""
+        """The turns from this one on that can be undone, newest first."""
         groups: list[Group] = []
         for group in reversed(self.undoable):
-            # Numbers that rise on the way back are of turns that a rewind dropped before.
+            # If a number rises on the way back, a rewind had dropped that turn.
             if group.turn.number < turn or (groups and group.turn.number > groups[-1].turn.number):
                 break
             groups.append(group)
         return groups
 
     def _apply_undo(self, step: Step, groups: Iterable[Group]) -> None:
-        for group in groups:  # the one that it is about may be lost
+        for group in groups:  # its group may be missing from a damaged journal
             if group.first != step.of or group.is_undone != (step.kind == "redo"):
                 continue
             group.is_undone = step.kind == "undo"
@@ -149,7 +149,7 @@ class History:
 
 
 def write_step(journal: Path, step: Step) -> None:
-    """Notes what a step may change, or what it has changed. Raises: StorageError."""
+    """Appends what a step may change or, if `after` is set, has changed. Raises: StorageError."""
     before = step.before if step.after is None else {it: step.before[it] for it in step.after}
     line = {"begin" if step.after is None else "done": step.id, "before": before}
     names = ("turn", "kind", "of", "goal", "after", "heads")
@@ -160,7 +160,7 @@ def write_step(journal: Path, step: Step) -> None:
 
 
 def read_history(journal: Path) -> History:
-    """What can be undone and redone. Raises: StorageError."""
+    """Reads the journal; skips and counts what is damaged. Raises: StorageError."""
     steps, lines, log = dict[str, Step](), list[bytes](), RecordLog(journal)
     for line in log.read():
         try:
@@ -189,7 +189,7 @@ def check_journal(journal: Path, *, repair: bool) -> list[str]:
 
 
 def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
-    """Adds what a line says. Raises: what one with another content causes."""
+    """Adds what a line says. Raises: ValueError, TypeError, KeyError, ... if it is malformed."""
     id = value["done"] if "done" in value else value["begin"]
     before, heads = _parse_states(value["before"]), [str(head) for head in value.get("heads", ())]
     after = _parse_states(value["after"]) if "done" in value else None
@@ -205,7 +205,7 @@ def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
 
 
 def _parse_states(value: Mapping[str, Any]) -> dict[str, Seen]:
-    """Raises: ValueError for what cannot name a file and its state; TypeError."""
+    """Path → state. Raises: ValueError if one is no absolute path or no state; TypeError."""
     states = {path: Seen(state, mode) for path, (state, mode) in value.items()}
     for path, (state, mode) in states.items():
         if not path.startswith("/") or not 0 <= mode <= 0o7777 or "\0" in path + (state or ""):
@@ -214,9 +214,9 @@ def _parse_states(value: Mapping[str, Any]) -> dict[str, Seen]:
 
 
 def find_restore_state(changes: Sequence[Change], now: Seen) -> Seen | None:
-    """What a file reverts to when these changes are undone: `now` if there is nothing to do, None
-    if nobody knows, as it was changed after the last of them. What somebody else made in between
-    stays. A change cut short by a crash has no known end: the current state counts."""
+    """Returns the state that undoing these changes gives a file: `now` if there is nothing to do,
+    None if somebody changed the file after the last of them. What somebody else changed between
+    them stays. A change cut short by a crash has no known end: `now` counts as its end."""
     goal, is_known = now, False
     for change in reversed(changes):
         if change.after is None or change.after.state == goal.state:
@@ -232,7 +232,7 @@ def find_restore_state(changes: Sequence[Change], now: Seen) -> Seen | None:
 
 
 def drop_parents(paths: Iterable[str]) -> list[str]:
-    """The paths without the folders that others of them are in."""
+    """Returns the paths except folders that contain another of them."""
     every = [*paths]
     folders = {str(folder) for path in every for folder in Path(path).parents}
     return [path for path in every if path not in folders]

@@ -1,9 +1,9 @@
-"""What a step may change, saved before it, and what it has changed, found after it.
+"""Saves what a step may change before it runs, and finds what it has changed afterwards.
 
-The files of an edit or of a sandboxed command are known. Nobody sees what a command on the host
-writes, so its working trees are surveyed: before it, all is saved that git would not give back.
-Afterwards the names of all other changed files are known, and git has their old content. Outside a
-repository a walk stands for git.
+The files of an edit or of a sandboxed command are known. What a command on the host writes is not
+seen, so the working trees are surveyed: before it, everything is saved that git could not restore.
+A comparison with git afterwards names all other changed files, and git has their old content.
+Outside a repository, a walk through the folders takes git's place.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ LOOKING_S = 10.0  # bounds a walk
 SKIPPED = frozenset(
     "node_modules .venv venv __pycache__ .tox .mypy_cache .ruff_cache .pytest_cache target".split()
 )
-"""Not walked outside git, where nothing says what is ignored: tools regenerate them."""
+"""Folders not walked outside git, where nothing says what is ignored: tools regenerate them."""
 
 _STATUS = "status --porcelain=v2 -z --branch --no-ahead-behind --ignore-submodules=all --no-renames"
 _DIFFERS = "diff-index -z --no-renames --ignore-submodules=all --diff-filter=a"
@@ -49,18 +49,18 @@ class Survey:
     """"" for a detached HEAD."""
     files: set[str] = field(default_factory=set)
     """What git would not give back: tracked files that differ from the commit, untracked files, and
-    single ones that git ignores."""
+    single files that git ignores."""
     unvisited: set[str] = field(default_factory=set)
-    """Folders that nobody looks into: ignored ones, and nested repositories."""
+    """Folders that a survey does not enter: ignored ones, and nested repositories."""
     names: Names = field(default_factory=dict)
-    """All that is in it: of a folder its mode, of anything else None."""
+    """Every path in the tree → the mode of a folder, None for anything else."""
     is_whole: bool = True
     """False if a limit ended the walk."""
 
 
 def save_files(contents: Contents, step: Step, files: Iterable[str], limit: int) -> None:
-    """Saves the current state of these paths, the smallest first, so that what is too much leaves
-    out as few as possible; larger files than `limit` bytes are left out. Raises: StorageError."""
+    """Saves the current state of these paths, the smallest first, so that as few as possible do not
+    fit; notes in `step` what was saved. Omits files over `limit` bytes. Raises: StorageError."""
     sizes = dict.fromkeys(files, 0)
     for path in sizes:
         with contextlib.suppress(OSError):
@@ -85,8 +85,8 @@ def save_files(contents: Contents, step: Step, files: Iterable[str], limit: int)
 
 
 def find_files_at_risk(step: Step, writes: Iterable[str], roots: Iterable[Path]) -> list[str]:
-    """What a command may lose of the working trees at `roots`, which it surveys, and of what the
-    command is known to write: paths and patterns. May take seconds."""
+    """Surveys the working trees at `roots`; returns the files in them that git could not restore,
+    and those that the command is known to write (`writes`: paths, patterns). May take seconds."""
     files: list[str] = []
     try:
         trees = (paths.repository_root(root) or Path(paths.real_path(root)) for root in roots)
@@ -94,7 +94,7 @@ def find_files_at_risk(step: Step, writes: Iterable[str], roots: Iterable[Path])
             step.surveys.append(now := survey_tree(tree))
             files += now.files
             step.problem = step.problem if now.is_whole else f"{tree} holds too many files"
-        for pattern in writes:  # a name that exists with its marks counts as well
+        for pattern in writes:  # a file may have the pattern itself as its name
             is_name = not glob.has_magic(pattern) or os.path.lexists(pattern)
             for path in [pattern] if is_name else glob.iglob(pattern, recursive=True):
                 files += _find_written(step, path)
@@ -104,7 +104,7 @@ def find_files_at_risk(step: Step, writes: Iterable[str], roots: Iterable[Path])
 
 
 def record_changes(contents: Contents, step: Step) -> None:
-    """Notes in the step what has changed since; `problem` says why some may not be known."""
+    """Notes in `step.after` what has changed; `step.problem` says why some may be missing."""
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
@@ -123,7 +123,7 @@ def record_changes(contents: Contents, step: Step) -> None:
 
 
 def survey_tree(root: Path) -> Survey:
-    """The current state of a working tree, by git where there is one."""
+    """Surveys a working tree, with git if it is a repository."""
     tree = Survey(root=root)
     if os.path.lexists(root / ".git"):
         with contextlib.suppress(GitError):
@@ -135,12 +135,12 @@ def survey_tree(root: Path) -> Survey:
 
 
 def _git(root: Path, *words: str, stdin: bytes = b"", environ: Mapping[str, str] = {}) -> bytes:
-    """Runs git for the files here; its settings may place them elsewhere. Raises: GitError."""
+    """Runs git on the files in `root`, even if its settings name others. Raises: GitError."""
     return run_git(root, words, stdin=stdin, environ={"GIT_WORK_TREE": str(root), **environ})
 
 
 def _survey_by_git(tree: Survey, *words: str) -> None:
-    """Notes what git says of a tree. Raises: GitError."""
+    """Notes what git says about a tree. Raises: GitError."""
     for record in split_names(_git(tree.root, *_STATUS.split(), *words)):
         kind, _, rest = record.partition(" ")
         path = f"{tree.root}/{rest.split(' ', {'1': 7, 'u': 9}.get(kind, 0))[-1]}"
@@ -148,13 +148,13 @@ def _survey_by_git(tree: Survey, *words: str) -> None:
             key, _, value = rest.partition(" ")
             tree.head = value if key == "branch.oid" and value != "(initial)" else tree.head
             tree.branch = value if key == "branch.head" and value != "(detached)" else tree.branch
-        elif ".." not in path.split("/"):  # somebody may have written the index, and git trusts it
+        elif ".." not in path.split("/"):  # git trusts the index, which others may write
             (tree.unvisited if path.endswith("/") else tree.files).add(path.rstrip("/"))
     tree.is_git = True
 
 
 def _survey_by_walking(tree: Survey) -> bool:
-    """Notes what is in it, except in closed folders; returns whether no limit ended the walk."""
+    """Notes every path in the tree outside `unvisited`; returns False if a limit ended the walk."""
     waiting, ends_at = [str(tree.root)], time.monotonic() + LOOKING_S
     while waiting:
         is_full = not tree.is_git and len(tree.names) > MAX_FILES
@@ -165,7 +165,7 @@ def _survey_by_walking(tree: Survey) -> bool:
             with os.scandir(folder) as scan:
                 entries = {entry.name: entry for entry in scan}
             if entries.pop(".git", None) is not None and folder != str(tree.root):
-                tree.unvisited.add(folder)  # a tree of its own
+                tree.unvisited.add(folder)  # a nested repository
                 continue
             for name, entry in entries.items():
                 if not entry.is_dir(follow_symlinks=False):
@@ -178,22 +178,22 @@ def _survey_by_walking(tree: Survey) -> bool:
 
 
 def _find_written(step: Step, path: str) -> list[str]:
-    """What is at a path that a command writes, a folder with all that is in it."""
+    """Returns what exists at a path that a command writes: for a folder, all that is in it."""
     folder, name = os.path.split(path.rstrip("/") or "/")
     path, real = os.path.join(paths.real_path(folder), name), paths.real_path(path)
     is_inside = is_below_any(real, [str(tree.root) for tree in step.surveys])
     if os.path.isdir(path) and not os.path.islink(path):
         if is_inside:
             return [path, *map(str, Path(path).rglob("*"))]
-        step.problem = f"{path} is outside the working folders"  # a home, a whole disk
+        step.problem = f"{path} is outside the working folders"  # such as a home
         return []
-    # What is written behind a link that leads outside is not the project's: a log in /tmp, say.
+    # A link may lead to a file outside the project, such as a log in /tmp, which is not saved.
     return [path, *([real] if is_inside else [])] if is_inside or os.path.lexists(path) else []
 
 
 def _compare_names(then: Names, now: Names) -> dict[str, Seen]:
-    """The earlier states of what was made, and of folders that were removed or have another mode.
-    Of too much, only the outermost: undo then names it."""
+    """Returns the earlier states of new paths, and of folders that were removed or have a new mode.
+    If too many paths are new, only the outermost count, which undo then names."""
     new = now.keys() - then.keys()
     if len(new) > MAX_FILES:
         new = {path for path in new if os.path.dirname(path) not in new}
@@ -203,8 +203,8 @@ def _compare_names(then: Names, now: Names) -> dict[str, Seen]:
 
 
 def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, Seen]:
-    """Notes what became of the branch; returns what the files held that were as committed and may
-    have changed: as git puts them into a working tree, all of it saved. Raises: GitError,
+    """Notes if the branch has moved; returns the earlier states of files that were as committed
+    and may have changed. Saves their contents as git would check them out. Raises: GitError,
     StorageError."""
     root, now = then.root, Survey(root=then.root)
     _survey_by_git(now, "--untracked-files=no", "--", ".git")
@@ -225,7 +225,7 @@ def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, S
         top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
         lines = os.fsencode("".join([*entries.values()][:MAX_FILES]))
         _git(root, "update-index", "-z", "--index-info", stdin=lines, environ=index)
-        with contextlib.suppress(GitError):  # an object is missing: the others are there
+        with contextlib.suppress(GitError):  # an object is missing: the others are checked out
             _git(root, "checkout-index", "--all", f"--prefix={top}/files/", environ=index)
         saved = contents.save(f"{top}/files/{name}" for name in entries)
     before = {}

@@ -64,14 +64,14 @@ class Contents:
     max_bytes: int
     """Limit for all contents of the session; the oldest are deleted first."""
     _total_bytes: int | None = field(default=None, init=False)
-    """Of all contents, as far as this object knows; None before the first is saved."""
+    """The size of all contents, as far as this object knows; None before the first is saved."""
 
     def read_state(self, path: str) -> Seen:
-        """What is there now: behind a folder that is a link, nothing; `OTHER` if unreadable."""
+        """What is there now: nothing if the path leads through a link, `OTHER` if unreadable."""
         return self.read_with_data(path)[0]
 
     def read_with_data(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
-        """The same with the bytes of a file of at most `limit` bytes; no pipe or device is read."""
+        """Also returns the bytes of a file of at most `limit` bytes; reads no pipe or device."""
         limit = self.max_file_bytes if limit is None else limit
         folder = os.path.dirname(path)
         try:
@@ -95,8 +95,8 @@ class Contents:
         return Seen(hashlib.sha256(data).hexdigest(), mode), data
 
     def save(self, paths: Iterable[str], *, max_file_bytes: int | None = None) -> dict[str, Seen]:
-        """Saves what is there now; all of it is durable when this returns. Raises: StorageError if
-        anything that can be read could not be saved."""
+        """Saves what is at these paths now, durably; deletes the oldest contents above `max_bytes`.
+        Raises: StorageError if anything that can be read could not be saved."""
 
         def save(path: str) -> tuple[str, Seen, int]:
             seen, data = self.read_with_data(path, max_file_bytes)
@@ -123,8 +123,8 @@ class Contents:
         return None
 
     def explain_unrestorable(self, state: State) -> str:
-        """Why there is nothing to restore from; "" if there is. What is left of a damaged content
-        is set aside, so that it can be saved again. Never raises."""
+        """Why this state cannot be restored; "" if it can. Sets a damaged content aside, so that it
+        can be saved again. Never raises."""
         if not is_digest(state) or self.read_saved(state) is not None:
             return WHY_NOT_SAVED.get(state, "")
         with contextlib.suppress(StorageError):  # it is no longer there
@@ -149,7 +149,7 @@ class Contents:
         data = self.read_saved(state)
         if is_digest(state) and data is None:
             raise StorageError(self.explain_unrestorable(state))
-        # The folders belong to the project: use the modes that a person's would have.
+        # A missing folder belongs to the project: it gets the mode that the person's would have.
         make = None if state is None else beneath.folder_mode
         with beneath.open_folder(path.parent, make=make) as folder:
             status = beneath.stat_entry(folder, path.name)
@@ -168,7 +168,7 @@ class Contents:
             durable.replace_content(path, data, mode=mode, sync_name=False)
 
     def _store_data(self, state: str, data: bytes) -> int:
-        """Returns how many bytes it added. Raises: StorageError."""
+        """Stores a content, if it is new; returns the bytes added. Raises: StorageError."""
         durable.make_folder(self.folder)
         path = self.folder / state
         with contextlib.suppress(OSError):
@@ -181,7 +181,7 @@ class Contents:
 
 def drop_oldest(folders: list[Path], max_bytes: int) -> int:
     """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
-    more than that. Returns the bytes that they hold then."""
+    more than that. Returns how many bytes they hold in the end."""
     saved = [entry for folder in folders for entry in _list_saved(folder)]
     total = sum(size for _, size, _ in saved)
     for _, size, path in sorted(saved) if total > max_bytes else ():
@@ -193,7 +193,7 @@ def drop_oldest(folders: list[Path], max_bytes: int) -> int:
 
 
 def drop_oldest_of_all(home: Path, max_bytes: int) -> None:
-    """Does the same over all sessions."""
+    """Applies `drop_oldest` to the contents of all sessions together."""
     sessions = paths.sessions_folder(home).glob("*/")
     drop_oldest([paths.undo_folder(session) / "contents" for session in sessions], max_bytes)
 

@@ -1,4 +1,4 @@
-"""Saves what kode changes in files, and takes it back turn by turn.
+"""Saves files before kode changes them, and takes the changes back turn by turn.
 
 What a step changes is on disk before it happens: the contents in `store`, the plan in `journal`. A
 command on the host is surveyed (`outside`). An undo is a step too, with a known goal: to finish one
@@ -30,10 +30,10 @@ from kode.workplace import GitFolder
 Paths = Sequence[str]
 
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""Errors after which the same may succeed: they cut it short. Any other leaves the file alone."""
+"""A full disk or quota stops an undo, to go on later; any other error leaves that file alone."""
 
-MAX_NAMED = 40  # files of a kind; of more, how many
-MAX_COMPARED_LINES = 20_000  # of a longer file only that it has changed
+MAX_NAMED = 40  # files of a kind; the rest are only counted
+MAX_COMPARED_LINES = 20_000  # no diff is made of a longer file
 
 _CHANGED_SINCE = "it has changed since"
 
@@ -49,11 +49,11 @@ class UndoResult:
     is_continued: bool = False
     """Whether it had begun before, and was cut short."""
     left_alone: tuple[tuple[str, str], ...] = ()
-    """(path, why)."""
+    """(path, why) of each file that was not changed."""
 
     @property
     def turn(self) -> int | None:
-        """The number of the turn."""
+        """The number of the turn; None if there was nothing to do."""
         return self.step.turn.number if self.step.of else None
 
     @property
@@ -80,14 +80,14 @@ class Undo:
     close: Callable[[], None] = lambda: None
     """Removes the folder of a session without a file."""
     changed_by_commands: list[str] = field(default_factory=list)
-    """Files, and folders made as one, ignored ones too, until somebody takes them."""
+    """What commands have changed, ignored files too, until a caller empties the list."""
 
     @property
     def journal(self) -> Path:
         return self.folder / "journal.jsonl"
 
     def history(self) -> History:
-        """What can be undone and redone. Raises: StorageError."""
+        """Reads from the journal what can be undone and redone. Raises: StorageError."""
         return journal.read_history(self.journal)
 
     def check(self, *, repair: bool) -> list[str]:
@@ -97,12 +97,12 @@ class Undo:
 
     @contextlib.asynccontextmanager
     async def step(self, files: Paths = (), *, writes: Paths | None = None) -> AsyncIterator[Step]:
-        """Wraps what `begin` and `end` do, and tells the person what undo may not restore."""
+        """Runs a block between `begin` and `end`; tells the person if undo may not restore all."""
         begin = asyncio.to_thread(self.begin, self.turn(), files, writes=writes)
         beginning = asyncio.ensure_future(begin)
         try:
             yield await asyncio.shield(beginning)
-        finally:  # if it was cancelled meanwhile, too: half a step is none
+        finally:  # even if it was cancelled: every step that began must end
             step, fault = await beginning, ""
             try:
                 await asyncio.to_thread(self.end, step)
@@ -114,8 +114,8 @@ class Undo:
                 self.emit(Notice(text=f"/undo may not restore all that it changed ({fault})."))
 
     def begin(self, turn: TurnId, files: Paths = (), *, writes: Paths | None = None) -> Step:
-        """Before these files change, or a command runs on the host that is known to write `writes`,
-        and perhaps more: saves what is there, of files that are sure to change large ones too.
+        """Saves what is there before `files` change or, with `writes`, before a command runs on the
+        host that is known to write those and may write more. For `files` the size limit is higher.
         Never raises: `problem` and `not_saved` say what could not be saved."""
         step, limit = Step(turn=turn), self.contents.max_bytes // 2
         if writes is not None:
@@ -135,7 +135,7 @@ class Undo:
         return step
 
     def end(self, step: Step) -> None:
-        """Notes what a step has changed. Raises: StorageError."""
+        """Finds what a step has changed, and writes it to the journal. Raises: StorageError."""
         is_announced = bool(step.before)
         outside.record_changes(self.contents, step)
         if is_announced or step.after or step.heads:
@@ -145,15 +145,15 @@ class Undo:
             self.changed_by_commands += [path for path in files if not git_record(self.git, path)]
 
     def remove_stale_temporaries(self) -> None:
-        """Removes what a cut-short write left beside the person's files. Never raises."""
+        """Removes temporary files of interrupted writes beside the person's. Never raises."""
         with contextlib.suppress(StorageError):
             cut = [step for step in self.history().steps if step.after is None]
             for folder in {Path(path).parent for step in cut for path in step.before}:
                 durable.remove_stale_temporaries(folder)
 
     def undo(self) -> UndoResult:
-        """Takes back the newest turn that changed files and is not undone: every file that nobody
-        has changed since. Doing it again takes back the turn before. Raises: StorageError."""
+        """Undoes the newest turn that changed files and is not undone, except files that somebody
+        changed since. Another call undoes the turn before. Raises: StorageError."""
         return self._undo_or_redo("undo")
 
     def redo(self) -> UndoResult:
@@ -161,7 +161,7 @@ class Undo:
         return self._undo_or_redo("redo")
 
     def confirm(self) -> None:
-        """The session has its entry about the last undo, which is done. Raises: StorageError."""
+        """Removes the marker: the session has its entry about the undo. Raises: StorageError."""
         if self.marker is not None:
             durable.remove(self.marker)
 
@@ -244,7 +244,7 @@ class Undo:
 
 
 def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
-    """Changes one file as planned, unless that is done; returns why it was left, or "". Its folder
+    """Changes one file as planned, unless it is so; returns why it was left, or "". Its folder
     is not synced yet. Raises: StorageError, OSError."""
     folder = os.path.dirname(path)
     if paths.real_path(folder) != folder:
@@ -252,7 +252,7 @@ def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
     now = contents.read_state(path)
     if now.state == goal.state and (now.mode == goal.mode or goal.state not in (was.state, FOLDER)):
         return ""
-    # A kill may have come after a folder went, and before something else came, or the reverse.
+    # A kill may have come after a folder was removed, and before its replacement was there.
     is_between = now.state is None and FOLDER in (was.state, goal.state)
     if now.state not in (was.state, goal.state) and not is_between:
         return _CHANGED_SINCE
@@ -266,7 +266,7 @@ def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
 
 
 class FileChanges:
-    """What the turns of a session changed in files, for reading alone."""
+    """What the turns of a session changed in files; read only."""
 
     def __init__(self, session_folder: Path | None = None) -> None:
         """The record beside a session; empty if there is none. Raises: StorageError."""
@@ -284,12 +284,12 @@ class FileChanges:
 
 
 def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> Undo:
-    """The undo data in a folder; the limits matter only to who saves something."""
+    """Opens the undo data in a folder; the limits matter only to a caller that saves."""
     return Undo(folder, Contents(folder / "contents", max_file_bytes, max_bytes))
 
 
 def describe_undo(undone: UndoResult, cwd: Path, prompt: str) -> str:
-    """Names the turn, which began with `prompt`, each file, and what can be done next."""
+    """Tells a person the turn, which began with `prompt`, each file, and what they can do next."""
     past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.changed_files.items()]
     lines = [_make_heading(undone, prompt)]
