@@ -38,13 +38,13 @@ from kode.values import asdict, dataclass, field, replace
 if TYPE_CHECKING:
     from kode.conversation import Conversation
 
-LOCK_S = 2.0  # its parent writes for milliseconds
+LOCK_S = 2.0  # printing a line takes milliseconds
 TOO_LARGE = "It is too large to be passed on (1 MB). Do it in parts."
 
 
 def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
-    """The user message of a task. What siblings have in common comes first: a server that has read
-    it for one of them need not read it again."""
+    """The user message of a task. What siblings share comes first, so that a server can reuse for
+    all what it has cached for one of them."""
     limits = f"{plural(max_steps, 'step')}; {timeout_s:g} s, the model's own time not counted."
     pieces = {
         "Limits": limits,
@@ -70,23 +70,23 @@ def partial_summary(ended: TurnEnded, messages: Sequence[Message]) -> str:
 
 @dataclass
 class ChildPipes:
-    """The child's stdin and stdout. JSON lines go out, the result last and once; replies and
-    figures of its parent come in."""
+    """The child's stdin and stdout. JSON lines go out, the result last and once; the
+    parent's replies and figures come in."""
 
     on_gone: Callable[[], None]
     """Called when nobody reads the output, or the parent has ended."""
     parent_session: str | None = None
     stdin: BinaryIO | None = None
-    """Where the parent speaks; None without a parent."""
+    """Has the parent's lines; None without a parent."""
     folder: Path | None = None
     """Where the result is written before it is printed; None without a parent."""
     status: Status | None = None
-    """That of the result, once it is printed."""
+    """The status of the result, once there is one: nothing is sent after it."""
     lock: "threading.RLock" = field(default_factory=threading.RLock)
     conversation: "Conversation | None" = None
     """None until it is open."""
     replies: "dict[int, asyncio.Future[ParentReply]]" = field(default_factory=dict)
-    """Id of a call → where its reply is awaited."""
+    """Id of a call → the future of its reply."""
     open_questions: int = 0
     ids: Iterator[int] = field(default_factory=count)
     reported: Used | None = None
@@ -101,7 +101,7 @@ class ChildPipes:
             self.on_gone()
 
     def write_result(self, result: Result) -> None:
-        """Writes the result to disk, then prints it, unless another thread is stuck in a line.
+        """Writes the result to disk, then prints it, unless another thread is stuck printing.
         Never raises; a second result is dropped."""
         is_free = self.lock.acquire(timeout=LOCK_S)
         try:
@@ -118,7 +118,7 @@ class ChildPipes:
                 self.lock.release()
 
     def make_failure(self, error: str, status: Status = "error") -> Result:
-        """The result of a child that has done nothing, or can say nothing of it."""
+        """The result of a child that has done nothing, or cannot say what it did."""
         return Result(status=status, error=error, parent_session=self.parent_session)
 
     def report(self) -> None:
@@ -159,8 +159,8 @@ class ChildPipes:
             self.replies.pop(call.id, None)
 
     def listen(self) -> None:
-        """Reads what the parent says in a thread of its own until stdin ends, which means that it
-        is gone. Called in the loop in which it is handled."""
+        """Reads the parent's lines in a thread until stdin ends, which means that the parent is
+        gone. To be called in the event loop that handles the lines."""
         loop = asyncio.get_running_loop()
 
         def read() -> None:
@@ -172,8 +172,8 @@ class ChildPipes:
         threading.Thread(target=read, name="parent", daemon=True).start()
 
     def handle_line(self, line: bytes) -> None:
-        """Handles one line of the parent. Ignores what it does not understand."""
-        # A turn that ends while it waits does not want the reply any more.
+        """Handles one line from the parent; ignores a line that it does not understand."""
+        # A turn that has ended meanwhile no longer awaits the reply.
         with contextlib.suppress(ValueError, asyncio.InvalidStateError):
             match value := json.loads(line):
                 case {"type": "reply", "id": id} if id in self.replies:
@@ -185,7 +185,7 @@ class ChildPipes:
                         self.conversation.delegation.report_rest_of_tree()
 
     def make_parent_tool(self, shared: ParentTool) -> Tool:
-        """A tool of the parent, which runs it, as one of the child."""
+        """Makes a tool of the child that the parent runs."""
         name_call = lambda call: shared.subject or f"{call.get('server')}:{call.get('tool')}"  # noqa: E731
 
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
@@ -202,7 +202,7 @@ class ChildPipes:
             target=name_call if shared.effect == "mcp" else None,
             parallel=False,
             parameters=lambda: shared.parameters,
-            check=lambda arguments: arguments,  # the parent's tool says what is wrong
+            check=lambda arguments: arguments,  # the parent's tool checks them
             run=run,
         )
 

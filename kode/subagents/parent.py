@@ -1,5 +1,5 @@
-"""The parent's side of a child's life: starts, watches and answers it, calls for it the tools that
-they share, collects its result, and kills it with everything it started.
+"""The parent's side of a child: starts and watches it, answers its questions, runs shared tools on
+its behalf, collects its result, and kills it with everything it started.
 
 Every child ends in exactly one status. `records.py` keeps its files; `tool.py` presents it to the
 model; `task.py` defines the lines.
@@ -54,12 +54,12 @@ COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
 
 PATIENCE_S = 10.0
-"""How much earlier the child's own deadline is than the parent's, so that it ends by itself."""
+"""How much later the parent's deadline is than the child's own, so that it can end by itself."""
 EXIT_GRACE_S = 3.0
 """How long a child may take to save its session and to end, after its result or when asked to."""
 DRAIN_S = 1.0  # to read the rest from the pipes of an ended child
 RESERVED_SHARE, MAX_RESERVED_S = 0.2, 10.0
-"""Share of the parent's remaining turn, to end the child and use the results."""
+"""Share of the parent's remaining turn, kept for ending the child and using the results."""
 PROGRESS_EVERY_S = 1.0  # a person reads no faster
 POLL_S = 0.1  # below what a person notices
 SUMMARY_CHARS = 400  # on the screen: the end of an error says what to do
@@ -67,7 +67,7 @@ INTERRUPTED = "Interrupted."
 STDERR_BYTES = 500  # the last lines before it died
 
 End = tuple[Status | None, str]
-"""Why the parent has ended a child (None: it ended by itself), and its error without a result."""
+"""Why the parent ended a child (None: it ended by itself), and the error if it left no result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class Delegation:
     """The parent as it is now: its model may have changed."""
     limits: Subagent
     environment: Mapping[str, str]
-    """For the children themselves; without keys."""
+    """The environment of the child processes; without keys."""
     start: Callable[[], Start]
     """The first line for a child that starts now. Raises: ConfigError."""
     ask: permission.Ask | None
@@ -89,14 +89,14 @@ class Delegation:
     record: Callable[[Usage, float | None], None]
     """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
     free: asyncio.Semaphore
-    """For as many children as may run at once."""
+    """Limits how many children run at once."""
     share_tools: Callable[[Task], Sequence[Tool]] = lambda task: ()
-    """What a child with this task may use of its parent's MCP servers. The parent makes the calls,
-    so that each server runs once, and only if it was approved there; whether one is allowed is
-    decided in the child, like any call of its own."""
+    """The tools of the parent's MCP servers that a child with this task may use. The parent makes
+    the calls, so that each server runs once, and only if it is approved there; the child decides
+    whether a call is allowed, like any other call of its own."""
     command: Sequence[str] = COMMAND
     running: "dict[str, ChildProcess]" = field(default_factory=dict)
-    """By id."""
+    """The running children by id."""
 
     def report_rest_of_tree(self) -> None:
         """Tells every running child what the rest of the tree has used."""
@@ -117,19 +117,19 @@ class ChildProcess:
     task: Task
     folder: Path
     memory: str = ""
-    """The section of memory in its system prompt."""
+    """The memory section of its system prompt."""
     emit: Emit = no_emit
     tree: ProcessTree = field(default_factory=ProcessTree)
-    """Its processes, which end where this process is killed."""
+    """Its processes, which also end if this process is killed."""
     since: float = field(default_factory=time.monotonic)
     """When it was created, then when it was started."""
     clock: Clock = field(default_factory=lambda: Clock(math.inf))
     work: "asyncio.Task[None] | None" = None
-    """What runs it to its result."""
+    """The asyncio task that runs it to its result."""
     is_stopped: bool = False
     """Whether it is to end now, with what it has."""
     stdin: asyncio.StreamWriter | None = None
-    """What it listens to; None until its process runs."""
+    """Its stdin; None until its process runs."""
     result: Result | None = None
     activity: str = "starting"
     spend: Spend = field(default_factory=Spend)
@@ -137,9 +137,9 @@ class ChildProcess:
     open_questions: int = 0
     """How many of its questions wait for the person."""
     tools: Sequence[Tool] = ()
-    """Those that it shares."""
+    """The tools that its parent runs for it."""
     replies: "set[asyncio.Task[None]]" = field(default_factory=set)
-    """To its questions and calls of shared tools."""
+    """The asyncio tasks that answer its questions and calls of shared tools."""
     last_text: str = ""
     has_edited: bool = False
     capture: None = None
@@ -157,7 +157,7 @@ class ChildProcess:
         return self.spend.usage.input_tokens + self.spend.usage.output_tokens
 
     async def run(self) -> None:
-        """Runs it to its result, once as many may run."""
+        """Waits until another child may run, then runs this one to its result."""
         status: Status | None = "interrupted"
         error = INTERRUPTED
         try:
@@ -180,7 +180,7 @@ class ChildProcess:
         ) is not None:  # before the turn does
             left_s = max(0.0, turn_ends_at - self.since)
             ends_at = turn_ends_at - min(MAX_RESERVED_S, left_s * RESERVED_SHARE)
-        # Its own clock stops first, so that it ends by itself.
+        # The child's own clock stops first, so that it ends by itself.
         self.clock = Clock(delegation.limits.timeout_s + PATIENCE_S, ends_at + PATIENCE_S)
         argv = [*delegation.command, "--from-parent", "--quiet"]
         argv += ("--task", str(self.folder / "task.json"))
@@ -203,7 +203,7 @@ class ChildProcess:
                 finally:
                     for task in self.replies:
                         task.cancel()
-                # It alone is asked first: it ends its own commands and reports its progress.
+                # Only the child is asked first: it ends its commands and reports its progress.
                 if status is not None and process.returncode is None:
                     with contextlib.suppress(ProcessLookupError):
                         process.terminate()
@@ -219,7 +219,7 @@ class ChildProcess:
         return status, error or f"{end}{last}"
 
     async def _wait(self, process: Process, reading: "asyncio.Task[None]") -> End:
-        """Waits until it has a result or has ended, or is to end."""
+        """Waits until the child has a result, has ended, or must end; returns why it must."""
         reported_at = 0.0
         while self.result is None and not reading.done() and process.returncode is None:
             if self.clock.is_over(waits=self.open_questions > 0):
@@ -234,8 +234,8 @@ class ChildProcess:
         return None, ""
 
     def write_result(self, status: Status | None = "interrupted", error: str = INTERRUPTED) -> None:
-        """Writes its result to disk, and one for it if it has none. `status` is why the parent
-        ended it; None if it ended by itself. Never raises."""
+        """Writes the child's result, or one for it if it has none, and announces its end. `status`
+        is why the parent ended it; None if it ended by itself. Never raises."""
         # A long report is only in the file.
         result = records.ChildRecord(self.folder).result or self.result
         if result is None:
@@ -263,14 +263,14 @@ class ChildProcess:
             self.emit(AgentFinished(**about, status=result.status, summary=summary, tokens=tokens))
 
     async def _read_lines(self, process: Process) -> None:
-        """Takes its lines until the pipe ends."""
+        """Handles the child's lines until the pipe ends."""
         line: bytes | None = None
         while line != b"" and process.stdout is not None:
             with contextlib.suppress(ValueError):  # too long: what is left of it is no JSON either
                 self.handle_line(line := await process.stdout.readline())
 
     def handle_line(self, line: bytes) -> None:
-        """Handles one line of it. Ignores what it does not understand, and lines with lone
+        """Handles one line of the child. Ignores lines that it does not understand, or with lone
         surrogates, which neither a request nor a terminal can carry."""
         with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
             match value := from_json(line):
@@ -316,7 +316,7 @@ class ChildProcess:
         self.delegation.report_rest_of_tree()
 
     async def _answer(self, call: ParentCall) -> None:
-        """Does what it asks for. A failure is in the line that it gets."""
+        """Does what the child asks for, and sends a reply, which also reports a failure."""
         reply = ParentReply(id=call.id)
         self.open_questions += call.question is not None
         try:
@@ -349,13 +349,13 @@ class ChildProcess:
         return ToolOutput(text=output) if isinstance(output, str) else output
 
     def send(self, message: BaseModel | dict[str, Any]) -> None:
-        """Writes it one line, if it still listens."""
+        """Sends the child one line, if it still listens."""
         if self.stdin is not None and not self.stdin.is_closing():
             with contextlib.suppress(OSError, RuntimeError):
                 self.stdin.write(encode_line(message))
 
     def report_progress(self) -> None:
-        """Says what it does now."""
+        """Emits what the child is doing now."""
         self.emit(AgentProgress(**self._describe(), activity=self.activity, tokens=self.tokens))
 
     def _describe(self) -> dict[str, Any]:
@@ -369,7 +369,7 @@ class ChildProcess:
         return records.describe_result(self.id, self.task.goal, self.result, outputs, limit)
 
     def output(self) -> str:
-        """Its report, or what there is of it so far."""
+        """Its report or, while it runs, its state and its last text."""
         if self.result is not None:
             return self.report()
         steps = plural(self.spend.steps, "step")
@@ -386,7 +386,7 @@ class ChildProcess:
         return self.result.status
 
     async def end(self) -> None:
-        """Has it end with what it has."""
+        """Stops the child, and waits until it has ended with what it has so far."""
         self.is_stopped = True
         if self.work is not None and self.stdin is None:
             self.work.cancel()
@@ -396,8 +396,8 @@ class ChildProcess:
 async def prepare_children(
     delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = no_emit
 ) -> list[ChildProcess]:
-    """Makes the children of one call: the same snapshot of memory for all. Raises: ToolError if
-    their files cannot be written, or a task resumes what cannot go on."""
+    """Makes the children of one call, with one snapshot of memory, and writes their files. Raises:
+    ToolError if that fails, or a task resumes a child that cannot continue."""
     memory = memory_text(await delegation.agent().memory.snapshot())
     first = max((child.index + 1 for child in delegation.running.values()), default=0)
     children = []
@@ -419,8 +419,8 @@ async def prepare_children(
 async def run_children(
     children: Sequence[ChildProcess], moved: asyncio.Event | None = None
 ) -> bool:
-    """Runs the tasks, each to a result; returns whether all have ended: not if `moved` is set
-    before, and they run on. If cancelled, ends every child and what each started first."""
+    """Runs each child to a result; returns whether all have ended. If `moved` is set before that,
+    they run on. If cancelled, it first ends every child and what the child started."""
     for child in children:
         child.work = asyncio.create_task(child.run())
     work = asyncio.gather(*(child.work for child in children if child.work is not None))
@@ -443,8 +443,8 @@ async def run_children(
 def child_environment(
     environ: Mapping[str, str], secret_values: Sequence[str], passed_on: Sequence[str] = ()
 ) -> dict[str, str]:
-    """The environment of a child itself: ours without variables that look secret by name, or
-    contain one of `secret_values`. `passed_on` are names the person passes on."""
+    """The environment of a child process: ours without variables whose name looks secret (except
+    those named in `passed_on`) or whose value contains one of `secret_values`."""
     secret = re.compile("KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
     passed = {
         name: value

@@ -35,7 +35,7 @@ GOAL_CHARS = 80  # one line
 
 @dataclass(frozen=True)
 class ChildRecord:
-    """What is on disk of a child; each file is read once."""
+    """A child's files on disk; each is read at most once."""
 
     folder: Path
 
@@ -45,7 +45,7 @@ class ChildRecord:
 
     @cached_property
     def task(self) -> dict[str, Any]:
-        """Empty if it cannot be read."""
+        """Its task; {} if the file cannot be read."""
         return _read_object(self.folder / "task.json")
 
     @property
@@ -54,14 +54,14 @@ class ChildRecord:
 
     @cached_property
     def mark(self) -> str:
-        """That of its processes; "" if it cannot be read."""
-        # Never search for something that is not a mark, and kill what has it.
+        """The mark of its processes; "" if it cannot be read."""
+        # Processes with the mark are killed: nothing else may pass for one.
         mark = _read_object(self.folder / "agent.json").get("mark")
         return str(mark) if processes.is_mark(mark) else ""
 
     @cached_property
     def result(self) -> Result | None:
-        """None if there is none that can be read."""
+        """Its result; None if there is none that can be read."""
         with contextlib.suppress(ValueError, OSError):
             return Result.model_validate_json((self.folder / "result.json").read_bytes())
         return None
@@ -112,8 +112,8 @@ def describe_result(id: str, goal: str, result: Result, outputs: Path, limit: in
 
 
 def create_record(folder: Path, task: Task, **about: str) -> None:
-    """Writes what a child starts from, and what is known `about` it; one that continues loses its
-    last result. Raises: StorageError."""
+    """Writes a child's task and what is known `about` it; removes the last result of a child that
+    continues. Raises: StorageError."""
     durable.make_folder(folder)
     durable.replace_file(folder / "agent.json", json.dumps(about).encode())
     masked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}
@@ -154,10 +154,10 @@ def subagent_records(folder: Path) -> list[ChildRecord]:
 
 
 async def end_unfinished(agents: Path) -> None:
-    """Ends every child without a result and gives it one. For the holder of the session, while no
-    child of its own runs. Raises: StorageError."""
+    """Ends every child without a result and writes one for it. Only for the process that holds the
+    session, while none of its own children runs. Raises: StorageError."""
     for folder in agents.iterdir():
-        # A child starts once its task is on disk.
+        # This child never started: its task is written first.
         names = ("task.json", "transcript.jsonl", "result.json")
         if folder.is_dir() and not any((folder / name).exists() for name in names):
             shutil.rmtree(folder, ignore_errors=True)
@@ -200,7 +200,7 @@ def describe_unseen(records: Sequence[ChildRecord], outputs: Path) -> str:
 
 
 def share_of_chars(count: int) -> int:
-    """Characters for one of this many results."""
+    """How many characters each of `count` results may have."""
     return min(MAX_SHOWN_CHARS, MAX_TOGETHER_CHARS // max(1, count))
 
 

@@ -6,8 +6,8 @@ Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "co
 Child's stdout one JSON object a line: events as `kode run --output-format stream-json` prints them
                without what streams, `used`, `call`, last `result`
 Child's stdin  one JSON object a line: first `start`, then `reply` and {"type": "rest_of_tree",
-               "cost_usd", "steps"}, used by all but the child; its end means that the parent is
-               gone
+               "cost_usd", "steps"}, the usage of all but the child; end of file means that the
+               parent is gone
 
 The models are built on first use: a child needs few of them before its first request.
 """
@@ -34,11 +34,11 @@ MAX_TASKS = 8  # more at once run into vendors' rate limits
 MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need
 MAX_LINE_BYTES = 1_000_000  # longer lines of a child are skipped
 LONGEST_REPLY_S = 1_800.0
-"""A wait for one reply counts from here on: a child that hangs must end."""
+"""After this long, waiting for one reply counts as work: a child that hangs must end."""
 
 MAX_COUNT = 10**12
-"""Limit of tokens, steps and dollars: a child that claims more, a negative or not a number would
-corrupt the budget of the whole tree."""
+"""Upper limit of tokens, steps and dollars: a child that reports more, a negative number or NaN
+would corrupt the budget of the whole tree."""
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 
 
@@ -66,11 +66,11 @@ class Task(_TaskText):
     """The name of the agent definition to use, which the child looks up itself."""
 
 
-class TaskArgument(_TaskText):  # as the model delegates it, to whom a docstring would be sent
+class TaskArgument(_TaskText):  # by the model, which would be sent a docstring here
     goal: str
     effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
     resume: str | None = None
-    """The id of an ended child that continues with this."""
+    """The id of an ended child that is to continue with this task."""
 
 
 class AgentTaskArgument(TaskArgument):
@@ -87,7 +87,7 @@ class Snapshot(_TaskFile):
 
 
 def memory_text(sections: Sequence[SnapshotSection]) -> str:
-    """The section of memory in a child's system prompt; "" if they are empty. It is data."""
+    """The memory section of a child's system prompt, marked as data; "" if all are empty."""
     blocks = [
         f"── {section.title} ──\n{section.content.strip()}"
         for section in sections
@@ -123,7 +123,7 @@ class ParentTool(_TaskLine):
     description: str
     effect: Literal["mcp", "none"]
     subject: str
-    """What the gate judges, `server:tool`; "" if the arguments of a call say it."""
+    """The `server:tool` that the gate judges; "" if the arguments of a call name it."""
     parameters: dict[str, Any]
 
 
@@ -136,7 +136,7 @@ class Start(_TaskLine):
     undo: str
     """The folder where the parent keeps undo contents."""
     memory: str = ""
-    """The section of memory in its system prompt."""
+    """The memory section of its system prompt."""
     ends_at: float | None = None
     """When it must have ended, by `time.monotonic`, which all processes share; None: no limit."""
     may_ask: bool = False
@@ -151,9 +151,9 @@ class Start(_TaskLine):
     rest_of_tree_steps: int = 0
     """Usage by the rest of the tree so far."""
     max_tree_steps: int | None = None
-    """Requests of the whole tree in the parent's turn; None: no limit."""
+    """Limit of requests by the whole tree in the parent's turn; None: no limit."""
     turn: TurnId = TurnId("", 1)
-    """The parent's, to which the child's changes belong."""
+    """The parent's turn, to which the child's changes belong."""
     tools: tuple[ParentTool, ...] = ()
 
 
@@ -171,7 +171,7 @@ class Used(_TaskLine):
 
 
 class ParentCall(_TaskLine):
-    """What the parent is to do: put a permission question to the person, or run one of its tools
+    """A request to the parent: put a permission question to the person, or run one of its tools
     with these arguments."""
 
     type: Literal["call"] = "call"
@@ -182,7 +182,7 @@ class ParentCall(_TaskLine):
 
 
 class ParentReply(_TaskLine):
-    """The person's answer, or the output of the tool, which says why it failed."""
+    """The person's answer, or the tool's output, which says why the tool `failed` if it did."""
 
     type: Literal["reply"] = "reply"
     id: int
@@ -193,18 +193,18 @@ class ParentReply(_TaskLine):
 
 @dataclass
 class Clock:
-    """The time that a child may still work: what it waits for does not count."""
+    """How long a child may still work. Waiting for the model or the person does not count."""
 
     left_s: float
     ends_at: float = math.inf
-    """When it is over, whatever was waited for, by `time.monotonic`."""
+    """When its time is over, waiting included, by `time.monotonic`."""
     counted_at: float = field(default_factory=time.monotonic)
     """Until when the time has been counted."""
     asked_at: float | None = None
     """Since when the model is working on a reply; None: it is not."""
 
     def note_event(self, kind: str) -> None:
-        """Takes the type of one of the child's events."""
+        """Learns from an event's type whether the model is working on a reply."""
         self.is_over()
         if kind in ("step_started", "retry_scheduled"):
             self.asked_at = time.monotonic()
@@ -212,8 +212,8 @@ class Clock:
             self.asked_at = None
 
     def is_over(self, *, waits: bool = False) -> bool:
-        """Counts the time since the last call, unless it was waited for the model or, with `waits`,
-        for the person."""
+        """Counts the time since the last call, unless the child waited for the model or, with
+        `waits`, for the person; returns whether its time is over."""
         now = time.monotonic()
         asks = self.asked_at is not None and now - self.asked_at < LONGEST_REPLY_S
         if not (waits or asks):
@@ -232,7 +232,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def parse_file_content(kind: type[Kind], data: bytes, what: str) -> Kind:
-    """The content of a file. Raises: UserError that names the file as `what`, and the fault."""
+    """Parses a file's content. Raises: UserError that names the fault, and the file as `what`."""
     if len(data) > MAX_FILE_BYTES:
         raise UserError(f"{what} is larger than 1 MB. Put less into it.")
     try:

@@ -75,7 +75,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
 
 
 def _describe_call(arguments: Mapping[str, Any]) -> str:
-    """What for; if the model does not say, the goals. The arguments may be unchecked."""
+    """A call's purpose or, if the model gives none, its goals. The arguments may be unchecked."""
     purpose, tasks = arguments.get("description"), arguments.get("tasks")
     if isinstance(purpose, str) and purpose.strip():
         return purpose
@@ -134,9 +134,9 @@ def _make_output(children: Sequence[ChildProcess]) -> ToolOutput:
 def _describe_work(
     children: Sequence[ChildProcess], siblings: Sequence[ChildProcess]
 ) -> ToolOutput:
-    """What these children changed and checked, without a text. The checks that say nothing of the
-    files as they are now come first: those before an edit, and those that ran beside the edits of
-    another child of the delegation."""
+    """What these children changed and checked, without a text. Checks that say nothing about the
+    files as they are now come first: those before an edit, and those of a child one of whose
+    siblings has edited files."""
     early, late = list[tuple[str, int | None]](), list[tuple[str, int | None]]()
     results = [child.result for child in children if child.result is not None]
     for child in children:
