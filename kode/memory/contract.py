@@ -13,7 +13,7 @@ from kode.tool import Tool
 from kode.values import dataclass
 
 InjectReason = Literal["start", "resume", "compacted", "trimmed"]
-"""`trimmed`: a session is resumed of which messages were dropped since memory last injected."""
+"""`trimmed`: the session resumes, and messages were dropped since memory last injected."""
 DropReason = Literal["window", "reset", "exit"]
 
 
@@ -39,7 +39,7 @@ class MemoryContext:
     """Whether the session has read untrusted content by now: what memory keeps then needs a
     person's approval."""
     outside: Callable[[], str] = lambda: ""
-    """Where the first of that content came from; "" if there is none, or nobody knows."""
+    """Where the first untrusted content came from; "" if there is none, or this is unknown."""
     typed_messages: Callable[[], Sequence[str]] = lambda: ()
     """What the person typed in this session, message by message; not what they pasted or piped."""
     session: Callable[[str], SessionRecord | None] = lambda id: None
@@ -51,8 +51,8 @@ class MemoryContext:
 @dataclass(frozen=True, kw_only=True)
 class Injection:
     system: str = ""
-    """A section for the system prompt, sent until a compaction; "" for none. A function of what
-    memory holds, never of the session's turns or the hour: another fact changes no other lines."""
+    """A section for the system prompt, sent until a compaction; "" for none. It depends only on
+    what memory holds, not on the session's turns or the time: a new fact changes no other lines."""
     first_user: str = ""
     """Text to send once, in a message of its own; "" for none."""
 
@@ -101,8 +101,8 @@ class SnapshotSection:
 
 
 class MemorySystem:
-    """A way of remembering, whose hooks the engine calls behind a guard, `kode.memory.system`.
-    Here each gives the neutral answer and changes nothing: a system defines those it needs."""
+    """A memory system, whose hooks the engine calls behind a guard, `kode.memory.system`. Here each
+    hook gives the neutral answer and changes nothing: a system overrides those it needs."""
 
     name: str = "none"
 
@@ -117,8 +117,8 @@ class MemorySystem:
         this session and system, or empty."""
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """Called after `open` and after each compaction. What repeats the session's own messages
-        comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
+        """Called after `open` and each compaction. Text that repeats the session's own messages
+        goes into `first_user`, and only after some were dropped (`compacted`, `trimmed`)."""
         return Injection()
 
     async def recall(self, turn: Turn) -> str:
@@ -126,7 +126,7 @@ class MemorySystem:
         return ""
 
     def tools(self) -> tuple[Tool, ...]:
-        """Called once, after `open`; fixed names and order."""
+        """Called once, after `open`. The names and their order never change."""
         return ()
 
     async def after_turn(self, turn: Turn) -> None:
@@ -157,7 +157,7 @@ class MemorySystem:
 
 
 NullMemory = MemorySystem
-"""The name for who derives from it, or wants no memory."""
+"""The name for a plug-in that derives from it, or for no memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +166,11 @@ class RemoteLine:
 
     id: str
     scope: str
-    """`*` for all of the team, else the name of a project, as `github.com/org/repo`."""
+    """`*` for all of the team, else the name of a project, such as `github.com/org/repo`."""
     text: str
     """The change, as JSON."""
     number: int = 0
-    """Its place in the order of the server, from 1; this and the rest are set by the server."""
+    """Its place in the order of the server, from 1; the server sets this field and those below."""
     person: str = ""
     host: str = ""
     """The machine of the person."""
@@ -183,13 +183,13 @@ class RemoteAnswer:
     """What a server answers to a member of a team."""
 
     person: str
-    """What the member is called there."""
+    """The member's name on the server."""
     scopes: tuple[str, ...]
-    """Those that the member sees; none for somebody who is no member."""
+    """The scopes that the member sees; empty for somebody who is not a member."""
     lines: Sequence[RemoteLine]
     """The next lines, oldest first; an empty sequence if there are no more."""
     refused: Mapping[str, str]
-    """The id of each line that was not taken → why."""
+    """The id of each line that was not accepted → the reason."""
 
 
 class RemoteLog(Protocol):
@@ -204,5 +204,5 @@ class RemoteLog(Protocol):
         """What a person calls it: `platform on db.example/kode`."""
 
     async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
-        """Sends lines, of which each counts once, and returns those after the line with the number
-        `after`. Raises: MemoryRefused: what is wrong, and what becomes of what was not sent."""
+        """Sends lines (one sent twice counts once) and returns those with a number above `after`.
+        Raises: MemoryRefused: what is wrong, and what becomes of the lines that were not sent."""

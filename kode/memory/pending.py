@@ -1,6 +1,6 @@
-"""The sessions that memory has yet to sum up: an empty file for each, locked by the process that
-has it open or sums it up. Attempts are counted before a model is asked, and an answer is on disk
-before it is used: a kill loses nothing, and nothing is paid for twice.
+"""The sessions that memory has not summarized yet. Each has an empty marker file, locked by the
+process that has the session open or is summarizing it. An attempt is stored before the model is
+asked, and an answer before it is used, so that a kill costs at most one repeated question.
 """
 
 import fcntl
@@ -20,21 +20,21 @@ from kode.messages import Message
 from kode.values import dataclass, replace
 
 _ID = re.compile(r"(?!.*\.\.)(?!.*\.json$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What may name a file: no path, nothing hidden."""
+"""A usable session id: at most 100 characters, no path, not hidden, without the suffix `.json`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SessionProgress:
-    """How far one session has come."""
+    """What has been done so far to summarize one session."""
 
     attempts: int = 0
-    """Requests that were begun."""
+    """How many times asking the model about the session was begun, with or without an answer."""
     answer: str = ""
-    """The model's last answer, without credentials; "" for none so far."""
+    """The model's final answer, with credentials masked; "" if there is none yet."""
     messages: tuple[Message, ...] = ()
-    """The conversation up to it, where a system holds one."""
+    """The conversation with the model so far, in a system that asks in several steps."""
     shown: tuple[str, ...] = ()
-    """The ids of the known statements in the question, in the order of their numbers."""
+    """The ids of the known statements that the question shows, in the order of their numbers."""
 
 
 @functools.cache
@@ -49,22 +49,22 @@ class Pending:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._locks: dict[str, int] = {}
-        """Session → the open file whose lock this process holds."""
+        """Session → the descriptor of its marker file, whose lock this process holds."""
 
     def mark(self, session: str) -> None:
-        """Notes durably that a session has to be summed up. While another process sums up an
-        earlier part of it, nothing is noted: mark it again after the next turn."""
+        """Durably marks a session as pending and claims it, discarding earlier progress. Ignores an
+        invalid id and a session that another process holds: call it again after the next turn."""
         if session in self._locks or not _ID.fullmatch(session):
             return
         durable.make_folder(self._folder)
         if self.claim(session, create=True):
-            durable.remove(self._file(session))  # about an earlier part of the session
+            durable.remove(self._file(session))  # it is about an earlier part of the session
             with durable.storage_errors(self._folder, "make durable"):
                 durable.sync_folder(self._folder)
 
     def claim(self, session: str, *, create: bool = False) -> bool:
-        """Takes the right to sum up a pending session; False if it is not pending any more, or
-        another process has it open."""
+        """Claims a pending session by locking its marker, which `create` adds if it is missing.
+        Returns False if there is no marker, or if another process holds the lock."""
         path, flags = self._folder / session, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT * create)
         while session not in self._locks:
             with durable.storage_errors(path, "open"):
@@ -80,38 +80,38 @@ class Pending:
             if os.fstat(descriptor).st_nlink:
                 self._locks[session] = descriptor
             else:
-                os.close(descriptor)  # another process has just ended it
+                os.close(descriptor)  # another process has just removed the marker
         return True
 
     def release(self, session: str) -> None:
-        """Gives that right back; the session stays pending."""
+        """Releases the claim on a session, if there is one; the session stays pending."""
         if (descriptor := self._locks.pop(session, None)) is not None:
             durable.unlock(descriptor)
             os.close(descriptor)
 
     def sessions(self) -> list[str]:
-        """The pending sessions, oldest first, also those that another process has open."""
+        """Returns the pending sessions, oldest first, including those that are claimed."""
         with suppress(OSError):
             return sorted(filter(_ID.fullmatch, os.listdir(self._folder)))
         return []
 
     def progress(self, session: str) -> SessionProgress:
-        """As far as it is known: damage costs a repeated question at most."""
+        """Returns the stored progress; a missing or damaged file counts as no progress."""
         with suppress(OSError, ValueError):
             return _format().validate_json(self._file(session).read_bytes())
         return SessionProgress()
 
     def update(self, session: str, **values: Any) -> None:
-        """Stores fields of `SessionProgress`, without credentials: an attempt before its request is
-        made, an answer before it is used."""
+        """Stores fields of `SessionProgress`, with credentials masked. Call it with an attempt
+        before making the request, and with an answer before using it."""
         progress = replace(self.progress(session), **values)
         row = redact_values(_format().dump_python(progress, mode="json"))
         text = json.dumps(row, ensure_ascii=False)
         durable.replace_file(self._file(session), text.encode(errors="replace"))
 
     def finish(self, session: str) -> None:
-        """Ends what this process took: nothing is left to do about it."""
-        durable.remove(self._folder / session)  # without its mark, it is no longer pending
+        """Ends a claimed session: removes its marker and its progress, and releases the claim."""
+        durable.remove(self._folder / session)  # without its marker, it is no longer pending
         durable.remove(self._file(session))
         self.release(session)
 

@@ -1,6 +1,6 @@
-"""What makes a memory system: a policy says what a prompt shows, which tools there are, and in
-which form a note and a fact stand; its layout says where. It works on an `OpenMemory`. A new system
-is a module with its policy, and a row in `systems.toml`."""
+"""What makes a memory system: its policy decides what a prompt shows, which tools there are, and
+how notes and facts are worded; its layout decides where they go. A policy works on an `OpenMemory`.
+A new system is a module with its policy, and a row in `systems.toml`."""
 
 import asyncio
 import itertools
@@ -81,7 +81,7 @@ class Addition:
 
 
 def addition_about(system: str, text: str, about: About) -> Addition:
-    """What others found, as an addition in the place that a system has for it."""
+    """Returns an entry from elsewhere as an addition to the place that a system has for it."""
     row = SYSTEMS.get(system, SystemRow())
     if about == "user":
         return Addition(target=row.about_user, text=text)
@@ -90,15 +90,15 @@ def addition_about(system: str, text: str, about: About) -> Addition:
 
 
 class OpenMemory:
-    """One session's memory: its store, a model to ask, and indexes to search. What changes
-    something raises MemoryRefused, StorageError and BusyError."""
+    """One session's memory: its store, a model to ask, and indexes to search. Methods that change
+    something raise MemoryRefused, StorageError or BusyError."""
 
     context: MemoryContext
     store: MemoryStore
     model: MemoryModel
     embedder: Embedder | None = None
     writer: Who = "model"
-    """Who writes by tools."""
+    """The author of what tools write."""
 
     def __init__(self, name: str, settings: "MemoryConfig", layout: Layout) -> None:
         self.name, self.settings, self.layout = name, settings, layout
@@ -113,12 +113,12 @@ class OpenMemory:
         self.tasks: set[asyncio.Task[None]] = set()
         self._archive: tuple[MemoryView | None, list[Statement]] = None, []
         self._notes: tuple[MemoryView | None, list[Statement]] = None, []
-        """What `archived_facts` and `notes` found, and in which view."""
+        """The cached results of `archived_facts` and `notes`, each after the view it comes from."""
         self._indexed: tuple[MemoryView | None, date] = (None, date.min)
-        """What the indexes hold: the view, and the day on which it was looked at."""
+        """The view and the day for which the indexes are complete."""
 
     def set_up(self, context: MemoryContext) -> None:
-        """Makes the store, reading and writing nothing yet."""
+        """Makes the store, the model and the indexes, reading and writing no files yet."""
         self.context, root = context, context.project_root or paths.project_root(context.cwd)
         self.store = MemoryStore(
             context.root,
@@ -141,11 +141,11 @@ class OpenMemory:
         self.fact_index = TextIndex()
 
     async def sum_up(self, session: str = "") -> bool:
-        """Sums up a session, by default this one so far; False if it is left for the next kode."""
+        """Summarizes a session, by default this one so far; False if it stays pending."""
         return True
 
     def start_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Starts work that nobody has to await: it reports its own faults."""
+        """Starts a background task that nobody has to await: its fault becomes a notice."""
 
         async def run() -> None:
             try:
@@ -164,16 +164,16 @@ class OpenMemory:
         return self.context.now().date()
 
     def warn(self, text: str) -> None:
-        """Tells the person something in a line."""
+        """Shows the person a notice of one line."""
         self.context.emit(Notice(text=text))
 
     def visible_facts(self, places: Sequence[str] | None = None) -> list[Statement]:
-        """The current facts here that a model may see, in the order of a prompt."""
+        """Returns the current facts, of all or some places, that a model may see, in order."""
         facts = frame.visible_facts(self.store, self.store.view(), self.today().isoformat())
         return [fact for fact in facts if places is None or fact.place in places]
 
     def archived_facts(self) -> list[Statement]:
-        """The facts here that stand in no prompt, but may be found."""
+        """Returns this project's archived facts: no prompt shows them, but a search finds them."""
         view = self.store.view()
         if self._archive[0] is not view:
             facts = itertools.chain.from_iterable(map(view.in_place, self.store.fact_places()))
@@ -194,7 +194,7 @@ class OpenMemory:
         return self._notes[1]
 
     def describe(self, statement: Statement) -> str:
-        """A fact as a model sees it, with its date and what to know of it."""
+        """Returns a fact as a model sees it, with its date and any doubt about it."""
         return frame.describe_fact(
             statement, frame.find_remarks(self.store, self.today()).get(statement.id, "")
         )
@@ -235,12 +235,12 @@ class OpenMemory:
         return "\n".join(lines) or "There is no note on a session yet."
 
     def show_notes(self, notes: Sequence[Statement]) -> str:
-        """Notes for the model, each with what does not hold any more, framed; "" for none."""
+        """Returns notes, framed for the model ("" for none), and records them as shown."""
         self.shown_notes += [note.id for note in notes]
         return frame.wrap(frame.NOTES, "\n\n".join(map(self.note_text, notes)))
 
     def note_text(self, note: Statement) -> str:
-        """A note with its date, another project's name, and what of it does not hold any more."""
+        """Returns a note with its date, its project if not this one, and what no longer holds."""
         place = str(note.details.get("path", "another project"))
         is_elsewhere = note.project not in ("", self.store.project.hash)
         where = f" in {strip_bullet(place)}" if is_elsewhere else ""
@@ -250,8 +250,8 @@ class OpenMemory:
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
     def at_end_of(self, record: SessionRecord) -> "OpenMemory":
-        """This memory for who looks back on a session: what is written counts as said when that
-        ended, and rests on what it read and on what was typed in it."""
+        """Returns this memory for looking back on a session: what is written counts as said when
+        the session ended, and is judged by what the session read and what was typed in it."""
         memory = copy(self)
         memory.writer, memory.seen, memory.turn = "session", {}, Turn(number=record.turns, text="")
         memory.context = replace(
@@ -265,12 +265,12 @@ class OpenMemory:
         return memory
 
     def author(self, who: Who | None = None) -> Author:
-        """The model, or somebody else, in this turn."""
+        """Returns the author of a change in this turn: `who`, by default the writer."""
         return Author(who or self.writer, self.context.session_id or "", self.turn.number)
 
     def model_author(self, quote: str, lines: str = "") -> tuple[Author, str]:
-        """The model with what it rests on, the person's words and lines of code, and a remark on
-        what of that does not count."""
+        """Returns the writer with its evidence (the person's words, cited lines of code), and a
+        remark on evidence that could not be verified and was left out."""
         remarks, author = list[str](), self.author()._replace(quote=self.verify_quote(quote))
         if quote.strip() and not author.quote:
             remarks.append("`quote` was left out: the user did not state this in these words.")
@@ -289,11 +289,11 @@ class OpenMemory:
         yield from record.messages if record else ()
 
     def verify_quote(self, quote: str) -> str:
-        """The words if the person stated them in this session; else ""."""
+        """Returns the quotation if the person typed it in this session as a statement, else ""."""
         return source.verify_quote(quote, self.context.typed_messages())
 
     def new_statement(self, addition: Addition, author: Author) -> Statement:
-        """The statement of an addition, in the form of its place. Raises: MemoryRefused."""
+        """Makes the statement of an addition, in the form of its place. Raises: MemoryRefused."""
         place = self.layout.place_of(addition.target, addition.scope, self.store.project)
         if not addition.text.strip():
             raise MemoryRefused("The text is empty: say in one sentence what to remember.")
@@ -316,21 +316,21 @@ class OpenMemory:
         )
 
     def mark_shown(self, text: str, facts: Iterable[Statement]) -> None:
-        """Notes which of these facts the session's model was shown whole in a text."""
+        """Records which of these facts stand whole in a text that the session's model was shown."""
         for fact in facts:
             if frame.escape_frame(strip_bullet(fact.text)) in text:
                 frame.mark_read(self.seen, fact.id, fact.text)
 
     def check_replaced(self, old: Statement, text: str, removal: str) -> None:
         """Raises: MemoryRefused if the session's model was not shown the fact that it replaces, or
-        loses most of it without naming it as the `removal`."""
+        if most of the fact would go without being named as the `removal`."""
         label = f"the fact {quote(old)}"
         frame.check_read(self.seen, old.id, old.text, text, label=label, removal=removal)
 
     async def save(self, new: Statement, *, old: Statement | None = None) -> Outcome:
-        """Stores a statement of the model or the person, and announces it: in the place of an `old`
-        one, or compared by one question with what is near. What ranks higher stays beside it until
-        the person decides; after outside text, what they did not type waits for approval."""
+        """Stores and announces a statement of the model or the person. It replaces the `old` one,
+        or a model compares it with similar facts. A fact of higher rank stays beside it until the
+        person decides; after outside text, what the person did not type waits for approval."""
         remark = scan.check_text(new.text, author=new.who)
         scan.check_text(f"{new.since} {new.source}")
         new, relations, kind = self.hold_back(new), NO_RELATIONS, "add"
@@ -354,7 +354,7 @@ class OpenMemory:
         return self.announce(outcome, remark)
 
     def hold_back(self, new: Statement) -> Statement:
-        """A statement as it may be stored: it waits if the model may have it from outside."""
+        """Returns the statement, made to wait for approval if it may come from outside text."""
         if (
             new.who == "user"
             or not self.context.tainted()
@@ -365,7 +365,7 @@ class OpenMemory:
         return replace(new, state="waiting", quote="", source=outside, source_hash="")
 
     def announce(self, outcome: Outcome, remark: str = "") -> Outcome:
-        """Shows a change to the person, and returns it for whom asked."""
+        """Shows a change, if any, to the person; returns the outcome with the remark added."""
         if outcome.change:
             self.context.emit(MemoryChanged(text=outcome.text, change_id=outcome.change.id))
         return replace(outcome, text=f"{outcome.text}\n{remark}") if remark else outcome
@@ -373,8 +373,8 @@ class OpenMemory:
     # ── search ───────────────────────────────────────────────────────────────────────────────
 
     async def search(self, query: str, k: int) -> list[Hit]:
-        """The best `k` facts and notes, best first, each with what may not hold any more; none if
-        nothing matches."""
+        """Returns the best `k` facts and notes, best first, each with what may no longer hold; an
+        empty list if nothing matches."""
         ranked, store, today = await self.find(query, k), self.store, self.today()
         doubts, hits = frame.find_remarks(store, today), list[Hit]()
         for result in ranked:
@@ -407,7 +407,7 @@ class OpenMemory:
         )
 
     def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
-        """Those of some statements that bear on a message and that the session does not show."""
+        """Returns the statements that bear on a message and that the session does not show yet."""
         notes = (n for n in statements if n.kind == "fact" or n.session != self.context.session_id)
         new = {note.id: note for note in notes if note.id not in self.shown_notes}
         if not new:
@@ -422,7 +422,7 @@ class OpenMemory:
         ]
 
     def update_indexes(self, limit_s: float) -> int:
-        """Indexes what is new; returns how many notes are left."""
+        """Indexes new facts, and notes for `limit_s`; returns how many notes are still missing."""
         view, today = self.store.view(), self.today()
         if self._indexed[0] is view and self._indexed[1] == today:
             return 0
@@ -433,7 +433,7 @@ class OpenMemory:
         return rest
 
     async def fill_index(self) -> None:
-        """Indexes many notes in their file, in a thread, so that nothing has to wait for it."""
+        """Indexes notes in a thread, into their file, if they are too many for memory."""
         texts, index = self._note_texts(), TextIndex(self._index_path)
         while len(texts) > MAX_IN_MEMORY and not self.is_closing:
             if not await asyncio.to_thread(index.update, texts, limit_s=INDEX_LIMIT_S):
@@ -443,20 +443,20 @@ class OpenMemory:
         return [self._indexed_text(note, note.claimed_at[:10]) for note in self.notes()]
 
     def _indexed_text(self, statement: Statement, day: str = "") -> IndexedText:
-        """With a day, texts of the same place and day are neighbours."""
+        """Makes the text to index. With a `day`, texts of one place and day are neighbours."""
         row = f"{statement.place} {day}" if day else ""
         return IndexedText(statement.id, strip_bullet(statement.text), statement.claimed_at, row)
 
 
 class Policy(ABC):
-    """What one system does, and when, in one session; `memory` is always open."""
+    """What one system does, and when, in one session. The `memory` that it gets is open."""
 
     layout: Layout
     tools: Sequence[Callable[[OpenMemory], Tool]] = ()
     """The tools of the model in their order, as `tools.memory_tool` declares them."""
     keeps_unquoted_facts = True
-    """Whether a fact of the closing question without the person's words is stored as the model's
-    own; else it stands in the session's note only."""
+    """Whether a fact that the closing question finds, but that the person did not state, is stored
+    as the model's own; if not, only the session's note has it."""
     message_window: int | None = None
     """See `MemorySystem.message_window`."""
 
@@ -476,11 +476,11 @@ class Policy(ABC):
 
     @abstractmethod
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        """The note on a session, as `statement_of_session` makes it."""
+        """Makes the note on a session, by `session_statement`."""
 
     @abstractmethod
     def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
-        """A fact that the closing question found, in the same way."""
+        """Makes the statement of a fact that the closing question found, by `session_statement`."""
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
         """Whether the model is asked about an ended session."""
@@ -492,7 +492,7 @@ class Policy(ABC):
         return record
 
     def replaced_notes(self, view: MemoryView, record: SessionRecord) -> list[Statement]:
-        """The notes whose place a new note on a session takes: those of it, if it continued."""
+        """Returns the notes that a new note replaces: earlier ones on the same session."""
         notes = (note for note in view.statements() if note.kind in ("episode", "summary"))
         return [note for note in notes if note.session == record.id]
 
@@ -510,8 +510,8 @@ class Policy(ABC):
         return build_prompt(text, shown, earlier=earlier), tuple(fact.id for fact in shown)
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
-        """Asks the model about a pending session that this process has taken, and stores what it
-        answers; whether it answered. Raises: StorageError, BusyError."""
+        """Asks the model about a pending session that this process has claimed, and stores its
+        answer; returns whether it answered. Raises: StorageError, BusyError."""
         prompt, ids = self.question(memory, record)
         reply = await memory.model.ask(
             INSTRUCTIONS,
@@ -535,12 +535,12 @@ class Policy(ABC):
     async def before_drop(
         self, memory: OpenMemory, messages: Sequence[Message], reason: DropReason
     ) -> Drop:
-        """Called before the context loses messages, and before an ending session is summed up;
-        `memory.sum_up()` does so at once."""
+        """Called before the context loses messages, and before an ended session is summarized;
+        `memory.sum_up()` summarizes it at once."""
         return Drop()
 
     async def after_learning(self, memory: OpenMemory) -> None:
-        """Called after a session was summed up, of this or another process."""
+        """Called after each try to summarize a session, also one of another process."""
         return
 
     async def maintain(self, memory: OpenMemory) -> None:
@@ -548,11 +548,11 @@ class Policy(ABC):
         return
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
-        """Exchanges what is shared with others, after opening, before each message, at the end."""
+        """Exchanges changes with others: called on opening, before each message and at the end."""
         return
 
     async def status(self, memory: OpenMemory) -> list[str]:
-        """What a person should know of it besides what all systems have, a line each."""
+        """Returns further lines for `status`, besides those of every system."""
         return []
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
@@ -560,8 +560,8 @@ class Policy(ABC):
         return memory.new_statement(addition, author)
 
     def injection(self, reason: InjectReason, *framed: str) -> Injection:
-        """Framed texts as the section of the system prompt, and the buffer for the next message
-        where messages were dropped."""
+        """Returns framed texts as the section of the system prompt and, if messages were dropped,
+        the buffer for the next message."""
         system = "\n".join(filter(None, ("# Memory", *framed))) if any(framed) else ""
         buffer = self.buffer if reason in ("compacted", "trimmed") else ()
         return Injection(system=system, first_user=frame.wrap(TURNS, "\n".join(buffer)))
@@ -575,8 +575,8 @@ Source = Annotated[str, "path:line or path:first-last of the code that shows it"
 
 
 def memory_tool(**declaration: Any) -> Callable[[Function], MakeTool]:
-    """Declares a tool as `kode.tool.tool` does, of a function whose first parameter is an open
-    memory. The result makes the tool over one memory; a refusal is its error."""
+    """Declares a tool as `kode.tool.tool` does, from a function whose first parameter is an open
+    memory. The result makes the tool for one memory; memory's errors become ToolErrors."""
 
     def declare(function: Function) -> MakeTool:
         text = " ".join((function.__doc__ or "").split())
@@ -602,7 +602,7 @@ def as_sentence(text: str) -> str:
 
 
 def describe_outcome(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
-    """What an operation did, for the model, with how full the place is now, or the entry's id."""
+    """Tells the model what an operation did, and how full the place is now or the entry's id."""
     lines = [as_sentence(outcome.text), "" if outcome.change else "Nothing was changed."]
     if new := outcome.statement:
         memory.mark_shown(frame.escape_frame(new.text), [new])
@@ -611,7 +611,7 @@ def describe_outcome(memory: OpenMemory, outcome: Outcome, remark: str = "") -> 
 
 
 def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
-    """Raises: MemoryRefused if a parameter is none of the words that it may be."""
+    """Raises: MemoryRefused if the parameter `name` has none of the allowed values."""
     if value not in allowed:
         listed = " or ".join(filter(None, allowed))
         raise MemoryRefused(f"`{name}` is {value!r}: say {listed}. Nothing was changed.")
@@ -623,6 +623,6 @@ def describe_share(size: int, limit: int, unit: str) -> str:
 
 
 def as_list_item(text: str) -> str:
-    """A text as a line of a list; what is more than one plain line stays as it is."""
+    """Returns one plain line as a list item, and any other text unchanged."""
     is_plain = text[:1].isalnum() and "\n" not in text and LINES.texts(text) == [text]
     return f"- {text}" if is_plain else text

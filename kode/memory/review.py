@@ -1,5 +1,5 @@
-"""What a person is shown of memory, in any system: what waits for them and what they decide, each
-in one change; `show`, `status`, `log`, `why`; and an overview for plug-ins.
+"""Memory as a person sees it, in any system: the items that wait for a decision, each of which is
+one change; the reports `show`, `status`, `log` and `why`; and an overview for plug-ins.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from kode.paths import short_path
 from kode.values import dataclass, replace
 
 Confirm = Callable[[str], bool]
-"""Asks the person."""
+"""Asks the person a question; True for yes."""
 Reason = Literal["outside", "conflict", "no longer true"]
 _REASONS: Mapping[Reason, tuple[str, Mapping[Choice, str]]] = {
     "outside": ("waiting for approval", {"approve": "approve", "drop": "drop"}),
@@ -33,25 +33,25 @@ _REASONS: Mapping[Reason, tuple[str, Mapping[Choice, str]]] = {
     ),
     "no longer true": ("may no longer be true", {"confirm": "still true", "remove": "remove"}),
 }
-"""The reasons to wait, in the order to ask about them: a heading, and the choices as a person reads
-them."""
+"""Why an item waits, in the order to ask about it → its heading, and the choices in the words that
+a person reads."""
 NOTHING_WAITS = "Nothing is pending."
 MAX_PROPOSED_CHARS = 1_000  # a few sentences
 MAX_PROPOSALS = 100  # a person decides on each
-MAX_NAME_CHARS = 60  # of another agent, on a line
+MAX_NAME_CHARS = 60  # of another agent's name, shown on one line
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingItem:
-    """One thing that waits."""
+    """An item that waits for the person's decision."""
 
     reason: Reason
     id: str
-    """The id of its statement, or those of both, joined by `+`."""
+    """The id of its statement, or the ids of both, joined by `+`."""
     statements: tuple[Statement, ...]
     remark: str = ""
     batch: str = ""
-    """What it was imported with; "" for none."""
+    """The import that it came with; "" for none."""
 
     @property
     def heading(self) -> str:
@@ -72,8 +72,8 @@ class WaitingItem:
 
 
 async def list_waiting(system: MemorySystem) -> list[WaitingItem]:
-    """All that waits in this project, in the order to ask about it. Raises: MemoryRefused for a
-    system that holds nothing; StorageError."""
+    """Returns the items that wait in this project, in the order to ask about them. Raises:
+    MemoryRefused for a system whose statements kode does not know; StorageError."""
     memory = statements_of(system, "review")
     store, view = memory.store, memory.store.view()
     doubts = dict(find_remarks(store, memory.today()))
@@ -95,8 +95,8 @@ async def list_waiting(system: MemorySystem) -> list[WaitingItem]:
 
 
 async def propose_fact(system: MemorySystem, text: str, about: About, client: str) -> Outcome:
-    """Lets what another agent wants remembered wait for the person; without a change if it waits
-    already. Raises: MemoryRefused, StorageError, BusyError."""
+    """Adds a fact that another agent proposes, to wait for the person's approval; changes nothing
+    if it waits already. Raises: MemoryRefused, StorageError, BusyError."""
     memory = statements_of(system, "propose")
     name = shorten(client, MAX_NAME_CHARS) or "an agent without a name"
     addition = addition_about(memory.name, text, about)
@@ -125,8 +125,7 @@ async def decide_item(system: MemorySystem, id: str, choice: str, who: Who = "us
 
 
 async def approve_all_of(system: MemorySystem, source: str) -> str:
-    """Approves all that waits of an import or a file. Raises as `decide_item`, also if
-    nothing does."""
+    """Approves all that waits from an import or a file. Raises as `decide_item`, also for none."""
     path, waiting = short_path(source), await list_waiting(system)
     of_source = [
         item.id
@@ -140,7 +139,7 @@ async def approve_all_of(system: MemorySystem, source: str) -> str:
 
 
 async def describe_waiting(system: MemorySystem, reason: str = "") -> str:
-    """All that waits, or all for a reason, as text. Raises as `list_waiting`."""
+    """Returns the waiting items, or those with one reason, as text. Raises as `list_waiting`."""
     waiting = [item for item in await list_waiting(system) if reason in ("", item.reason)]
     lines, counts = list[str](), Counter(item.heading for item in waiting)
     for item in waiting:
@@ -162,7 +161,7 @@ _quoted = partial(quote, max_chars=160)  # two lines of a terminal
 
 
 def show_entries(memory: Memory) -> str:
-    """Every entry of this project with its id, origin, and what speaks against it."""
+    """Returns this project's entries, each with id, origin and doubts, and its latest notes."""
     view, doubts = memory.store.view(), find_remarks(memory.store, memory.today())
     sections = list[list[str]]()
     for place in memory.store.fact_places():
@@ -205,7 +204,7 @@ def _describe_entry(statement: Statement, doubt: str, max_chars: int = 0) -> Ite
 
 
 async def describe_status(memory: Memory) -> str:
-    """Which system it is, how full it is, and what is pending."""
+    """Returns the system, its folder, how full each place is, and what is pending, as text."""
     lines = [f"system: {memory.name}", f"folder: {memory.store.root}"]
     for place in memory.store.fact_places():
         if facts := memory.store.view().in_place(place):
@@ -224,8 +223,8 @@ async def describe_status(memory: Memory) -> str:
 
 
 def list_changes(memory: Memory, count: int) -> str:
-    """The last changes of this system, newest last, each with what it did and whether it was
-    undone."""
+    """Returns the last changes of this system, newest last, each with what it did and whether it
+    was undone."""
     changes = [
         change
         for change in memory.store.log.changes()
@@ -253,8 +252,8 @@ def list_changes(memory: Memory, count: int) -> str:
 
 
 def explain_entry(memory: Memory, words: Sequence[str]) -> str:
-    """The history of the entry that an id or a part of its text means, current or not: all that it
-    replaced, newest first, and its end; or those it may mean. Raises: MemoryRefused for none."""
+    """Returns the history of the entry that an id or a part of a text identifies, current or not:
+    its versions, newest first, and its end; or the candidates. Raises: MemoryRefused for none."""
     view, text = memory.store.view(), " ".join(words).strip()
     ended = [entry for entry in view.entries.values() if not entry.is_alive]
     entries = (
@@ -270,8 +269,9 @@ def explain_entry(memory: Memory, words: Sequence[str]) -> str:
             f"No entry contains {text!r}. `kode memory show` lists the entries, `kode memory log` "
             "the changes."
         )
-    id, end = entries[0].statement.id, entries[0].end
-    lines = [line for link in view.chain(id)[: -MAX_LINKS - 1 : -1] for line in _link(memory, link)]
+    id, end, lines = entries[0].statement.id, entries[0].end, list[str]()
+    for version in view.chain(id)[: -MAX_LINKS - 1 : -1]:
+        lines += _describe_history(memory, version)
     if end:
         heirs = ", ".join(_quoted(heir.statement) for heir in view.successors(id))
         lines.append(f"ended by {_describe_change(end)}{f': replaced by {heirs}' if heirs else ''}")
@@ -283,7 +283,7 @@ def explain_entry(memory: Memory, words: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _link(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
+def _describe_history(memory: Memory, entry: MemoryEntry) -> Iterator[str]:
     statement = entry.statement
     yield _describe_text(memory, statement)
     claimed_at = _format_minute(statement.claimed_at)
@@ -331,7 +331,7 @@ class ListedEntry:
     label: str
     """What a person calls its place."""
     remark: str
-    """Why it may not hold any more; "" for nothing."""
+    """Why it may no longer hold; "" if nothing speaks against it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,7 +342,7 @@ class Overview:
     entries: tuple[ListedEntry, ...]
     """Facts, then notes on sessions."""
     waiting: tuple[WaitingItem, ...]
-    """In the order to decide it."""
+    """In the order in which to ask the person."""
     ended: tuple[MemoryEntry, ...]
     """What was replaced or withdrawn, the newest first."""
     changes: tuple[MemoryChange, ...]
@@ -352,8 +352,8 @@ class Overview:
 
 
 async def read_overview(system: MemorySystem) -> Overview:
-    """Reads an open memory. Raises: MemoryRefused for a system that holds nothing that kode knows
-    of; StorageError."""
+    """Returns the overview of an open memory. Raises: MemoryRefused for a system whose statements
+    kode does not know; StorageError."""
     memory = statements_of(system, "view")
     store, doubts = memory.store, find_remarks(memory.store, memory.today())
     ends = [(entry.end.at, entry) for entry in store.view().entries.values() if entry.end]

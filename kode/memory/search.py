@@ -1,7 +1,7 @@
-"""Search over the texts of memory: by words and time, and by vectors where a server makes them. A
-word counts by its stem, an identifier by its parts.
+"""Searches the texts of memory by words and time, and also by vectors if an embedding server is
+set. Words are compared by their stems, identifiers by their parts.
 
-SQLite's FTS5 finds the words, in memory up to `MAX_IN_MEMORY` texts, above that in a file that
+SQLite's FTS5 indexes the words: in memory for up to `MAX_IN_MEMORY` texts, for more in a file that
 processes share and that may be deleted at any time.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import apsw
 
 TOKENIZER = ("unicode61", "remove_diacritics", "2", "categories", "L* N* Mn Mc", "tokenchars", "·")
-"""The arguments of FTS5's `porter`. Marks belong to words, as does the dot of a version number."""
+"""The arguments of FTS5's `porter`. Combining marks and `·`, the dot of a version, are letters."""
 
 STOP_WORDS = frozenset(
     """
@@ -56,13 +56,13 @@ COMMON_WORDS = frozenset(
     user agent asked yes ok thanks implement explain
     """.split()
 )
-"""Words of this trade, which alone are no reason to show a text that nobody asked for."""
+"""Words common in programming. Alone, they are no reason to show a text that nobody asked for."""
 
 MAX_PARTS = 4
-"""So many adjacent words of a query may be one word of a text, or the other way round."""
-MIN_BEGINNING_CHARS = 5  # less is a syllable
+"""How many adjacent words of a query may equal one word of a text, or the other way round."""
+MIN_BEGINNING_CHARS = 5  # fewer letters are only a syllable
 MIN_TYPO_CHARS = 6
-"""In shorter words the first letter counts as correct: most are one edit from each other."""
+"""In shorter words the first letter counts as correct: most are one edit from another word."""
 
 _AGO = {"today": timedelta(), "yesterday": timedelta(days=1)}
 _PERIOD = re.compile(r"\b(?:\d{4}-\d\d(?:-\d\d)?|today|yesterday)\b", re.IGNORECASE)
@@ -86,8 +86,8 @@ _UNSPACED = re.compile(
 
 
 def split_words(text: str, *, with_compounds: bool = False) -> list[str]:
-    """The words of a text in order, in lower case: an identifier as its parts (`with_compounds`
-    also whole, after them), scripts without spaces as characters and pairs."""
+    """Returns the words of a text in order, in lower case. An identifier yields its parts (and then
+    itself, joined, if `with_compounds`), a script without spaces its characters and pairs."""
     if not text.isascii():
         text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
         text = _UNSPACED.sub(
@@ -102,7 +102,7 @@ def split_words(text: str, *, with_compounds: bool = False) -> list[str]:
 
 
 def stem_words(words: Sequence[str]) -> list[str]:
-    """The stem of each word, as in the index."""
+    """Returns each word's stem as indexed; all words unchanged if the tokenizer splits one."""
     import apsw
 
     text = " ".join(words).encode(errors="replace")
@@ -117,7 +117,7 @@ def telling_stems(text: str) -> frozenset[str]:
 
 
 def list_splits(word: str) -> list[str]:
-    """The phrases of up to `MAX_PARTS` words that are written together in this one."""
+    """Returns the phrases of two to `MAX_PARTS` words that, written together, give this word."""
     return [
         " ".join(word[start:end] for start, end in pairwise((0, *cuts, len(word))))
         for count in range(1, MAX_PARTS)
@@ -126,8 +126,8 @@ def list_splits(word: str) -> list[str]:
 
 
 def list_misspellings(word: str) -> list[str]:
-    """What is an English word with a letter more, less, changed, or swapped with the next. Of a
-    word in another script, whose endings no stemmer knows, its beginning, with a `*`."""
+    """Returns the strings that are one edit from an ASCII word: a letter added, removed, changed or
+    swapped. Of a word in another script, which is not stemmed, its beginning with a `*`."""
     if not word.isalpha():
         return []
     if not word.isascii():
@@ -147,7 +147,7 @@ def is_unspaced(text: str) -> bool:
 
 @cache
 def _stemmer() -> "tuple[apsw.Connection, apsw.FTS5Tokenizer]":
-    """The tokenizer, and the connection that it needs."""
+    """Returns the tokenizer, after the connection that must stay open for it."""
     import apsw
 
     connection = apsw.Connection(":memory:")
@@ -179,25 +179,25 @@ T = TypeVar("T")
 
 MAX_IN_MEMORY = 2_000  # indexed in 0.1 s
 VERSION = 2
-"""Of the file: increase it whenever texts are split differently."""
+"""The version of the index file. Increase it whenever texts are split differently."""
 BATCH = 500  # texts that are indexed in one transaction
 MAX_OCCURRENCES = 20_000
-"""That one query reads. A word with more than its share of them is common: others decide."""
+"""How many rows one query reads. A word that fills its share is ignored unless all words do."""
 BM25_WEIGHT = 0.1
-"""What repeated words, and short texts, add to the share of the query that a text contains."""
+"""How much BM25, which favours repeated words and short texts, adds to the matched share."""
 SHARES = {-2: 0.25, -1: 0.45, 1: 0.45, 2: 0.25}
-"""What a text lends of its score to matching ones of its row, so many places away."""
+"""Distance within a row → the share of its score that a text adds to a match at that distance."""
 MIN_COSINE = 0.45  # below it, a vector alone is no match
 OTHER_SPELLING_WEIGHT = 0.5
-MIN_RARE, RARE_SHARE = 3, 0.05  # what more texts contain is no misspelling
+MIN_RARE, RARE_SHARE = 3, 0.05  # a spelling in more texts is no misspelling
 MAX_QUESTION_WORDS = 12  # a longer query is a text, not a question
 TYPO_CHARS = range(4, 33)
-"""Shorter words are one edit from too many others, longer ones are no words."""
+"""Shorter words are one edit from too many others; longer strings are not words."""
 MAX_QUERY_WORDS = 100  # from each end of a longer query
 NEWEST = 3  # texts that "last time" means
-MAX_RECALL = 3  # with a message that asked for nothing
-COMMON_ENOUGH = 4  # so many common words are as good as a specific one
-MAX_CANDIDATES = 12  # that a model is asked to rank
+MAX_RECALL = 3  # texts shown with a message that asked for none
+COMMON_ENOUGH = 4  # this many common words count as much as a specific one
+MAX_CANDIDATES = 12  # texts that a model is asked to rank
 MAX_CANDIDATE_CHARS = 400  # 12 of them are about 1,200 tokens
 TIMEOUT_S = 15.0  # a person or the model waits
 INSTRUCTIONS = (
@@ -223,7 +223,7 @@ class IndexedText:
     at: str = ""
     """When it was said, as from `timestamp`; "" for a text without a time."""
     row: str = ""
-    """Texts of one row that follow each other are neighbours; "" for none."""
+    """Adjacent texts with the same row are neighbours; "" for a text without neighbours."""
 
 
 Allows = Callable[[IndexedText], bool]
@@ -240,7 +240,7 @@ class Ranked:
     words: tuple[str, ...] = ()
     """The words of the query that it contains, the most specific first."""
     is_exact: bool = False
-    """Whether it contains all of them, as they are spelled."""
+    """Whether it contains every telling word of the query, as it is spelled there."""
 
     @property
     def is_specific(self) -> bool:
@@ -262,10 +262,10 @@ class Match(NamedTuple):
 
 
 class TextIndex:
-    """Some texts, found by their words. Use one object per thread."""
+    """A set of texts, searchable by words. Use one object per thread."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """`path`: the file for many texts; if it cannot be used, all are indexed in memory."""
+        """`path`: the file used for many texts; if it is unusable, all are indexed in memory."""
         self.texts: Sequence[IndexedText] = ()
         self._path = path
         self._connection: apsw.Connection | None = None
@@ -275,10 +275,10 @@ class TextIndex:
         """Row → position in `texts`."""
 
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
-        """Indexes new texts, the last first, and removes others; returns how many are left."""
+        """Indexes these texts, the last first, and drops others; returns how many are missing."""
         self.texts, deadline = texts, monotonic() + limit_s
         if not texts and self._connection is None:
-            return 0  # what has no texts needs no database, whose library takes 3 MB
+            return 0  # without texts, no database is needed, whose library takes 3 MB
         return self._use_index(lambda: self._update_index(deadline))
 
     def search(
@@ -290,7 +290,7 @@ class TextIndex:
         cosines: Mapping[str, float] | None = None,
         allows: Allows = lambda text: True,
     ) -> list[Ranked]:
-        """The best `k` allowed matches, newest first among equals; `cosines` are by id."""
+        """Returns the best `k` allowed texts, newest first among equals; `cosines` are by id."""
         if not self.texts:
             return []
         period, start, end, rest = find_period(query, now)
@@ -348,7 +348,7 @@ class TextIndex:
     def _match_phrases(
         self, words: tuple[str, ...], phrases: Sequence[str], most: int = MAX_OCCURRENCES
     ) -> list[Match]:
-        """What `words` stand for, if a text has one of these phrases (at a `*`, any ending)."""
+        """Returns the match of `words` with texts that have one of the phrases (`*`: a prefix)."""
         terms = '" OR "'.join(filter(None, phrases))
         if not terms or self._connection is None:
             return []
@@ -359,12 +359,12 @@ class TextIndex:
         return self._as_match(words, scores)
 
     def _as_match(self, words: tuple[str, ...], scores: Mapping[int, float]) -> list[Match]:
-        """A match whose weight is the inverse document frequency, if there is any text."""
+        """Returns a match weighted by its inverse document frequency; [] if no text has it."""
         others = max(0.5, len(self.texts) - len(scores) + 0.5)
         return [Match(words, scores, math.log(1 + others / (len(scores) + 0.5)))] if scores else []
 
     def _add_scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
-        """By position: how much of the query a text has, squared, and a part of its neighbours'."""
+        """Returns position → squared share of the query that matches, plus part of neighbours'."""
         alone = dict[int, float]()
         for at, of_text in matches.items():
             share = sum(match.weight for match in of_text)
@@ -377,7 +377,7 @@ class TextIndex:
         return scores
 
     def _use_index(self, work: Callable[[], T]) -> T:
-        """Does some work with the index; in memory, if the file is damaged or the disk is full."""
+        """Runs `work`. If the index file fails, deletes it and runs `work` again in memory."""
         import apsw
 
         try:
@@ -427,8 +427,8 @@ async def search(
     embedder: Embedder | None = None,
     allows: Allows = lambda text: True,
 ) -> list[Ranked]:
-    """The best `k` allowed texts of some indexes, the best of the first index first. If words find
-    too little, `model` chooses from that and the newest, unless those are no more than `k`."""
+    """Returns the best `k` allowed texts; the best of the first index leads if it is specific.
+    Without an exact match, `model` chooses among matches and newest texts, if those exceed `k`."""
     results = list[list[Ranked]]()
     for index in indexes:
         cosines = None
@@ -437,7 +437,7 @@ async def search(
             cosines = await embedder.cosines(query, compared)
         most = max(k, 2 * MAX_CANDIDATES)
         results.append(index.search(query, most, now, cosines=cosines, allows=allows))
-    # What shares only common words with the query comes last.
+    # Texts that share only common words with the query come last.
     best, ranked = results[0][:1], [result for listed in results for result in listed]
     ranked.sort(key=lambda result: (not result.is_specific, result not in best, -result.score))
     if model is None or not model.usable or not query.strip() or any(r.is_exact for r in ranked):
@@ -460,8 +460,8 @@ async def search(
 
 
 def recall_texts(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
-    """The texts to show with a message that asked for none, but not those that are hidden. Of those
-    that contain the same words of the query, the newest comes first."""
+    """Returns the texts to show with a message that asked for none, leaving out hidden ones. Of
+    texts with the same words of the query, the newest comes first."""
     listed = index.search(query, 4 * MAX_RECALL, now, allows=lambda text: not is_hidden(text))
     ranked = [result for result in listed if result.is_specific]
     best = {result.words: result.score for result in reversed(ranked)}

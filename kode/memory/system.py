@@ -1,7 +1,7 @@
-"""The memory of one session, for every system: the moments of the contract, and their guard. A hook
-has a time limit, and a fault becomes the neutral answer and one Notice. After three faults in a row
-it is not called again in this process; of a system that could not be opened, none is. Cancellation
-passes through.
+"""The memory of one session, for every system: the hooks of the contract, and their guard. A hook
+that fails, or an async one that exceeds its time limit, gives its neutral answer and the first time
+a Notice. After three faults in a row a hook is not called again in this process; after a failed
+`open`, none is. Cancellation passes through.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from kode.config.model import MemoryConfig
 
 OPEN_WAIT_S, TURN_WAIT_S = 4.0, 1.0
-"""How long opening, and a message, wait for what others share; the rest comes with a later one."""
+"""How long opening, and each message, wait for changes shared by others; the rest comes later."""
 SHARE_OF_GRACE = 0.9  # for finishing work at the end; the rest is for cancelling it
 MAX_SEEN, MAX_SHOWN_NOTES = 300, 50
-"""How many of the latest texts and notes that were shown a session remembers as shown."""
+"""How many of the latest texts, and of the latest notes, a session remembers as shown."""
 
 
 class SnapshotMemory(MemorySystem):
@@ -111,7 +111,7 @@ class Memory(OpenMemory, MemorySystem):
         return tuple(make_tool(self) for make_tool in tools)
 
     async def after_turn(self, turn: Turn) -> None:
-        self._begin(turn)  # again, if another process still summed up an earlier part
+        self._begin(turn)  # again: another process may have held the session before
         await self.policy.after_turn(self, turn)
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
@@ -122,7 +122,7 @@ class Memory(OpenMemory, MemorySystem):
         return drop if is_left else replace(drop, done=await self.sum_up())
 
     async def maintain(self) -> None:
-        """Takes over edits of records, sums up what other processes left, indexes, tidies up."""
+        """Takes over edits of records, summarizes sessions that other processes left, tidies up."""
         if not self.context.read_only:
             await asyncio.shield(self.start_work(self._run_upkeep()))
 
@@ -156,21 +156,21 @@ class Memory(OpenMemory, MemorySystem):
             self.pending.release(self.context.session_id)
 
     def _begin(self, turn: Turn) -> None:
-        """Notes that this session has to be summed up, whatever becomes of its turn."""
+        """Marks this session as pending, whatever becomes of the turn."""
         self.turn = turn
         if self.context.session_id and not self.context.read_only:
             self.pending.mark(self.context.session_id)
 
     def _now(self) -> tuple[str, str]:
-        """The last change and the day, up to which the session's model is told all."""
+        """Returns the last change and the day up to which the session's model has been told all."""
         return self.store.log.last_id() or frame.NO_CHANGE, self.today().isoformat()
 
     async def _follow_files(self) -> None:
-        """Takes over what a person edited in the files of facts."""
+        """Takes over a person's edits in the files of facts; a failure becomes a notice."""
         try:
             for notice in await self.store.reconcile():
                 self.context.emit(notice)
-        except (StorageError, BusyError) as error:  # memory works without
+        except (StorageError, BusyError) as error:  # memory works without the comparison
             self.warn(f"Memory was not compared with its history: {error}")
         self._file_times = self.store.fact_file_times()
 
@@ -232,8 +232,8 @@ def _guard(
     purpose: str,
     waiting: str = "",
 ) -> Callable[Concatenate["Guarded", P], Coroutine[Any, Any, T]]:
-    """The guarded hook. `purpose` says what failed, `waiting` what a waiting person reads; "" if
-    nobody waits."""
+    """Returns the hook inside the guard. `purpose` completes "Memory could not ..."; `waiting` is
+    what a waiting person reads, "" if nobody waits."""
     hook = method.__name__
 
     async def call(self: "Guarded", /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -259,7 +259,7 @@ def _guard(
 
 
 class Guarded(MemorySystem):
-    """`limits_s` overrides the time limits of single hooks, in seconds."""
+    """A system inside the guard. `limits_s` overrides time limits of single hooks, in seconds."""
 
     def __init__(self, system: MemorySystem, **limits_s: float) -> None:
         self.system, self.limits_s = system, limits_s
@@ -303,12 +303,12 @@ class Guarded(MemorySystem):
         return self._state
 
     def _is_off(self, hook: str) -> bool:
-        """Whether a hook is not to be called any more."""
+        """Whether a hook must not be called any more in this process."""
         is_closed = hook != "open" and self._faults["open"] > 0
         return is_closed or self._faults[hook] >= FAULTS_IN_A_ROW
 
     def _note_fault(self, error: Exception, hook: str, purpose: str, limit_s: float = 0.0) -> None:
-        """Counts a fault of a hook, and tells of its first."""
+        """Counts a fault of a hook, and notifies the person of the hook's first one."""
         self._faults[hook] += 1
         if hook not in self._notices:
             self._notices.add(hook)
@@ -321,8 +321,8 @@ class Guarded(MemorySystem):
 
 
 def statements_of(system: MemorySystem, command: str) -> Memory:
-    """The memory inside a guard, for a command of a person, who wants its errors. Raises:
-    MemoryRefused for a system that holds nothing that kode knows of."""
+    """Returns the memory without its guard, for a person's command, which reports errors itself.
+    Raises: MemoryRefused if memory is off, or for a system whose statements kode does not know."""
     memory = system.system if isinstance(system, Guarded) else system
     if isinstance(memory, Memory):
         return memory
