@@ -38,7 +38,7 @@ def _show_paths(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _show_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    """Without `--all` only the first keys, and those that are set."""
+    """Shows all keys with `--all`; otherwise `FIRST_KEYS`, and those that are set."""
     parser.add_flags(("--all", "every key"), ("--json", "one JSON object, of every key"))
     arguments, loaded = parser.parse(argv), _load_settings()
     values = {key: display_value(key, value) for key, value in flatten(loaded.config).items()}
@@ -60,7 +60,7 @@ def _show_settings(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    """Raises: ConfigError for a key or a value that is none: nothing is written then."""
+    """Sets one key. Raises: ConfigError for an unknown key or a wrong value, writing nothing."""
     about = "its dotted name, as `config show --all` lists it"
     parser.add_argument("key", metavar="KEY", help=about)
     parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is; null for none")
@@ -73,7 +73,7 @@ def _set_key(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
     except Faults:
         if isinstance(value, str):
             raise
-        value = arguments.value  # a model may be named 5
+        value = arguments.value  # a text may look like JSON: a model named 5
         path = store_value(key, value, "kode config set")
     loaded = _load_settings()
     place = paths.short_path(path)

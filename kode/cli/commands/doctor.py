@@ -1,4 +1,4 @@
-"""`kode doctor`: checks what works on this machine, each with the next step."""
+"""`kode doctor`: checks what works on this machine, with a next step for what does not."""
 
 import asyncio
 import contextlib
@@ -43,13 +43,13 @@ AGAIN = "run `kode doctor` again when it is ready"
 LOADING_S = 10.0
 """How long to wait for a server that is loading its model."""
 ASKING_S = 4.0
-"""How long to wait for what a server far away says of its model."""
+"""How long to wait for what a remote server says about its model."""
 State = Literal["ok", "missing", "optional"]
 MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Prints each finding when it is made; 1 if something required is missing."""
+    """Prints each finding as it is made; returns 1 if something required is missing."""
     parser = Parser("kode doctor", "Checks this machine, and says how to fix what is missing.")
     about = "instead prove the sandbox: run commands in it that must not get out"
     parser.add_flags(("--json", "one JSON list instead of lines"), ("--sandbox", about))
@@ -93,7 +93,7 @@ class Case:
 
     @functools.cached_property
     def loaded(self) -> "Loaded":
-        """Raises: UntriedError, from the fault."""
+        """The configuration. Raises: UntriedError, caused by the fault."""
         try:
             return load_config(paths.kode_home(), self.cwd, environ=os.environ, flags={})
         except KodeError as error:
@@ -108,7 +108,7 @@ class Case:
 
     @functools.cached_property
     def reached(self) -> "ServerAnswer | None":
-        """What its server answers; None without a server to ask."""
+        """What the provider's server answers; None for the scripted provider, which has none."""
         return None if self.choice.name == "scripted" else reach_server(self.choice)
 
 
@@ -156,7 +156,7 @@ def check_ripgrep(case: Case) -> Finding:
 
 
 def _check_program(name: str, title: str, without: str) -> Finding:
-    """What a program says of its version, or what is done without it."""
+    """Reports a program's version, or what kode does without the program."""
     path = find_program(name)
     if path is None:
         return optional(f"not found; {without}", f"install {title}")
@@ -266,7 +266,7 @@ def check_sandbox(case: Case) -> Finding:
 
 
 def _prove_sandbox() -> Iterator[Finding]:
-    """Whether the sandbox of this machine holds, one finding for each of its promises."""
+    """Tests whether this machine's sandbox holds; yields a finding for each of its promises."""
     for what, holds, detail in prove_sandbox(Sandbox):
         yield replace(ok(detail) if holds else missing(detail), what=what)
 
@@ -349,7 +349,7 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
     *(check_memory, check_extensions),
     *(check_git, check_ripgrep, check_sandbox, check_terminal),
 )
-"""In display order; the name of each ends with what the finding is about."""
+"""The checks in display order; the part of a name after `check_` is what its finding is about."""
 
 
 def examine(cwd: Path) -> Iterator[Finding]:
@@ -385,7 +385,7 @@ def _check_plugins() -> Iterator[Finding]:
 
 
 def _list_references(plugin: installed.Plugin) -> Iterator[str]:
-    """Each "module:name" of a plug-in, with what stands in its mappings."""
+    """Yields each "module:name" of a plug-in, including those in its mappings."""
     for part in fields(plugin)[2:]:
         value = getattr(plugin, part.name)
         for code in value.values() if isinstance(value, Mapping) else (value,):

@@ -1,6 +1,6 @@
-"""`kode extensions`: what files of a repository and of a home bring, listed, tried and approved.
+"""`kode extensions`: lists, tests and approves what files of a project and of kode's home add.
 
-Plug-ins add commands to the group: those of bundles. Older names, such as `kode skills`, still run.
+A plug-in adds commands for bundles to the group. Older names, such as `kode skills`, still run.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ async def _run_hooks(event: Any, fields: Mapping[str, Any]) -> CommandAnswer:
 
 
 def _open_trust() -> tuple[Sequence[Candidate], Approvals, Path]:
-    """What needs approval here, what has it, and the home."""
+    """Returns the items that need approval here, the saved approvals, and kode's home."""
     cwd, home = directory(), paths.kode_home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain(approvals.problem)
@@ -117,7 +117,7 @@ def _open_trust() -> tuple[Sequence[Candidate], Approvals, Path]:
 
 
 def _find_items(items: Sequence[Candidate], name: str) -> Sequence[Candidate]:
-    """Those of a name. Raises: ConfigError if there is none."""
+    """Returns the items with this name. Raises: ConfigError if there is none."""
     if matches := [item for item in items if item.name == name]:
         return matches
     raise ConfigError(f"There is nothing called {name!r} here: see `kode extensions trust`.")
@@ -180,8 +180,8 @@ async def approve_shown(
     unasked: bool,
     lines: int = review.SHOWN_LINES,
 ) -> bool:
-    """Shows what waits and saves what the person approves; False if they refuse. Raises:
-    ConfigError if nobody can be asked."""
+    """Shows the items and saves their approval, for which it asks unless `unasked`; returns False
+    if the person refuses. Raises: ConfigError if nobody can be asked."""
     names = visible(", ".join(map(review.name_item, items)))
     if not unasked and items:
         if sys.stdin is None or not sys.stdin.isatty():

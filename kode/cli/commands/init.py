@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from kode.providers.server import ServerAnswer
 
 Settings = dict[str, Any]
-"""What is written: `provider`, and its part of `providers`."""
+"""The settings to write: `provider`, and its section of `providers`."""
 T = TypeVar("T")
 
 LIST_TIMEOUT_S = 2.0  # the person waits; the names can be typed
 LISTED = 40  # a little more than a screen
-MAX_TRIES = 3  # as a login prompt
+MAX_TRIES = 3  # as at a login prompt
 LATER = "Run `kode init` when you are ready, or try `kode demo`."
 
 
@@ -79,7 +79,7 @@ def first_run() -> int | None:
 
 
 def _set_up(welcome: str, target: Path) -> int | None:
-    """Writes what the person chooses; the exit status of the demo if that is chosen."""
+    """Writes what the person chooses. If that is the demo, runs it and returns its exit status."""
     say(f"{welcome}\nYour answers are saved in {paths.short_path(target)}; only you can read it.\n")
     settings = choose_provider()
     if settings is None:
@@ -91,7 +91,7 @@ def _set_up(welcome: str, target: Path) -> int | None:
 
 
 def choose_provider() -> Settings | None:
-    """Asks how to reach a model, and tests it; the settings to write, or None for the demo.
+    """Asks how to reach a model, and tests it. Returns the settings to write, or None for the demo.
 
     Raises: UserError if the person leaves, or has given no usable answer.
     """
@@ -111,7 +111,7 @@ def choose_provider() -> Settings | None:
 
 
 def list_local_addresses() -> tuple[tuple[ProviderRow, str], ...]:
-    """The servers that people run at home → the usual addresses of each."""
+    """Returns (server, usual address) for the model servers that people run themselves."""
     rows = {row.name: row for row in PROVIDERS if row.is_local}
     further = (rows["llamacpp"], "http://127.0.0.1:9931/v1")  # llama.cpp is moving to this port
     return (*((row, row.own_url) for row in rows.values()), further)
@@ -145,7 +145,7 @@ def _reach_server(settings: Settings, *timeout_s: float) -> "ServerAnswer":
 
 
 def _with_values(settings: Settings, **values: str | None) -> Settings:
-    """The settings with more of their provider's part; an address that is its own is left out."""
+    """Returns the settings with more values for their provider; a default address is left out."""
     name = settings["provider"]
     row, part = provider_row(name), dict(settings.get("providers", {}).get(name, {}))
     part |= {key: value for key, value in values.items() if value}
@@ -177,7 +177,7 @@ def _use_address() -> Settings:
 
 
 def _ask_key(settings: Settings) -> Settings:
-    """The settings with a key that their server does not refuse, and with a model."""
+    """Asks for a key that the server does not refuse, and a model; returns the full settings."""
 
     def test(key: str) -> Settings | None:
         if not (key and key.isascii() and key.isprintable() and " " not in key):
@@ -236,8 +236,8 @@ def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
 
 
 def _pick(question: str, choices: Mapping[str, T], enter: str = "") -> T:
-    """The value of the choice whose number or text the person gives, or of the text `enter` for
-    none; a long list is cut."""
+    """Asks for a choice by its number or text, and returns its value; `enter` is what an empty
+    answer chooses. Does not ask about a single choice. A long list is cut."""
     if len(choices) == 1:
         return next(iter(choices.values()))
     say(question)
@@ -257,7 +257,7 @@ def _ask(
     hint: str,
     read: Callable[[str], str] | None = None,
 ) -> T:
-    """What `use` makes of an answer; None lets the person try again, at most `MAX_TRIES` times.
+    """Returns what `use` makes of an answer. On None the person retries, up to `MAX_TRIES` answers.
 
     Raises: UserError if the person leaves (q, Ctrl-C, Ctrl-D) or has tried too often.
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PICK = ""
 """`-r` without an id: the person picks a session."""
 ONE_TURN = ("json_schema", "record", "replay")
-"""Flags about one answer: with them a prompt ends with its turn."""
+"""Flags about a single answer: with one of them, a prompt ends after its first turn."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -118,7 +118,7 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
 
 
 def _find_newest(cwd: Path) -> str:
-    """The session used last; says which later ones were passed over. Raises: SessionError."""
+    """Finds the newest session to resume; names later ones passed over. Raises: SessionError."""
     from kode.session.index import find_newest, repair_order
 
     complain(repair_order(paths.kode_home()))
@@ -178,10 +178,10 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
 def open_prompt(
     options: "RunOptions", *, answerer: "Ask | None" = None, session_id: str | None = None
 ) -> int:
-    """Opens the ordinary prompt in this terminal with the options of `kode run`, and returns its
-    exit code: a chat that begins with their task, or the one turn that their flags are about.
-    `answerer` is asked beside the keys, which nobody watches then. `session_id` is a session to
-    resume, without what the flags have begun in it. Raises: as `kode run`."""
+    """Opens the ordinary prompt in this terminal with the options of `kode run`; returns its exit
+    code. It is a chat that begins with their task or, with a `ONE_TURN` flag, a single turn.
+    Questions also go to an `answerer`; with one, nobody is assumed to watch the keys. `session_id`
+    resumes that session, without what the flags have begun in it. Raises: as `kode run`."""
     from kode.cli.prompt.state import RunningPrompt
 
     arguments, task = options.arguments, options.task or None

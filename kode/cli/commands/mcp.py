@@ -1,7 +1,7 @@
 """`kode mcp`: lists, adds, imports, removes, switches, approves and tests the MCP servers of a
 folder, and logs in to them.
 
-Nothing of a paste is run, and no right that kode gives is taken from one: the person types those.
+A paste is never run, and grants nothing: permissions for a server are flags that the person types.
 """
 
 import argparse
@@ -53,9 +53,9 @@ MAX_PASTE_CHARS = 50_000  # no server's entry is as long
 
 _AGENTS = ("claude", "codex", "gemini")
 _ADDS = (["mcp", "add"], ["mcp", "add-json"])
-"""The programs with an `mcp add` like kode's, and what follows their name."""
+"""The programs with an `mcp add` like kode's, and the words that follow their names."""
 _SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
-"""Where Claude Code, Cursor and Gemini, VS Code, Zed, Codex, and opencode have servers by name."""
+"""The keys of servers by name in Claude Code, Cursor and Gemini, VS Code, Zed, Codex, opencode."""
 _TARGETS = {"command", "url", "httpUrl", "serverUrl"}  # each server has one of these keys
 _RENAMED = {"httpUrl": "url", "serverUrl": "url", "http_headers": "headers", "environment": "env"}
 _TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
@@ -71,8 +71,8 @@ _LINK = re.compile(r"cursor:|https://cursor\.com/\S*install-mcp")
 
 
 class ParsedServer(NamedTuple):
-    """A server that a person may add, with `values` as kode writes an entry, and sentences about
-    what could not be taken over as it was."""
+    """A server that a person may add: its `values` as kode writes them in an entry, and `notes`,
+    sentences about what could not be taken over as it was."""
 
     name: str
     values: Mapping[str, Any]
@@ -96,7 +96,7 @@ def add_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
             f"{parser.prog}: name a server, and give its address, program or JSON. "
             f"`{parser.prog} --help` shows the forms."
         )
-    # Scripts pass JSON, and see it; who pastes anything else has a terminal.
+    # Scripts pass JSON that their authors have seen; anything else is pasted at a terminal.
     has_terminal = sys.stdin is not None and sys.stdin.isatty()
     asks = form and (form != "JSON" or has_terminal)
     if asks and not asyncio.run(_confirm_paste(servers, form, has_terminal)):
@@ -105,7 +105,7 @@ def add_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 async def _confirm_paste(servers: Sequence[ParsedServer], form: str, has_terminal: bool) -> bool:
-    """Whether the person wants what a paste would add. Raises: ConfigError without a terminal."""
+    """Shows what a paste would add, and asks whether to. Raises: ConfigError without a terminal."""
     entries = {server.name: server.values for server in servers}
     preview = make_public(json.dumps(entries, indent=2, ensure_ascii=False))
     if not has_terminal:
@@ -125,8 +125,8 @@ async def _confirm_paste(servers: Sequence[ParsedServer], form: str, has_termina
 def _parse_add_line(
     parser: Parser, argv: Sequence[str], typed: Mapping[str, Any] | None = None
 ) -> tuple[Sequence[ParsedServer], str, str]:
-    """The servers of a line of `mcp add`, their scope, and as what they were pasted; "" if `--yes`
-    takes them unasked. `typed` are the flags of the line around a paste. Raises: ConfigError."""
+    """Returns the servers of an `mcp add` line, their scope, and what kind of paste to confirm (""
+    for none, or with `--yes`). `typed` are the flags around a pasted line. Raises: ConfigError."""
     if max(map(len, argv), default=0) > MAX_PASTE_CHARS:
         raise ConfigError(f"{parser.prog}: that is too long for a server. Paste its entry alone.")
     words, command = _split_command_line(argv, parser)
@@ -168,8 +168,8 @@ def _parse_add_line(
 
 
 def _split_foreign_line(name: str, command: Sequence[str]) -> list[str]:
-    """The words of another agent's `mcp add` line, in quotes or not; [] for anything else. No shell
-    reads them: what it would act on is a word. Raises: ConfigError for several lines."""
+    """Returns the words of another agent's `mcp add` line, in quotes or not; [] for anything else.
+    Shell syntax in them has no effect. Raises: ConfigError for several lines."""
     words, text = [name, *command], name.replace("\\\n", " ").strip().removeprefix("$ ")
     if not command:
         with contextlib.suppress(ValueError):
@@ -182,7 +182,7 @@ def _split_foreign_line(name: str, command: Sequence[str]) -> list[str]:
 
 
 def _parse_link(link: str) -> dict[str, Any]:
-    """The server of a link that installs it in Cursor. Raises: ConfigError."""
+    """Returns the servers of a link that installs them in Cursor. Raises: ConfigError."""
     query = {key: values[0] for key, values in parse_qs(urlsplit(link).query).items()}
     try:
         data = query.get("config", "").replace(" ", "+").translate({45: "+", 95: "/"})
@@ -197,7 +197,7 @@ def _parse_link(link: str) -> dict[str, Any]:
 
 
 def _name_from_address(address: str) -> str:
-    """A name for the server at an address: the word of its host that tells most."""
+    """Names the server at an address by the longest meaningful part of its host name."""
     host = urlsplit(address).hostname or ""
     labels = [label for label in host.split(".")[:-1] if label not in ("api", "mcp", "www")]
     return max(labels, key=len, default=host) if re.search("[a-z]", host) else host
@@ -237,7 +237,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 def _add_all(
     servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] = ()
 ) -> CommandAnswer:
-    """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
+    """Adds all servers, or none on an error. Raises: ConfigError, StorageError, BusyError."""
     servers, is_shared = [*servers], scope in ("project", "shared")
     entries = [(server.name, server.values) for server in servers]
     path = mcp_config.add_entries(paths.kode_home(), directory(), entries, shared=is_shared)
@@ -249,8 +249,8 @@ def _add_all(
 
 
 def _split_command_line(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
-    """A command line → the words for kode, and the server's command with all its flags: what is
-    behind `--`, or begins with the second word that is no flag, unless that is an address."""
+    """Splits a command line into kode's own words and the server's command with its flags: what
+    follows `--`, or starts at the second word that is no flag, address or document."""
     actions = [action for action in parser._actions if action.nargs != 0]
     with_value = {flag for action in actions for flag in action.option_strings}
     words, rest, is_named = list[str](), [*argv], False
@@ -306,7 +306,7 @@ def _parse_json(text: str) -> dict[str, Any] | None:
 
 
 def _extract_servers(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """The servers of a document by name, wherever it keeps them; `name` is for an only one."""
+    """Returns a document's servers by name, wherever it keeps them. A single one gets `name`."""
     if _TARGETS & document.keys():
         return {name or str(document.get("name", "")): document}
     section: Any = next((document[key] for key in _SECTIONS if key in document), document)
@@ -319,8 +319,8 @@ def _extract_servers(document: Mapping[str, Any], name: str = "") -> dict[str, A
 
 
 def _parse_server(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> ParsedServer:
-    """A server's object as any agent writes it, with what flags add to it. A name that kode does
-    not take is changed. Raises: ConfigError."""
+    """Converts a server's object, as any agent writes it, with what the flags add. A name that kode
+    would not accept is changed. Raises: ConfigError."""
     plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-._")[:40]
     try:
         entry, notes = _convert_entry(values, flags)
@@ -335,7 +335,7 @@ def _parse_server(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]
 def _convert_entry(
     values: Mapping[str, Any], flags: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """An entry of kode, and sentences about what it does not take. Raises: TypeError,
+    """Returns an entry in kode's form, and sentences about what that leaves out. Raises: TypeError,
     ValueError, AttributeError, KeyError for a value of another type."""
     text = json.dumps(values).replace("${workspaceFolder}", ".").replace("${userHome}", "${HOME}")
     text = _VARIABLE.sub(lambda match: f"${{{_NO_NAME.sub('_', match[1])}}}", text)
@@ -367,8 +367,8 @@ def _convert_entry(
 
 
 def _read_foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, ParsedServer]]:
-    """The servers of all agents, each with a word for the agent and the file, those of the project
-    first, without secrets; adds to `faults` a sentence for all that cannot be read."""
+    """Yields (agent, file, server) for all agents, beginning with the project's files; secrets
+    become references. Adds to `faults` a sentence for each file that cannot be read."""
     project = paths.project_root(cwd)
     for agent, path in _list_foreign_configs(project):
         try:
@@ -392,7 +392,7 @@ def _read_foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, P
 
 
 def _list_foreign_configs(project: Path) -> Iterator[tuple[str, Path]]:
-    """Agent and file, as their documentation says on 2026-11-27; some may be missing."""
+    """Yields (agent, config file) as documented on 2026-11-27; not every file need exist."""
     home, environ = paths.user_home() or paths.NO_HOME, os.environ
     apps = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     apps = home / "Library/Application Support" if sys.platform == "darwin" else apps
@@ -407,8 +407,8 @@ def _list_foreign_configs(project: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _replace_secrets(server: ParsedServer) -> ParsedServer:
-    """Replaces what is secret by references to variables of the environment, so that no copy is
-    made of it."""
+    """Replaces secrets by references to environment variables, so that the config holds no copy of
+    them."""
     names = {value: name for name, value in os.environ.items()}
 
     def refer(value: Any, key: str, name: str) -> Any:
@@ -501,8 +501,8 @@ def _log_out(parser: Parser, argv: Sequence[str]) -> str:
 
 
 def _show_server(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    """The entry without its variables, headers and logins: most is secret, whatever it looks like.
-    The name of a variable that it takes from the environment is not."""
+    """Shows the entry and its approved tools, with the values of variables and headers masked: most
+    are secret, whatever they look like. References to the environment stay readable."""
     _, entry = _find(parser, argv)
     approvals, values = _load_approvals(entry), entry.values
     held = [*values.get("env", {}).values(), *values.get("headers", {}).values()]
@@ -528,7 +528,7 @@ def _reach(run: Callable[..., Any], parser: Parser, argv: Sequence[str]) -> Answ
 
 
 async def _approve_server(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
-    """Approves the entry first, because nothing of it may start before; then its current tools."""
+    """Approves the entry first, because it may not start before, then its current tools."""
     if not await _approve_pending(entry, [entry.item], unasked=unasked):
         return EXIT_FAILED
     async with _open(entry, unasked=unasked) as connection:
@@ -537,7 +537,7 @@ async def _approve_server(entry: mcp_config.ServerEntry, *, unasked: bool) -> An
 
 
 async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
-    """Connects, which logs in if the server wants that. Raises: ConfigError for a program."""
+    """Connects, which logs in if the server requires it. Raises: ConfigError for a program."""
     url = mcp_config.resolve(entry, os.environ).url
     if not url:
         raise ConfigError(f"{entry.name} is a program: it has no login. `kode mcp test` tries it.")
@@ -549,7 +549,7 @@ async def _log_in(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
 async def _approve_pending(
     entry: mcp_config.ServerEntry, items: Sequence[trust.Candidate], *, unasked: bool
 ) -> bool:
-    """Whether a person approves what is pending of `items`."""
+    """Asks a person to approve the pending ones of `items`; returns whether they do."""
     from kode.cli.commands.extensions import approve_shown
 
     approvals = _load_approvals(entry)
@@ -589,7 +589,7 @@ async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
 
 @asynccontextmanager
 async def _open(entry: mcp_config.ServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
-    """Starts or reaches a server while a person waits. Raises: ServerError, ConfigError."""
+    """Connects to a server, if need be after a download. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
     from kode.config.load import load_config

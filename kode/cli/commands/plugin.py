@@ -1,4 +1,4 @@
-"""`kode plugin`: lists, installs and begins plug-ins, and turns them on and off."""
+"""`kode plugin`: lists, installs and creates plug-ins, and turns them on and off."""
 
 import importlib
 import importlib.util
@@ -87,7 +87,7 @@ def _describe_plugin(plugin: Installed) -> Iterator[str]:
 
 
 def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswer:
-    """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
+    """Turns one on or off in the person's config. Raises: ConfigError if that cannot be read."""
     plugin = _find_plugin(parser, argv)
     path = store_value(f"{SECTION}.{plugin.name}.enabled", is_on, parser.prog)
     installed.forget_plugins()
@@ -98,7 +98,7 @@ def _switch(parser: Parser, argv: Sequence[str], *, is_on: bool) -> CommandAnswe
 
 
 def _install_plugin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    """Raises: ConfigError if it is not installed."""
+    """Installs a plug-in by uv or pip. Raises: ConfigError if that fails."""
     parser.add_argument("source", metavar="SOURCE", help="as pip takes it")
     source = parser.parse(argv).source
     before = {(plugin.name, plugin.version) for plugin in installed.find_plugins()}
@@ -130,7 +130,7 @@ def _install_plugin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
 
 
 def _create_plugin(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
-    """Raises: ConfigError."""
+    """Writes a package to begin a plug-in with. Raises: ConfigError."""
     parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
     name = parser.parse(argv).name
     folder = Path(f"kode-{name}")

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 CASSETTE = "cassette"
-"""The format of `kode session export` that the files of `--record` and `--replay` have."""
+"""The format of the files of `--record` and `--replay`; `kode session export` knows it too."""
 NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
@@ -69,18 +69,18 @@ class RunOptions:
     task: str = ""
     """As it was typed, or read from stdin."""
     title: str = ""
-    """The task, or what a flag of a plug-in asks in its place."""
+    """The task, or the text that a plug-in's flag puts in its place."""
     piped: tuple[str, ...] = ()
     """Texts that were piped in beside the task."""
     prompt: "RunningPrompt | None" = None
-    """Once `open_prompt` has opened it."""
+    """The prompt; None until `open_prompt` has opened it."""
 
     @classmethod
     def parse(
         cls, argv: Sequence[str], command: str = "kode run", about: str = ABOUT
     ) -> "RunOptions":
-        """Parses TASK and the flags of `kode run`, those of plug-ins included, for a command that
-        takes them too. Raises: ConfigError."""
+        """Parses TASK and the flags of `kode run`, including those of plug-ins, for any command
+        that takes them. Raises: ConfigError."""
         parser = Parser(command, about)
         add = parser.add_argument
         add("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
@@ -103,7 +103,7 @@ class RunOptions:
             raise ConfigError(NO_TASK)
 
     def check(self, cwd: Path) -> None:
-        """Finds what would end a run in this folder at once. Raises: UserError."""
+        """Checks for faults that would end a run in this folder at once. Raises: UserError."""
         from kode.assembly import read_rules
         from kode.config.choice import resolve_provider
 
@@ -120,8 +120,8 @@ class RunOptions:
 
 @contextlib.contextmanager
 def _load_settings(arguments: argparse.Namespace, cwd: Path) -> "Iterator[tuple[Loaded, Any]]":
-    """The configuration with the flags, and the model of `--replay`, which needs no key; None
-    without. Raises: ConfigError; SessionError for a file that is not a cassette."""
+    """Yields the configuration with the flags applied, and the model of `--replay`, which needs no
+    key, or None. Raises: ConfigError; SessionError for a file that is not a cassette."""
     from kode.config.load import load_config
 
     files = (arguments.record, arguments.replay)
@@ -187,7 +187,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
 
 @contextlib.contextmanager
 def wrap_by_plugins(arguments: argparse.Namespace, session_id: str | None) -> "Iterator[None]":
-    """What plug-ins whose flags were given do around a run or a chat. Raises: UserError."""
+    """Wraps a run or a chat in what plug-ins whose flags were given add. Raises: UserError."""
     with contextlib.ExitStack() as stack:
         for plugin in installed.enabled_plugins() if getattr(arguments, "of_plugins", ()) else ():
             if plugin.around_run:
@@ -199,8 +199,8 @@ def wrap_by_plugins(arguments: argparse.Namespace, session_id: str | None) -> "I
 def run_read_task(
     arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
-    """As `run_task`, for a text that was read already, and piped input. Raises: ConfigError without
-    a task; else as `run_task`."""
+    """Like `run_task`, for a task and piped input that have been read already. Raises: ConfigError
+    without a task; else as `run_task`."""
     if not text.strip():
         raise ConfigError(NO_TASK)
     return asyncio.run(_run_task(arguments, text, piped, session_id))
@@ -276,9 +276,9 @@ async def take_turn(
     conclude: Callable[[TurnEnded], object],
     on_signal: Callable[[], object] | None = None,
 ) -> int:
-    """Runs the one turn of a conversation, ends what it left in the background, and passes its end
-    to `conclude`; returns the exit code. A signal cancels the turn, or calls `on_signal`. Raises:
-    what `turn` does."""
+    """Runs the one turn of a conversation, ends what it left in the background, and passes how it
+    ended to `conclude`; returns the exit code. A signal cancels the turn, or calls `on_signal`.
+    Raises: what `turn` does."""
     task = asyncio.ensure_future(turn)
     with handle_signals(dict.fromkeys(SIGNALS, on_signal or task.cancel)):
         conclude(ended := await conversation.end_jobs(await task))
@@ -286,7 +286,7 @@ async def take_turn(
 
 
 async def _await_end(task: Awaitable[TurnEnded]) -> TurnEnded:
-    """The end of a turn; one stopped before it started counts as interrupted.
+    """Awaits a turn and returns how it ended; `UNBEGUN` if it was stopped before it started.
 
     Raises: UserError if the task could not be recorded.
     """
@@ -302,7 +302,7 @@ async def _await_end(task: Awaitable[TurnEnded]) -> TurnEnded:
 
 @dataclass(kw_only=True)
 class _Output:
-    """What shows events, asks the person, and draws the prompt; None for what there is not."""
+    """Where the events, questions and prompt of a run go; None for a part that the run lacks."""
 
     emit: "Emit"
     ask: "Ask | None" = None
@@ -356,7 +356,7 @@ def _print_result(
     shown: bool,
     warnings: Sequence[str],
 ) -> None:
-    """`shown`: a terminal has shown the answer and the changes."""
+    """Prints how a turn ended; `shown` means its answer and changes are on a terminal already."""
     session_id, cwd = conversation.session.id, conversation.place.cwd
     if arguments.output_format in ("json", "stream-json"):
         kind = {"type": "result"} if arguments.output_format == "stream-json" else {}

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 def export_session(parser: Parser, argv: Sequence[str]) -> int:
-    """Prints a session as one document; on stderr, what is personal in it, if the format says so.
-    Raises: ConfigError, SessionError, StorageError."""
+    """Prints a session as one document, and on stderr what personal data it holds, if the format
+    says so. Raises: ConfigError, SessionError, StorageError."""
     of_plugins = installed.find_additions("exports")
     about = f"{ID_HELP} (the newest here)"
     parser.add_argument("id", metavar="ID", nargs="?", help=about)
@@ -63,7 +63,7 @@ FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
     "json": lambda transcript: json.dumps(as_json(transcript), indent=2),
     "markdown": as_markdown,
 }
-"""kode's own formats: name → a function of the session, as a plug-in's is."""
+"""kode's own formats: name → a function of the transcript, as for those of plug-ins."""
 
 WIDEST_FOLDER, WIDEST_TASK = 28, 36
 ID_HELP = "a session: its id, any unique beginning of it, or its name"
@@ -89,8 +89,8 @@ def draw_table(summaries: Sequence[Summary], width: int, today: date | None = No
 
 
 def list_lines(summaries: Sequence[Summary], limit: int | None) -> list[str]:
-    """A table on a terminal, else whole lines without its head. With a `limit` the last session is
-    not shown: it only indicates that there are more."""
+    """Returns a table that fits the terminal, or uncut lines without a header if stdout is not one.
+    The session at `limit` is not shown: it only indicates that there are more."""
     shown, is_watched = summaries[: limit and limit - 1], sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_watched else sys.maxsize
     lines = draw_table(shown, width)[0 if is_watched and shown else 1 :]
@@ -219,7 +219,7 @@ def _import_files(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
             session_id, transcript = import_file(home, path, earlier)
         except SessionError as error:
             skipped += 1
-            if path in places:  # of a folder, not every file is a session
+            if path in places:  # in a folder, not every file is a session
                 faults.append(str(error))
             continue
         news = "there already"
@@ -344,7 +344,7 @@ def _format_extra_cost(cost_usd: float | None) -> str:
 
 
 def _name_purpose(entry: Entry) -> str:
-    """`turn`, or that of a `UsageEntry`."""
+    """Returns the purpose of a `UsageEntry`, or `turn` for any other entry."""
     return str(getattr(entry, "purpose", "turn"))
 
 

@@ -2,7 +2,7 @@
 of one conversation. docs/scripts.md shows the lines.
 
 A message during a turn goes to the model before its next step; one that is too late becomes the
-next turn. After the end of stdin kode ends with the last turn.
+next turn. When stdin ends, kode ends after the last turn.
 """
 
 import asyncio
@@ -47,14 +47,14 @@ def _as_blocks(content: Any) -> Any:
 
 
 class StreamMessage(BaseModel):
-    """A message as other agents take it."""
+    """A message in the form that other agents accept."""
 
     content: Annotated[list[StreamBlock], BeforeValidator(_as_blocks)]
 
 
 class StreamLine(BaseModel):
-    """What the person says, as `text` or a `message`; `interrupt` ends the running turn, and what
-    that has done stays."""
+    """A line of input: `user`, with a `text` or a `message`, or `interrupt`, which ends the running
+    turn and keeps what it has done."""
 
     type: Literal["user", "interrupt"]
     text: str = ""
@@ -70,7 +70,7 @@ class StreamLine(BaseModel):
 
     @property
     def joined_text(self) -> str:
-        """The text in either form."""
+        """The text, whichever form the line has."""
         blocks = (
             self.message.content if self.message else [StreamBlock(type="text", text=self.text)]
         )
@@ -82,16 +82,16 @@ class StreamLine(BaseModel):
 
 
 Turn = Callable[..., Coroutine[Any, Any, TurnEnded]]
-"""As `Conversation.turn`."""
+"""Runs a turn; takes what `Conversation.turn` takes."""
 Conclude = Callable[[TurnEnded], None]
 
 
 async def run_stream(
     conversation: "Conversation", first: str, turn: Turn, conclude: Conclude
 ) -> int:
-    """Runs the turns that arrive on stdin, after `first` if it has a text; passes each finished one
-    to `conclude`. Returns the exit code of the last. If there was none, that is concluded too: a
-    result is always the last line."""
+    """Runs `first` as a turn unless it is blank, then the turns that arrive on stdin; passes how
+    each ended to `conclude`. Returns the exit code of the last. Without any turn, an error is
+    concluded: a result is always the last line."""
     intake = _Intake(conversation, turn)
     if first.strip():
         intake.start([StreamLine(type="user", text=first)])
@@ -113,8 +113,8 @@ async def run_stream(
 
 
 async def _run_turns(intake: "_Intake", conclude: Conclude) -> int | None:
-    """The exit code of the last turn; None if no message was one. A turn that could not start
-    counts as failed, and the next one may succeed."""
+    """Runs turns until stdin ends or a signal comes. Returns the exit code of the last one; None if
+    there was none. A turn that cannot start counts as failed; the next may succeed."""
     code, this = None, asyncio.current_task()
     while (running := await intake.next_turn()) is not None:
         try:
@@ -139,7 +139,7 @@ class _Intake:
     turn: Turn
     running: "asyncio.Future[TurnEnded] | None" = None
     turns: int = 0
-    """How many have begun."""
+    """How many turns have begun."""
     waiting: list[StreamLine] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False
@@ -158,8 +158,8 @@ class _Intake:
         self.running = asyncio.ensure_future(self.turn(text, steering=self.take_steering))
 
     def take_steering(self) -> list[Text]:
-        """Returns the messages that arrived during a turn, once. Those with pictures, and what came
-        after them, are for the next turn."""
+        """Takes the messages that arrived during a turn. The first with pictures, and any after it,
+        are left for the next turn."""
         waiting = self.waiting
         until = next((n for n, line in enumerate(waiting) if line.pictures), len(waiting))
         taken, self.waiting = waiting[:until], waiting[until:]
@@ -180,7 +180,7 @@ class _Intake:
         number = 0
         while sys.stdin is not None and (text := await read_line(sys.stdin)) is not None:
             number += 1
-            # The mark is one that some shells put in front of what they pipe.
+            # Some shells put a byte order mark in front of what they pipe.
             if text := text.removeprefix("\ufeff").strip():
                 try:
                     self._take_line(StreamLine.model_validate_json(text))

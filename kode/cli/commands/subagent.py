@@ -149,7 +149,7 @@ async def _run(argv: Sequence[str], pipes: ChildPipes) -> int:
 
 
 async def open_child(argv: Sequence[str], pipes: ChildPipes) -> ChildTurn:
-    """Reads the command line and what the parent says first, and opens the conversation. Raises:
+    """Reads the command line and, from a parent, its first message; opens the conversation. Raises:
     KodeError."""
     from kode.conversation import Settings, open_conversation
     from kode.conversation.conversation import Child
@@ -267,8 +267,8 @@ def _model_of(definition: AgentDefinition, config: Config) -> str | None:
 
 @dataclass
 class ChildTurn:
-    """The one turn of a child, with its limits and what ends it early. A timer in a thread of its
-    own notices what a stuck loop cannot: that the requested end does not happen."""
+    """The one turn of a child, with its limits and what ends it early. A timer in its own thread
+    kills the process if a requested end does not happen: a stuck loop cannot notice that."""
 
     pipes: ChildPipes
     task: Task
@@ -276,14 +276,14 @@ class ChildTurn:
     timeout_s: float
     conversation: Conversation = field(init=False)
     status: Status | None = None
-    """Why it was stopped; None: it was not."""
+    """Why the turn was stopped; None if it was not."""
     error: str = ""
     request: asyncio.Future[Any] | None = None
     """The turn, which is cancelled to stop it."""
 
     def make_emit(self, *, is_quiet: bool) -> Emit:
-        """Prints events as lines on stdout, but for what streams; for people also as progress on
-        stderr, unless `is_quiet`."""
+        """Makes an `Emit` that writes events as lines on stdout, except streamed parts, and shows
+        progress on stderr unless `is_quiet`."""
         show: Emit = no_emit
         has_begun = False
         if not is_quiet:
@@ -307,7 +307,7 @@ class ChildTurn:
         return emit
 
     def stop(self, status: Status, error: str, within_s: float = STOP_GRACE_S) -> None:
-        """Ends the turn, for the first reason given; kills the process if it stays."""
+        """Cancels the turn; the first reason counts. If that fails, kills the process."""
         self.end_within(within_s)
         if self.status is None:
             self.status, self.error = status, error
@@ -315,7 +315,7 @@ class ChildTurn:
             self.request.cancel()
 
     def end_within(self, seconds: float) -> None:
-        """Gives the process so long to end by itself; the shortest time given counts."""
+        """Kills this process and its children after `seconds`; the shortest limit set counts."""
         timer = threading.Timer(seconds, self._kill_tree)
         timer.daemon = True
         timer.start()
@@ -331,7 +331,7 @@ class ChildTurn:
         os._exit(EXIT_CODES[self.pipes.status or status])
 
     async def run(self) -> TurnEnded:
-        """Runs it to its end; the result of one that has not finished tells its progress."""
+        """Runs the turn to its end. The result of an unfinished turn summarizes its progress."""
         from kode.providers import warm_up
         from kode.session.entries import MessageEntry
         from kode.subagents.child import partial_summary, request_text
@@ -363,7 +363,7 @@ class ChildTurn:
         entries = conversation.session.entries[begins_at:]  # without what a fork began with
         messages = [entry for entry in entries if isinstance(entry, MessageEntry)]
         ended = replace(ended, result=partial_summary(ended, messages))
-        self.conclude(ended)  # before the end of what runs in the background is waited for
+        self.conclude(ended)  # before background commands are waited for
         return ended
 
     async def _end_in_time(self) -> None:
@@ -376,7 +376,7 @@ class ChildTurn:
         self.stop("timeout", error, AFTER_DEADLINE_S)
 
     def conclude(self, ended: TurnEnded) -> None:
-        """Prints the result; from then on the process ends."""
+        """Writes the result; the process then has `STOP_GRACE_S` to end."""
         from kode.subagents.task import Result
 
         self.end_within(STOP_GRACE_S)
@@ -394,7 +394,7 @@ class ChildTurn:
 
 
 def _read_file(kind: type[Kind], flag: str, cwd: Path, name: str) -> Kind:
-    """The content of a file that a flag names. Raises: UserError."""
+    """Reads and parses the file that a flag names. Raises: UserError."""
     from kode.subagents.task import MAX_FILE_BYTES, parse_file_content
 
     try:

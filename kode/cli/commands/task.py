@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
 CTX = Setting("ctx", "--ctx")
 STDIN_WAIT_S = 3.0
-"""A pipe that gives something beside a task has begun by then. Programs that start kode and leave
-an open pipe as its standard input never would, nor close it."""
+"""A pipe that carries text for the task has begun to by then. Some programs start kode with an open
+pipe as its standard input, write nothing to it, and never close it."""
 
 
 def interrupt_by_signals() -> None:
@@ -44,9 +44,9 @@ def interrupt_by_signals() -> None:
 
 
 def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
-    """The task's text, and the texts sent with it: the text is the argument, or stdin if that is
-    missing, empty or `-`. With an argument, stdin is outside text, unless nothing comes on it for
-    a while. From here on signals interrupt in good order."""
+    """Returns the task's text, and the texts sent with it. The text is the argument, or stdin if
+    that is missing, blank or `-`. With an argument, stdin is outside text, unless nothing comes on
+    it within `STDIN_WAIT_S`. From here on, signals interrupt in good order."""
     interrupt_by_signals()
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")

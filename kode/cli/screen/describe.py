@@ -1,4 +1,4 @@
-"""What a person reads of an event, and of a permission rule: one line, as words without style.
+"""Describes events for people: each on one line, in words without style.
 
 The prompt, `kode run`, editors and other programs show the same words. `render` places them on a
 screen.
@@ -30,7 +30,7 @@ class EventLine:
     subject: str = ""
     outcome: str = ""
     style: str = "dim"
-    """Of the mark; of the whole line, where there is none."""
+    """The style of the mark, or of the whole line if it has no mark."""
 
     @property
     def text(self) -> str:
@@ -74,8 +74,8 @@ def describe_event(event: events.Event, width: int) -> EventLine | None:
 
 
 def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -> EventLine:
-    """Verb, subject and outcome of a call. On a narrow screen the subject is cut first: people
-    look for the outcome. Of a refused call the outcome is the first sentence of the reason."""
+    """Verb, subject and outcome of a call. On a narrow screen the subject is cut first: people look
+    for the outcome. That of a refused call is the first sentence of the reason."""
     doing, did = tool_verbs(one_line(event.name))
     # A command says most at its beginning, a path at both ends.
     is_path = event.name not in ("shell", "delegate_tasks")
@@ -125,7 +125,7 @@ def describe_agent(event: events.AgentProgress | events.AgentFinished, width: in
 def _fit_line(
     line: EventLine, width: int, *, is_path: bool = False, subject_columns: int = SUBJECT_COLUMNS
 ) -> EventLine:
-    """The line in at most `width` columns, of which the subject has `subject_columns` before the
+    """Fits a line into `width` columns; up to `subject_columns` are kept for the subject before the
     outcome gets any."""
     subject, outcome = one_line(line.subject), one_line(line.outcome)
     verb = clip(line.verb, max(width - SUBJECT_COLUMNS, width // 2))
@@ -139,8 +139,8 @@ def _fit_line(
 
 
 def summary_line(event: events.TurnEnded, waited_s: float, failed: int) -> str:
-    """How long a turn worked, besides what it waited for the person, what it cost and changed, and
-    how many calls were denied or failed, in one line; `/cost` has the rest."""
+    """Returns one line about a turn: how long it worked, without waits for the person; what it cost
+    and changed; how many calls were denied or failed. `/cost` has the rest."""
     changed, used, denied = len(event.files_changed), event.usage, len(event.refused)
     parts = (
         duration(max(event.duration_ms / 1000 - waited_s, 0.0)),
@@ -153,7 +153,7 @@ def summary_line(event: events.TurnEnded, waited_s: float, failed: int) -> str:
 
 
 def evidence_line(event: events.TurnEnded) -> str:
-    """What was checked since the last edit, with results; "" for nothing."""
+    """Returns the checks since the last edit, with their results; "" if there is nothing to say."""
     runs = [check for check in event.checks if check.after_last_edit]
     if runs:
         ends = ("failed", "passed")
@@ -170,7 +170,7 @@ def describe_ending(event: events.TurnEnded) -> str:
 
 
 def is_reported(event: events.ToolFinished, memory: str) -> bool:
-    """Whether the last line about memory already describes a call: one is enough."""
+    """Whether `memory`, the last line about memory, already tells what this call did."""
     beginning = one_line(memory)[:MIN_SAME_CHARS]
     return not event.is_error and bool(beginning) and one_line(event.summary).startswith(beginning)
 

@@ -1,7 +1,7 @@
 """Renders unified diffs for people: numbered lines in colour, without the format's markers.
 
 Signs and numbers of added lines are green, of removed ones red; the text has the colours of its
-syntax, and words that differ are underlined. With 256 colours lines stand on bands. Heavy.
+syntax, and words that differ are underlined. With 256 colours lines stand on bands. Slow to import.
 """
 
 import difflib
@@ -24,10 +24,10 @@ from kode.plain_text import sanitize
 from kode.values import dataclass
 
 MAX_LINE_CHARS = 1_000
-"""Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""
+"""Longer lines are not coloured: lexers are regular expressions, slow on a minified file."""
 
 MAX_CODE_CHARS = 20_000
-"""How much of a hunk is syntax-coloured: more would hold up the screen."""
+"""The most of a hunk that is syntax-coloured: more would hold up the screen."""
 
 MAX_ROWS = 4
 """Maximum rows of one line in a cut diff; a minified file has very long ones."""
@@ -51,8 +51,7 @@ _SYNTAX: dict[_TokenType, str] = {
     Token.Literal.Number: "keyword",
 }
 CODE_THEME = ANSISyntaxTheme(_SYNTAX)  # type: ignore[arg-type]
-"""The styles of code, also of that in Markdown, by their names: a screen paints them as its theme
-says."""
+"""The style names for code, in Markdown too. The screen's theme decides how each of them looks."""
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
@@ -67,7 +66,7 @@ class DiffLine:
     text: str
     """Without its sign."""
     number: int = 0
-    """In the new file; in the old one for `-`. 0 if there is none."""
+    """The line number in the new file, or the old one for `-`; 0 if there is none."""
     file: str = ""
     """The name of its file, as in the header."""
     coloured: Text | None = None
@@ -77,8 +76,8 @@ class DiffLine:
 def paint_diff(
     screen: Screen, diff: str, max_lines: int | None = None, *, headings: bool = False
 ) -> str:
-    """Numbered lines in colour, indented by two; those above `max_lines` are counted. File names
-    are shown if there are several files, or with `headings`."""
+    """Returns numbered lines in colour, indented; those beyond `max_lines` are only counted. File
+    names are shown if there are several files, or with `headings`."""
     lines = _parse_diff(sanitize(diff).rstrip("\n").expandtabs(4))
     headings = headings or sum(line.kind == "h" for line in lines) > 1
     lines = [line for line in lines if line.kind != "h" or headings]
@@ -126,7 +125,7 @@ def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) 
 
 
 def _trim_context(lines: Sequence[DiffLine]) -> Iterator[DiffLine]:
-    """The lines without blank context at the ends of hunks."""
+    """Yields the lines, without blank context lines at the ends of hunks."""
     for _, group in groupby(lines, key=lambda line: line.kind in "@h…"):
         hunk = list(group)
         shown = [n for n, line in enumerate(hunk) if line.kind != " " or line.text.strip()]
@@ -175,7 +174,7 @@ def _mark_changes(lines: Sequence[DiffLine]) -> None:
 
 
 def _mark_words(removed: DiffLine, added: DiffLine) -> None:
-    """Marks what differs; nothing in lines with little in common, where all would stand out."""
+    """Marks the words that differ, unless the lines have so little in common that all would."""
     old, new = _WORD.findall(removed.text), _WORD.findall(added.text)
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     if max(len(removed.text), len(added.text)) > MAX_COMPARED_CHARS or matcher.ratio() < 0.5:

@@ -1,4 +1,4 @@
-"""Texts that fit on the screen: cut, wrapped; numbers as short texts. Without style.
+"""Fits texts to the screen by cutting and wrapping, and words numbers briefly. Without style.
 
 Pure functions. `describe` words events; `screen` and `render` add colour and place them.
 """
@@ -18,7 +18,7 @@ MIN_MEANING_COLUMNS = 22  # a meaning needs a few words a line to be read
 _WIDE = "\u2e80-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60"
 _OPENING, _CLOSING = "「『（《〈【［｛", "」』）》〉】］｝、。，．：；？！"
 _WORD = re.compile(
-    # A line may end after each; not between a number and what it counts.
+    # A line may break after each match; none separates a number from what it counts.
     rf"\s*[{_OPENING}]*(?:\d[\d.,]*k? (?=[a-z]{{1,12}}\b))?"
     rf"(?:[^\s{_WIDE}]+|[{_WIDE}])[{_CLOSING}]*"
 )
@@ -29,8 +29,8 @@ _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 
 
 def make_public(text: str) -> str:
-    """What may stand on a screen that others see, or in a file: clean, with credentials masked and
-    every character that does not show spelled out."""
+    """Returns a text that is safe on a screen that others see, or in a file: cleaned, with
+    credentials masked and every invisible character spelled out."""
     from kode.credentials import redact
     from kode.permissions.question import visible
 
@@ -52,11 +52,11 @@ def cell_width(text: str) -> int:
 
 
 EMOJI_PARTS = re.compile("\u200d[\u2190-\U0001ffff]|[\ufe0f\U0001f3fb-\U0001f3ff]")
-"""What follows the first sign of an emoji. Terminals do not agree how wide it is with them."""
+"""The parts after the first character of an emoji. Terminals disagree on how wide they make it."""
 
 
 def most_columns(text: str) -> int:
-    """As `cell_width`, on a terminal that draws the parts of an emoji beside each other."""
+    """Like `cell_width`, but for a terminal that draws the parts of an emoji side by side."""
     parts = () if text.isascii() else EMOJI_PARTS.findall(text.replace("\ufe0f", ""))
     return cell_width(text) + 2 * len(parts)
 
@@ -91,15 +91,15 @@ def cut_to_width(text: str, width: int) -> str:
 
 
 def wrap_words(text: str, width: int) -> list[str]:
-    """As `fold`, but a word that no line can hold is broken, too: lines of at most `width`."""
+    """Like `fold`, but breaks a word that no line can hold, so that no line exceeds `width`."""
     return [
         row for line in text.expandtabs(4).split("\n") for row in _wrap(line, width, cut_words=True)
     ]
 
 
 def fold(text: str, width: int) -> str:
-    """Lines broken between words, indented like the text that they continue: an item, a column of a
-    table. A long word is not broken: a path or an address can still be copied."""
+    """Breaks lines between words, and indents the continuation of an item or a table's column like
+    it. A long word is not broken, so that a path or an address can be copied."""
     return "\n".join(
         row for line in text.split("\n") for row in _wrap(line, width, cut_words=False)
     )
@@ -112,14 +112,14 @@ def words(line: str) -> list[str]:
 
 
 def find_breaks(line: str, width: int, *, hang: int = 0, cut_words: bool = True) -> list[int]:
-    """Where the rows of a line begin, after the first: between words; within a word that no row can
-    hold after a slash, else at the column, unless not `cut_words`. The space before such a place
-    may be left out. Rows after the first have `hang` columns less."""
+    """Returns where the rows of a line begin, after the first: between words or, with `cut_words`,
+    within a word that no row can hold, after a slash if possible. The space before a break may be
+    left out. Rows after the first are `hang` columns narrower."""
     starts: list[int] = []
     used = end = 0
     for word in words(line):
         begin, end = end + len(word) - len(word.lstrip()), end + len(word)
-        # A break of the text's own begins a new row too.
+        # A line break in the text itself begins a new row too.
         used = hang if "\n" in word else used + cell_width(word[: begin - end])
         is_first = not line[:begin].strip()
         if used + most_columns(line[begin:end]) > width and (used >= width or not is_first):
@@ -147,8 +147,8 @@ def _wrap(line: str, width: int, *, cut_words: bool) -> list[str]:
 
 
 def align_pairs(pairs: Sequence[tuple[str, str]], width: int) -> str:
-    """Names with their explanations beside them, or below them if there is not enough space. One
-    without a name belongs to the one before."""
+    """Lays out names with their explanations beside them, or below if space is short. An
+    explanation without a name continues the one before."""
     names = max((cell_width(name) for name, _ in pairs), default=0)
     longest = max(
         (cell_width(word.strip()) for _, what in pairs for word in words(what)), default=0

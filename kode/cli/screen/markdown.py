@@ -40,9 +40,9 @@ MAX_LINE_CHARS = 8_000
 """Longer lines are split, at a space if there is one."""
 
 MAX_PREVIEW_LINES = 30
-"""Of a growing block: more than are shown, few enough to render them at each frame."""
+"""Lines previewed of a growing block: more than fit, yet few enough to render at each frame."""
 
-# Only marks so far: of an item, a heading, a fence, a table or a box.
+# A line with only marks so far: of an item, a heading, a fence, a table or a check box.
 _UNDECIDED_LINE = re.compile(r"[\s>]*(?:[-*+#=_`~|: ]*|\d+[.)]?)(?: \[.?)?\s*")
 _BEGINS_TEXT = re.compile(r"\s*(?:[-*+>]\s|\d+[.)]\s|\||$)")
 _MARK = re.compile(r"`+|\*\*|\*|__|_|~~")
@@ -50,13 +50,13 @@ _OPEN_LINK = re.compile(r"(?<!\w)!?\[([^\]\n]*)(?:\](?:\([^)\n]*)?)?$")
 """A link that has no end yet."""
 
 BETWEEN_COLUMNS = 2
-"""What a table takes beside the text of each column."""
+"""The columns that a table takes per column in addition to the text."""
 
 # HTML is text here: a model that writes <div> means the letters, and rich would drop them.
 _PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 _BLOCK_PARSER = MarkdownIt("commonmark", {"html": False}).disable("inline")
 _PROBE = "x"
-"""A line that continues what is open, and begins a paragraph where nothing is."""
+"""A line that continues an open block, or begins a paragraph if none is open."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ class BlockSplitter:
         self._lines, self._partial, self.joined = [], "", False
 
     def preview(self) -> str:
-        """The unfinished block, to show while it grows: its marks are closed, and one whose meaning
-        is not decided is left out. Of a long block the end."""
+        """Returns the unfinished block for display while it grows: open marks are closed, and what
+        is still undecided is left out. Of a long block only the end is returned."""
         lines = [*self._lines, self._partial]
         if len(lines) > MAX_PREVIEW_LINES:
             is_fence = lines[0].lstrip()[:3] in ("```", "~~~")
@@ -142,7 +142,7 @@ class BlockSplitter:
         return finished
 
     def _parse(self) -> list[Token]:
-        """The outermost blocks, of which the last has the probe."""
+        """Parses the lines so far and `_PROBE`; returns the outermost blocks, the probe's last."""
         tokens = _BLOCK_PARSER.parse("\n".join([*self._lines, _PROBE]))
         return [token for token in tokens if token.level == 0 and token.map]
 
@@ -157,7 +157,7 @@ class BlockSplitter:
         return start
 
     def _cut_long(self) -> list[MarkdownBlock]:
-        """Finishes a part of a long block; what follows in a fence gets the same opening."""
+        """Finishes a part of a long block; inside a fence, the rest gets the same opening line."""
         last, opening = self._parse()[-1], self._lines[:1]
         if last.type != "fence" or last.map is None or last.map[0] > 0:
             opening = []
@@ -177,8 +177,8 @@ class BlockSplitter:
 
 
 def close_marks(text: str) -> str:
-    """The beginning of a paragraph with its open marks closed, or left out where nothing follows
-    them; of an unfinished link the text."""
+    """Closes the open marks in the beginning of a paragraph, or drops those that nothing follows;
+    reduces an unfinished link to its text."""
     text = _OPEN_LINK.sub(r"\1", text)
     is_code, opened = "", list[tuple[str, int]]()
     for match in _MARK.finditer(text):
@@ -201,7 +201,7 @@ def close_marks(text: str) -> str:
 
 
 CONTINUED_COLUMNS = 4
-"""By so much the rows of a long line of code are set in."""
+"""How far the continuation rows of a long line of code are indented."""
 
 
 class PlainCodeBlock(CodeBlock):
@@ -224,7 +224,7 @@ def _pad_lines(text: Text, width: int) -> Iterator[Text]:
 
 
 class FilledParagraph(Paragraph):
-    """A paragraph whose lines are filled, also where letters stand without spaces."""
+    """A paragraph whose lines are filled, even in scripts that put no spaces between words."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The filled lines."""

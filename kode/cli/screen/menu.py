@@ -1,6 +1,6 @@
 """A list to choose from, below its subject: by one key, by arrows and Enter, or by typing.
 
-Content and looks of a menu; the prompt handles its keys.
+This module holds what a menu offers and how it looks; the prompt handles its keys.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ class Choice:
     """Returned if it is chosen."""
     text: str
     key: str = ""
-    """What chooses it once it is pressed, so that none begins another's."""
+    """The keys to press for it, in turn; beside it, no other choice has keys that begin so."""
 
 
 @dataclass
@@ -38,15 +38,15 @@ class Menu:
     takes_words: bool = False
     """Whether words are an answer, too: Tab begins to write them."""
     behind: Mapping[str, Sequence[Choice]] = field(default_factory=dict)
-    """The key of a choice → those that it opens. Each has a key that begins with it."""
+    """The key of a choice → the choices that it opens, whose keys all begin with that key."""
     back_tab: str = ""
-    """The value of Shift-Tab; without one it moves up."""
+    """The value that Shift-Tab answers; "" if Shift-Tab moves up."""
     writing: bool = False
-    """Whether a line is written, which Enter ends, instead of pressing a choice's key."""
+    """Whether the person is writing words, which Enter ends, so that keys choose nothing."""
     pressed: str = ""
-    """The first characters of a longer key."""
+    """What has been pressed so far of a longer key."""
     _selected_behind: int | None = None
-    """Which is highlighted in the list that a key has opened."""
+    """The row that is highlighted in the list that a key has opened; None for none yet."""
 
     @property
     def has_keys(self) -> bool:
@@ -64,8 +64,8 @@ class Menu:
         return self.behind.get(self.pressed[:1], self.choices)
 
     def press(self, key: str) -> Choice | None:
-        """The choice whose key this is, or ends; None for the beginning of a key, and for one that
-        means nothing."""
+        """Handles a key. Returns the choice whose key it is, or completes; None if more must
+        follow, or if no choice has such a key."""
         pressed = self.pressed + key.lower()
         choices = {choice.key: choice for choice in self.list_offered() if choice.key}
         if pressed in choices and pressed not in self.behind:
@@ -75,15 +75,15 @@ class Menu:
         return None
 
     def find_highlighted(self, typed: str = "") -> Choice | None:
-        """The choice of Enter; None if nothing is offered, or nothing was highlighted yet in a list
-        that a key has opened."""
+        """Returns what Enter would choose; None if nothing is offered, or if nothing is highlighted
+        yet in a list that a key has opened."""
         offered, at = self.list_offered(typed), self.selected
         if self.pressed[:1] in self.behind:
             return None if self._selected_behind is None else offered[self._selected_behind]
         return offered[min(at, len(offered) - 1)] if offered else None
 
     def move(self, typed: str, by: int) -> None:
-        """Highlights the next (1) or the previous (-1), wrapping around."""
+        """Highlights the next (1) or the previous (-1) choice, wrapping around."""
         count = len(self.list_offered(typed))
         if self.pressed[:1] in self.behind:
             at = self._selected_behind
@@ -101,12 +101,12 @@ class Menu:
         return {choice.key or str(number): choice for number, choice in enumerate(each, 1)}
 
     def plain_lines(self) -> list[str]:
-        """The choices where lines are typed."""
+        """Returns the choices as text, for a person who types whole lines."""
         rows = [f"  [{word}] {sanitize(choice.text)}" for word, choice in self._by_word().items()]
         return [*rows, "  or type what to do instead"] if self.takes_words else rows
 
     def value_of(self, line: str) -> str:
-        """The value of the choice that a typed line names; else the line."""
+        """Returns the value of the choice that a typed line names, or else the line itself."""
         choice = self._by_word().get(line.strip().lower())
         return choice.value if choice is not None else line
 

@@ -1,7 +1,7 @@
 """What is happening now, and since when: the spinner's line, the last output of running tools, the
 status line.
 
-Built from events; keeps nothing settled. `render` and `editor` show it.
+Built from events; it holds nothing that has ended. `render` and `editor` show it.
 """
 
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ OUTPUT_LINES = 5
 MAX_OUTPUT_CHARS = 4000  # more than its lines show
 STOP, STOP_COMMAND = "Ctrl-C to stop", "Ctrl-C to stop · Ctrl-B to background"
 STOP_COMMAND_COLUMNS = 70
-"""From so many columns on, a running command shows both."""
+"""From this width on, the line of a running command names both keys."""
 
 
 TIPS = (
@@ -39,12 +39,12 @@ TIPS = (
     "kode start TASK works without a terminal; kode ps lists such sessions",
     "kode view shows sessions and their cost in the browser",
 )
-TIP_AFTER_S = 3.0  # who waits for so long has the time to read one
+TIP_AFTER_S = 3.0  # a person who has waited this long has time for one
 
 
 MODE_STYLES = {"ask": "accent", "plan": "string", "auto-edit": "good", "full": "error"}
 KEY_COLUMNS = 60
-"""From so many columns on, the key that switches the mode stands beside it."""
+"""From this width on, the key that switches the mode stands beside it."""
 
 
 @dataclass
@@ -57,7 +57,7 @@ class RunningCall:
 
 @dataclass
 class Progress:
-    """What is happening, by the events so far. Times are of the caller's clock, in seconds."""
+    """What is happening, by the events so far, with times in seconds of the caller's clock."""
 
     running: dict[str, RunningCall] = field(default_factory=dict)
     agents: dict[int, events.AgentProgress] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Progress:
     thought: str = ""
     """What the model is thinking."""
     doing: str = ""
-    """The activity when no call runs: `Thinking`."""
+    """What is happening while no call runs, such as `Thinking`; "" for nothing."""
     doing_since: float = 0.0
 
     @property
@@ -112,7 +112,7 @@ class Progress:
                 self.clear()
 
     def begin(self, what: str, now: float) -> None:
-        """Sets the current activity, and when it began."""
+        """Sets the current activity and its start; one that continues keeps its start."""
         if what != self.doing or what == ASKING:
             self.doing, self.doing_since, self.thought = what, now, ""
 
@@ -151,7 +151,7 @@ class Progress:
 
 
 def spinner_line(what: str, now: float, since: float | None, width: int, stop: str = STOP) -> str:
-    """`⠋ Thinking… 4s · Ctrl-C stops`; on a narrow screen the activity is cut."""
+    """`⠋ Thinking… 4s · Ctrl-C to stop`; on a narrow screen the activity is cut."""
     frame = SPINNER[int(now * 10) % len(SPINNER)]
     end = f" {int(now - since)}s" if since is not None else ""
     if stop:
@@ -163,7 +163,7 @@ def spinner_line(what: str, now: float, since: float | None, width: int, stop: s
 
 
 def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str]]:
-    """The most important parts that fit `width` columns, as (style, text)."""
+    """Returns the (style, text) parts of the status line: the mode, and what else fits `width`."""
     provider, mode = conversation.agent.provider, conversation.gate.state.mode
     used, window = conversation.context_tokens, provider.info.context_window
     # Before the first turn the window may be a guess: a local server has not been asked yet.

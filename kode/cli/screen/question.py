@@ -79,7 +79,7 @@ async def _ask_field(screen: Screen, field: ElicitField) -> Any:
 async def _choose(
     screen: Screen, title: str, choices: Sequence[Choice], highlighted: int
 ) -> str | None:
-    """The value of a choice; None for anything else."""
+    """Asks for one of the choices, and returns its value; None for any other answer."""
     screen.print(title, "bold")
     reply = await screen.read_answer("answer: ", Menu(choices, selected=highlighted))
     return reply if reply in [choice.value for choice in choices] else None
@@ -103,18 +103,17 @@ def _parse_field(field: ElicitField, text: str) -> Any:
 
 
 BY_MODE = "\t"
-"""The value of Shift-Tab: yes, and the mode in which it would not have been asked."""
+"""The answer of Shift-Tab: yes, and a switch to the mode in which this is not asked."""
 
 _FURTHER = re.compile(r"a(\d)")
-"""One of `lasting_answers`: its number behind `a`."""
+"""Matches `a` and the number of one of `lasting_answers`."""
 _NO = re.compile(r"^(?:no|n)\b[\s,.:;-]*", re.IGNORECASE)
 
 
 def make_ask(screen: Screen | None = None, say: Callable[[str], None] | None = None) -> Ask:
-    """An `Ask` that shows one question at a time on `screen`; without one, on stderr. If it fits,
-    the question stands below with its choices and disappears when answered; a longer one is
-    printed, and stays. `say` prints what remains of one that has disappeared, apart from what is
-    before it. No answer means no."""
+    """An `Ask` that shows one question at a time on `screen`; without one, on stderr. A question
+    that fits is drawn below with its choices and disappears when answered; a longer one is printed
+    and stays. `say` prints the outcome of one that has disappeared. No answer means no."""
     shown = screen or open_screen(stream=sys.stderr)
     one_at_a_time = asyncio.Lock()
 
@@ -179,7 +178,7 @@ def parse_answer(line: str | None, question: Question) -> Answer | None:
 
 
 def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
-    """Who wants to do what, the full preview, and why it is asked; painted."""
+    """Returns, painted, who wants to do what, the full preview, the dangers and the reason."""
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
     diff = question.diff
     before = _visible_lines(question.preview.removesuffix(diff))
@@ -205,7 +204,7 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
 
 
 def outcome_line(question: Question, answer: Answer) -> str:
-    """The one line that remains of an answered question; of a lasting yes with its undo."""
+    """Returns the line that remains of an answered question; for a lasting yes, with its undo."""
     sentence = {
         "once": "Approved until it changes" if question.until_changed else "Allowed once",
         "session": "Always allowed in this session",

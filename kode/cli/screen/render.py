@@ -77,7 +77,7 @@ def _title(screen: Screen, text: str) -> str:
 
 @dataclass
 class Renderer:
-    """An `Emit` for the REPL. One thread, the loop's."""
+    """Shows events in the REPL; `emit` is an `Emit`. For use in the event loop's thread only."""
 
     screen: Screen
     clock: Callable[[], float] = time.monotonic
@@ -88,24 +88,24 @@ class Renderer:
     unfolded: bool = False
     """Whether what the model has thought is shown whole (`--verbose`); else it is one line."""
     unshown_changes: list[events.MemoryChanged] | None = None
-    """While a command about memory runs: changes that it reports itself. None: they are shown."""
+    """Collects changes while a memory command runs, which reports its own. None: all are shown."""
     in_prompt: ClassVar[bool] = True
     """Whether slash commands can be typed."""
     _splitter: "BlockSplitter | None" = None
-    """Of the reply; None before the first text, which imports it."""
+    """Splits the reply into blocks; None before the first text, when its module is imported."""
     _tail: tuple[tuple[str, int], list[str]] = field(default_factory=lambda: (("", 0), []))
     """Text and width of the unfinished block, and its lines."""
     _quiet: list[ToolFinished] = field(default_factory=list)
     """Neighbouring calls that only looked at something, which share a line once another follows."""
     _last: Kind = "start"
     _failed: set[str] = field(default_factory=set)
-    """Subjects of this turn's calls that failed and were not done later."""
+    """Subjects of this turn's calls that failed and have not succeeded since."""
     _memory: str = ""
     """The last line about memory."""
     _why_again: str = ""
     """Why the current request was last retried: shown once."""
     _streamed: bool = False
-    """Whether text of the current step arrived as deltas."""
+    """Whether the current step's text arrived as deltas."""
     _thought: bool = False
     """Whether thinking of the current step arrived as deltas."""
 
@@ -167,13 +167,13 @@ class Renderer:
         self.screen.print_painted("\n".join(f"│{line[1:]}" for line in lines))
 
     def show_outcome(self, line: str) -> None:
-        """Shows what a permission question came to, with the call that follows."""
+        """Shows the outcome of a permission question, together with the call that follows."""
         self._print_gap("tool")
         self.screen.print(line, "dim")
 
     def _will_stand_apart(self, is_text: bool) -> bool:
-        """Whether a blank line will precede the unfinished part once it settles: it is needed here
-        too, or everything would move down by a line then."""
+        """Whether a blank line will precede the unfinished part once it settles: the live lines
+        need it too, or everything would then move down by a line."""
         if is_text and self._last == "text":
             return self._splitter is None or not self._splitter.joined
         kind = "text" if is_text else "line" if self.progress.is_thinking else "tool"
@@ -236,14 +236,14 @@ class Renderer:
         self._last = kind
 
     def _settle_calls(self) -> None:
-        """Prints the line of the quiet calls."""
+        """Prints the quiet calls that have gathered, on one line."""
         if calls := self._quiet:
             self._quiet = []
             self._print_gap("tool")
             self._print_described(describe_calls(calls, self.screen.width - 2))
 
     def _describe(self, event: events.Event, more: str = "") -> None:
-        """Prints the line that an event has, with how to undo it."""
+        """Prints the line about an event, if it has one, with how to undo it."""
         if (line := describe_event(event, self.screen.width)) is None:
             return
         if self.in_prompt and isinstance(event, events.ContextReduced):
@@ -360,7 +360,7 @@ class Renderer:
             screen.print(indent(event.text, MAX_ERROR_LINES, tail=True), "dim")
         elif event.failed:
             screen.print(indent(event.text, MAX_FAILED_LINES, tail=True), "dim")
-        for refusal in event.refusals:  # what is not in the project, if no person said so
+        for refusal in event.refusals:  # changes that did not reach the project
             if refusal.not_kept and refusal.by not in ("person", "mode"):
                 screen.print(indent(refusal.for_person, MAX_ERROR_LINES), "warning")
 
@@ -401,8 +401,8 @@ class Renderer:
 
 @dataclass
 class ProgressRenderer(Renderer):
-    """An `Emit` for `kode run` in text format; `unfolded`, tools' output is shown too, and with
-    `live_line`, on a terminal, what is happening."""
+    """Shows events of `kode run` in text format: with `unfolded`, tools' output too, and with
+    `live_line`, on a terminal, a temporary line about what is happening."""
 
     live_line: bool = False
     in_prompt: ClassVar[bool] = False

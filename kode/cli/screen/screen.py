@@ -36,8 +36,8 @@ _unread: dict[int, bytearray] = {}
 
 
 async def read_line(stream: TextIO) -> str | None:
-    """The next line without its line feed; None at end of input. Can be cancelled: no thread stays
-    behind that would swallow the next line."""
+    """The next line without its line feed; None at end of input. Can be cancelled without losing
+    input: no thread is left that would swallow the next line."""
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):
@@ -90,8 +90,8 @@ STYLES = {
     "keyword": "bright_blue",
     "string": "magenta",
 }
-"""Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are too
-weak to read on white, blue on black: none is used. Green only paints signs and numbers."""
+"""Style name → looks, in the words of `rich`: the terminal's own colours. Cyan and yellow are hard
+to read on white, blue on black, so none of these is used. Green paints only signs and numbers."""
 
 THEMES = {
     "none": STYLES,
@@ -115,8 +115,8 @@ THEMES = {
         "string": "color(90)",
     },
 }
-"""Looks in the terminal's colours, of which `none` shows none, or by its background. A band has a
-colour of its own for its text too: it can be read where the background was guessed wrong."""
+"""Theme → its styles. `16` and `none` use the terminal's own colours, of which `none` shows none. A
+band sets the colour of its text too, so that a wrong guess of the background stays readable."""
 
 _CODES = {"bold": "1", "dim": "2", "underline": "4"}
 _COLOURS = {"red": "31", "green": "32", "magenta": "35", "bright_blue": "94"}
@@ -152,7 +152,7 @@ AWAY_AFTER_S = 15.0
 """A person who has pressed no key for this long may be elsewhere."""
 
 BELL, FILL = "\a", "\x1b[K"
-"""`FILL` stands where a row of a band is filled."""
+"""`FILL` marks where `fill_bands` fills a row with the colour of its band."""
 STYLING = re.compile(r"\x1b\[(?:[0-9;]*m|K)")
 _PIECES = re.compile(f"({STYLING.pattern})")
 _END = re.compile(rf"(?: |{STYLING.pattern})+$")
@@ -175,9 +175,9 @@ class Screen:
     editor: "Editor | None" = None
     """The prompt, while it is on the screen."""
     answerer: "Ask | None" = None
-    """Asks somebody who is not at the keys."""
+    """Asks somebody who is not at this keyboard, beside the keys; None if there is nobody."""
     watched: bool = True
-    """Whether anybody sees it; what only moves is not drawn for nobody."""
+    """Whether anybody sees the screen; if nobody does, the spinner does not move."""
     notifies: bool = True
     """Whether it rings for a person who is elsewhere."""
     ended: "TurnEnded | None" = None
@@ -208,7 +208,7 @@ class Screen:
         return "\n".join(f"{start}{line}{end}" if line or fill else line for line in lines)
 
     def use_theme(self, name: str) -> None:
-        """Paints by one of `THEMES` from now on; `auto`: by what the terminal says of itself."""
+        """Switches to one of `THEMES`; for `auto` and unknown names, to what suits the terminal."""
         self.theme = name if name in THEMES else find_theme(os.environ)
         self._console = None
 
@@ -218,9 +218,9 @@ class Screen:
         return self.editor is not None and self.editor.asking
 
     def print(self, text: str = "", style: str = "", word: str = "") -> None:
-        """Prints whole lines above the prompt, in a style, or only their first `word`. `text` is
-        cleaned of everything that could control the terminal; never raises and never blocks on the
-        prompt."""
+        """Prints whole lines above the prompt, in a style; with `word`, only the first occurrence
+        of it is styled. `text` is cleaned of everything that could control the terminal. Never
+        raises and never blocks on the prompt."""
         body = fold(sanitize(text), self.width) if self.stream.isatty() else sanitize(text)
         painted = self.paint(style, word or body)
         self.print_painted(body.replace(word, painted, 1) if word else painted)
@@ -232,7 +232,7 @@ class Screen:
         self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "person")
 
     def print_painted(self, text: str) -> None:
-        """As `print`, for text that kode has painted: colours stay."""
+        """Prints like `print`, but keeps the colours of a text that kode has painted."""
         pieces = _PIECES.split(fill_bands(text, self.width - 1) if FILL in text else text)
         self._pending += [it if STYLING.fullmatch(it) else sanitize(it) for it in pieces]
         self._pending.append("\n")
@@ -243,7 +243,7 @@ class Screen:
             self._flush = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
 
     def flush(self) -> None:
-        """Writes queued text in one go."""
+        """Writes queued text in one go, unless another program has the terminal."""
         if self._flush is not None:
             self._flush.cancel()
             self._flush = None
@@ -289,7 +289,7 @@ class Screen:
         self.write(sequence)
 
     def redraw(self) -> None:
-        """Requests a repaint of what is below, together with queued text, never before it."""
+        """Requests a repaint of the prompt, unless queued text will soon repaint it anyway."""
         if self.editor is not None and self._flush is None:
             self.editor.redraw()
 
@@ -309,7 +309,7 @@ class Screen:
         return "\n".join(lines).strip("\n")
 
     def render_lines(self, lines: "Iterable[Text]") -> str:
-        """Paints lines of `rich` that have their width already."""
+        """Paints lines of `rich` that are wrapped already."""
         console = self._rich_console()
         with console.capture() as capture:
             for line in lines:
@@ -339,8 +339,8 @@ class Screen:
     async def await_first_answer(
         self, keys: Coroutine[Any, Any, T], question: "Question", typed: "Callable[[Answer], T]"
     ) -> T:
-        """What the keys answer, or whoever is asked beside them: the first of the two, and the
-        question of the other is withdrawn. `typed` is that answer as the keys would give it."""
+        """Asks at the keys and, if there is one, the `answerer`; returns the first answer, and
+        withdraws the other question. `typed` turns the answerer's answer into one of the keys."""
         if self.answerer is None:
             return await keys
         typing, asking = asyncio.ensure_future(keys), asyncio.ensure_future(self.answerer(question))
@@ -372,8 +372,8 @@ class Screen:
         drop_typed(sys.stdin)
 
     async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
-        """One line from the person, or their choice from the menu, which only a prompt can show;
-        None at end of input, or if nobody can be asked."""
+        """Returns one line, or the value of a choice from the menu, which is printed where no
+        prompt can draw it; None at end of input, or if nobody can be asked."""
         if self.editor is not None:
             self.flush()
             return await self.editor.read_answer(label, menu)
@@ -388,8 +388,8 @@ class Screen:
 def open_screen(
     *, no_color: bool = False, stream: TextIO | None = None, plain: bool = False
 ) -> Screen:
-    """The screen of this process. `plain` is for screen readers and logs; a dumb terminal always
-    is."""
+    """Opens a screen on `stream`, by default stdout. `plain` suits screen readers and logs; a dumb
+    terminal is always plain."""
     out = stream or sys.stdout
     is_dumb = os.environ.get("TERM", "dumb") in ("dumb", "")
     terminal = out.isatty() and not is_dumb and not plain
@@ -405,7 +405,7 @@ def open_screen(
 
 
 def find_theme(environ: Mapping[str, str]) -> str:
-    """The theme for a terminal by what it says of itself."""
+    """Returns the theme that suits a terminal, judging by its environment variables."""
     if "256color" not in environ.get("TERM", "") and not environ.get("COLORTERM"):
         return "16"
     # Foreground and background, as numbers of the 16 colours; 7 and 15 are white.
@@ -415,8 +415,8 @@ def find_theme(environ: Mapping[str, str]) -> str:
 
 @cache
 def _style_sequence(looks: str, color: bool) -> str:
-    """The escape sequence that begins a style; "" where nothing of it shows. A screen is painted
-    many times a second, in few styles."""
+    """Returns the escape sequence that begins a style; "" if it would have no effect. Cached,
+    because a screen is painted many times a second, in few styles."""
     codes = [_CODES[word] for word in looks.split() if word in _CODES]
     if color:
         codes += [_COLOURS[word] for word in looks.split() if word in _COLOURS]
@@ -425,7 +425,7 @@ def _style_sequence(looks: str, color: bool) -> str:
 
 
 def fill_bands(text: str, width: int) -> str:
-    """Painted lines, whose bands are so wide."""
+    """Returns painted lines, whose bands are filled with spaces to `width` columns."""
     rows = []
     for row in text.split("\n"):
         free = width - cell_width(STYLING.sub("", row)) if FILL in row else 0
