@@ -43,20 +43,20 @@ class ProviderSettings:
     model: str
     info: ModelInfo
     fixed: frozenset[str] = frozenset()
-    """The fields of `info` that are the user's, which no server may change."""
+    """The fields of `info` that the user has set, which no server's answer may change."""
     base_url: str | None = None
-    """None: the row's own."""
+    """None: the row's own URL."""
     api_key: str | None = None
-    """None: the row's environment variable, or what the SDK finds."""
+    """None: the key in the row's environment variable, or the credential that the SDK finds."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
     cache: Literal["auto", "short", "long", "none"] = "auto"
-    """How long a server shall keep a conversation whose texts are marked for its cache: five
-    minutes (also by `auto`), an hour, or not at all."""
+    """How long a server should keep a conversation in a cache that needs marks: five minutes
+    ("auto" and "short"), an hour, or not at all."""
     script: Path | str | None = None
     """The file that the `scripted` provider plays."""
     used: Mapping[str, Setting] = field(default_factory=dict)
-    """What set `api_key`, `base_url`, `model` and `script`."""
+    """Where `api_key`, `base_url`, `model` and `script` were set, for error texts."""
     idle_timeout_s: float
     """The longest pause between two chunks of an answer."""
     total_timeout_s: float
@@ -74,9 +74,9 @@ def open_provider(
     """Opens a provider by name, or by its row. Connects and imports the SDK only on the first
     request.
 
-    `model` None or "" is the provider's default; `api` None is `api_of`. `overrides` are the user's
-    figures for models, see `models.info_of`. `settings` are further fields of `ProviderSettings`;
-    None or "" is their default, for limits of time the config's.
+    Without `model` the provider's default is used, without `api` that of `api_of`. `overrides` are
+    the user's figures for models, see `models.info_of`. `settings` are further fields of
+    `ProviderSettings`; None or "" stands for the default, which for time limits is the config's.
 
     Raises: ConfigError for an unknown name, a missing model or a bad script.
     """
@@ -93,7 +93,7 @@ def open_provider(
             f"`providers.{row.name}.model` in the config."
         )
     base_url = settings.get("base_url")
-    # The vendors' prices hold neither on a machine of one's own nor behind a proxy.
+    # The vendors' prices apply neither on the user's own machine nor behind a proxy.
     is_vendor = not (url := base_url or row.own_url) or _vendor_at(url) is not None
     info = info_of(model, overrides, row.name, sold=is_vendor or bool(row.url_example))
     fixed = frozenset(overrides_of(model, overrides))
@@ -110,9 +110,9 @@ def open_provider(
 
 
 def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) -> Api:
-    """The wire format for a model where the config leaves it open: the vendor's own at its own
-    address; elsewhere, behind OpenAI's name, Chat Completions, which all others imitate, unless the
-    model's vendor serves it only in another (a proxy then has to as well)."""
+    """The wire format for a model if the config names none: the row's first (on Bedrock the model
+    decides). Away from a vendor's own address, Chat Completions, which other servers imitate,
+    replaces Responses, unless the vendor serves the model only in other formats."""
     if row.client == "bedrock":
         return "messages" if "anthropic." in model else "responses"
     first = row.apis[0]
@@ -126,8 +126,8 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
 
 
 def row_at(row: ProviderRow, base_url: str | None) -> ProviderRow:
-    """The row whose dialect a server speaks: that of the vendor whose address it is, whatever
-    provider was named with it. At other addresses the name of `COMPATIBLE` says nothing."""
+    """The row with the dialect of the server at this URL: at a vendor's own address that vendor's,
+    whatever the row; elsewhere the row's own, or the default one for `COMPATIBLE`."""
     vendor = _vendor_at(base_url or row.own_url)
     if vendor is not None:
         return replace(row, dialect=vendor.dialect)

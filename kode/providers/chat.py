@@ -1,7 +1,7 @@
 """Chat Completions: OpenAI and the many servers that imitate it, in the dialect of a host.
 
-What came with a reply goes back to the model that sent it: fields beside the text in
-`Thinking.own`, a call's in `ToolCall.own`. Others get the plain form. `Dialect` in `kode.registry`
+A model gets its replies back as it sent them: fields beside the text are kept in `Thinking.own`,
+those of a call in `ToolCall.own`. Other models get the plain form. `Dialect` in `kode.registry`
 says how hosts differ; `chat_stream.py` reads the replies.
 """
 
@@ -34,11 +34,11 @@ from kode.values import dataclass, replace
 Object = dict[str, Any]
 
 SIGNATURE = "skip_thought_signature_validator"
-"""What Google's notes name for a call that another model made."""
+"""The signature that Google documents for a call that another model made."""
 MARK = {"type": "ephemeral"}
 AN_HOUR = {**MARK, "ttl": "1h"}
 BRIDGE = {"role": "assistant", "content": "I have the results."}
-"""Stands between a result and a user message where the server wants one there."""
+"""Stands between a result and a user message if the server requires a reply between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +48,15 @@ class ChatForm:
     target: Target
     dialect: Dialect
     origin: str
-    """Whose replies go back in their own form; "" is nobody's."""
+    """The origin of the replies that go back in their own form; "" for none."""
     signs: bool
     """Whether a reply that came from elsewhere needs a signature on its first call."""
     marks: bool
-    """Whether texts have marks for the cache: Claude caches nothing without, wherever it is."""
+    """Whether texts get cache marks: Claude caches nothing without them, on any host."""
 
 
 def form_of(target: Target) -> ChatForm:
-    """The form, by what is known of the model and what its server has refused."""
+    """The form for a target, from what is known about its model and what its server has refused."""
     dialect = target.row.dialect
     if target.omits("thoughts"):
         dialect = replace(dialect, thinks_in=("reasoning_content",), empty_thinking=" ")
@@ -121,14 +121,14 @@ def _make_head(request: Request, target: Target, *, has_tools: bool) -> Object:
 
 
 def _thinking_parameters(request: Request, target: Target) -> Object:
-    """The parameters that ask for a level of thinking, by the switch of the host. A level that a
-    person set is sent to a model of which no levels are known, too, and "none" to each: the server
-    decides."""
+    """The parameters that ask for a level of thinking, in the form of the host's switch. A level
+    that the person set is sent even if the model's levels are unknown, and "none" is sent to every
+    model: the server decides."""
     dialect, info, level = target.row.dialect, target.info, request.effort
     if info.efforts and level != "none":
         level = target.effort(request) if level or dialect.thinks_by_default else None
     if dialect.switch == "google":
-        # Gemini shows what it thinks if it is asked to, where the level is asked for, too.
+        # Gemini shows its thinking only on request; the level then goes into the same object.
         if _is_older(target, dialect) or level == "none" or not info.efforts:
             return {"reasoning_effort": level} if level else {}
         config = {"include_thoughts": True} | ({"thinking_level": level} if level else {})
@@ -140,13 +140,13 @@ def _thinking_parameters(request: Request, target: Target) -> Object:
 
 
 def thinking_settings(switch: str, level: Effort | None, *, has_levels: bool = True) -> Object:
-    """The parameters that ask for a level; `has_levels`: whether levels of the model are known."""
+    """The parameters that ask for a level; `has_levels` says whether the model's are known."""
     is_on = level != "none"
     kind = "enabled" if is_on else "disabled"
     leveled: Object = {"reasoning_effort": level} if level and is_on else {}
     match switch:
         case "zai":
-            # Else the server drops what was thought in earlier turns, although it goes back.
+            # Without it the server drops the thinking of earlier turns that it gets back.
             keeps: Object = {"clear_thinking": False} if is_on else {}
             return {"thinking": {"type": kind, **keeps}, **leveled}
         case "kimi" if not has_levels or not is_on:
@@ -174,13 +174,13 @@ def _tool_object(tool: ToolSpec, target: Target) -> Object:
 
 
 def answer_schema(schema: Mapping[str, Any]) -> Object:
-    """A schema for an answer. OpenAI enforces one exactly (`strict`) only if every property of
-    every object is required, and refuses others."""
+    """The wire object for an answer's schema. OpenAI accepts `strict` only if every object of the
+    schema requires all its properties and allows no others."""
     return {"name": "answer", "schema": dict(schema), "strict": _is_strict(schema)}
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether each object of a schema allows exactly the properties it names."""
+    """Whether each object of a schema requires all of its properties and allows no others."""
     if isinstance(schema, Mapping):
         if schema.get("type") == "object" and (
             schema.get("additionalProperties") is not False
@@ -192,8 +192,8 @@ def _is_strict(schema: Any) -> bool:
 
 
 def message_bytes(message: Message, form: ChatForm) -> bytes:
-    """The objects of one message, joined by commas: a tool message has one object per result. The
-    same in every request: nothing depends on what stands around it."""
+    """The JSON objects of one message, joined by commas: a tool message has one object per result.
+    They depend on nothing around the message, so that they are the same in every request."""
     if message.role == "user":
         values = [_encode_user(message, _text_of(message) or "(no text)", form)]
     else:
@@ -224,8 +224,8 @@ def _encode_results(message: Message, form: ChatForm) -> list[Object]:
     text, images = _text_of(message), images_of(message)
     if not text and not images:
         return results
-    # A result cannot hold an image in this format: it follows as a message, which is not to be
-    # taken for one of the person.
+    # In this format a result cannot hold an image. Its images follow in a user message, which
+    # the model must not take for the person's.
     if any(image.call_id for image in images):
         text = "\n\n".join(["[Shown by the tool results above.]", *([text] if text else [])])
     bridge = [] if form.dialect.takes_plain_results else [BRIDGE]
@@ -251,7 +251,7 @@ def _encode_reply(message: Message, form: ChatForm) -> list[Object]:
     content = _reply_content(message, is_own=is_own)
     calls = list(_encode_calls(message, form, is_own=is_own))
     if not content and not calls:
-        return []  # an empty answer says nothing, and many servers refuse it
+        return []  # an empty reply says nothing, and many servers refuse it
     fields = _extra_fields(message, form) if is_own else {}
     stand_in, names = form.dialect.empty_thinking, form.dialect.thinks_in
     if stand_in is not None and not any(fields.get(name) for name in names):
@@ -261,7 +261,7 @@ def _encode_reply(message: Message, form: ChatForm) -> list[Object]:
 
 
 def _reply_content(message: Message, *, is_own: bool) -> str | list[Any]:
-    """The text; the parts of a reply whose thinking came as one of them."""
+    """The text of a reply, or its parts if its thinking came as one of them."""
     parts = message.parts
     if is_own and any(isinstance(p, Thinking) and is_content_part(p.own) for p in parts):
         listed = (_content_part(p) for p in parts if isinstance(p, Text | Thinking))
@@ -277,13 +277,13 @@ def _content_part(part: Text | Thinking) -> Mapping[str, Any] | None:
 
 
 def is_content_part(own: Own) -> bool:
-    """Whether a part's own form is a part of the content, as Mistral sends what was thought; else
-    it holds fields of the message."""
+    """Whether a part's own form is an entry of the content, as Mistral sends thinking; otherwise it
+    holds fields of the message."""
     return own is not None and own.get("type") in ("thinking", "text")
 
 
 def _extra_fields(message: Message, form: ChatForm) -> Object:
-    """What came beside the text of a reply, as it came."""
+    """The fields that came beside the text; no thinking if the past that it is bound to changed."""
     fields: Object = {}
     for part in message.parts:
         if isinstance(part, Thinking) and not is_content_part(part.own):
@@ -324,7 +324,7 @@ _USER, _TOOL = b'{"role":"user"', b'{"role":"tool"'
 
 
 def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
-    """The messages with `BRIDGE` between a result and a user message."""
+    """The messages with `BRIDGE` inserted between a result and a user message."""
     bridged: list[bytes] = []
     for piece in pieces:
         last = bridged[-1] if bridged else b""
@@ -336,9 +336,9 @@ def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
 
 
 def mark_messages(pieces: Sequence[bytes], *, is_long: bool) -> list[bytes]:
-    """The messages with marks on the last two that are the user's or a tool's, beside the one on
-    the system prompt, which covers the tools: on the end of this request, and on the end of the one
-    before, which the server still has; see `place_marks`."""
+    """The messages with cache marks on the last two that are the user's or a tool's: the end of
+    this request, and that of the one before, which the server still has; see `place_marks`. The
+    mark on the system prompt, which covers the tools, is set by `encode_request`."""
     markable = ((at, piece) for at, piece in enumerate(pieces) if piece.endswith(b'"}]}'))
     ends = [at for at, piece in markable if piece.startswith((_USER, _TOOL))]
     asked = [at for at in reversed(ends) if pieces[at].startswith(_USER)]

@@ -22,7 +22,7 @@ KNOWN = frozenset(
     "role content refusal tool_calls function_call audio annotations reasoning_details "
     "reasoning_content reasoning".split()
 )
-"""Fields of a message that are not kept as unknown."""
+"""Fields of a message that kode reads or ignores; others are kept as unknown ones."""
 
 
 class ReplyStream:
@@ -34,7 +34,7 @@ class ReplyStream:
         self.endpoint = endpoint
         self.calls = CallSorter(draft)
         self._fields: dict[str, Any] = {}
-        """Fields of the message beside its text, pieces joined; True for what is the thinking."""
+        """Fields of the message beside its text, pieces joined; True stands for the thinking."""
         self._parts: list[dict[str, Any]] = []
         """Content that came as a list of parts, pieces joined."""
 
@@ -75,7 +75,7 @@ class ReplyStream:
         for name, value in delta.items():
             is_known = name in KNOWN and name not in self.dialect.thinks_in
             if value is None or is_known or pick(value, "google", "thought"):
-                continue  # the last is the mark on a thought of Gemini
+                continue  # the last condition is Gemini's mark on a thought
             if name in ("reasoning_content", "reasoning"):
                 if isinstance(value, str):
                     self._fields[name] = True
@@ -120,7 +120,7 @@ class ReplyStream:
             total_tokens=usage.get("total_tokens"),
         )
         counts = self.draft.usage
-        if usage and "total_tokens" in counts:  # some servers count what was thought there alone
+        if usage and "total_tokens" in counts:  # some servers count thinking only there
             output = counts["total_tokens"] - counts.get("input_tokens", 0)
             thought = output - counts.get("output_tokens", 0)
             if thought > 0:
@@ -132,7 +132,7 @@ class ReplyStream:
         for index, content in enumerate(self._parts, start=1):
             kind: Kind = "thinking" if content.get("type") == "thinking" else "text"
             if (part := self.draft.find(kind, index)) is not None:
-                # What the plain form says, too, is not kept.
+                # A form that says no more than the plain one is not kept.
                 is_plain = tuple(content) == ("type", "text")
                 part.own = None if is_plain else join_surrogates_in(content)
         if fields := self._fields_to_return():
@@ -155,7 +155,7 @@ class ReplyStream:
 
 
 def thinking_fields(text: str, dialect: Dialect) -> dict[str, Any]:
-    """How thinking without an own form goes back: as the text that it was."""
+    """The field in which thinking without an own form goes back as text; {} if there is none."""
     names = [name for name in dialect.thinks_in if name != "reasoning_details"]
     return {names[0]: text} if names and text else {}
 
@@ -165,10 +165,10 @@ _STREAMED = ("text", "summary", "data")
 
 
 def add_piece(parts: list[Any], piece: Any) -> None:
-    """Adds a streamed piece to a list of parts: it extends the last part if both have the same
-    index and type, else it begins another."""
+    """Adds a streamed piece to a list of parts: it extends the last part if it continues that one,
+    otherwise it begins another."""
     last = parts[-1] if parts else None
-    if not isinstance(piece, Mapping) or not isinstance(last, dict) or not _goes_on(last, piece):
+    if not isinstance(piece, Mapping) or not isinstance(last, dict) or not _continues(last, piece):
         parts.append(dict(piece) if isinstance(piece, Mapping) else piece)
         return
     for name, value in piece.items():
@@ -179,8 +179,8 @@ def add_piece(parts: list[Any], piece: Any) -> None:
             last[name] = value
 
 
-def _goes_on(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
-    """Whether a piece has the same type, index and id as the part before it."""
+def _continues(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
+    """Whether a piece continues the part before it: the same type, and no other index or id."""
     if last.get("type") != piece.get("type"):
         return False
     if piece.get("type") == "reasoning.encrypted" and last.get("index") is None:
@@ -198,8 +198,8 @@ def is_complete(detail: Any) -> bool:
 
 
 def merge_values(before: Any, value: Any) -> Any:
-    """A value of a field that kode does not know, with another piece of it. A string that comes
-    again is the same; others are pieces."""
+    """Adds another piece to the value of a field that kode does not know. A string that equals the
+    one before is a repetition; any other continues it."""
     if before is None or value is None:
         return value if before is None else before
     if isinstance(before, str) and isinstance(value, str):
@@ -215,8 +215,8 @@ def merge_values(before: Any, value: Any) -> Any:
 class CallSorter:
     """Assigns fragments to calls.
 
-    The format's rule is the index. Servers break it: index 0 for all with different ids, no index,
-    no id, the full call in one fragment or its name again in each.
+    By the format, the index decides. Servers break that rule: they send index 0 with different ids,
+    no index, no id, a full call in one fragment, or its name again in each.
     """
 
     def __init__(self, draft: Draft) -> None:

@@ -32,7 +32,7 @@ STOP_REASONS: Mapping[str, StopReason] = {
         "content_filter refusal safety recitation prohibited_content blocklist".split(), "refusal"
     ),
 }
-"""Those of both wire formats and of servers that imitate them."""
+"""A server's stop reason → kode's, for all wire formats and the servers that imitate them."""
 
 BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource"}
 """Stop reasons of a server for an incomplete reply."""
@@ -43,18 +43,18 @@ Kind = Literal["text", "thinking", "call", "item"]
 
 @dataclass
 class DraftPart:
-    """What has arrived of one part; an `item` is what kode has no word for."""
+    """One part as far as it has arrived; an `item` is of a type that only the provider knows."""
 
     kind: Kind
     pieces: list[str] = field(default_factory=list)
-    """Of the text, or of a call's arguments."""
+    """The pieces of its text, or of a call's arguments."""
     id: str = ""
     name: str = ""
     signature: str = ""
     redacted: str = ""
     own: dict[str, Any] | None = None
-    """The provider's own form, when it is complete; see `messages.Own`. Dropped where kode has to
-    repair a call's id, as `ToolCall` does for its name."""
+    """The part in the provider's own form, once it is complete; see `messages.Own`. Dropped if kode
+    has to repair a call's id, as `ToolCall` drops it on repairing the name."""
 
     @property
     def text(self) -> str:
@@ -69,7 +69,7 @@ class DraftPart:
 
 
 class Draft:
-    """What has arrived of a reply. `origin` is that of its message; `emit` gets every piece.
+    """A reply as far as it has arrived. `origin` is that of its message; `emit` gets every piece.
     `splits_thoughts`: whether its text may begin with thoughts that the server did not parse."""
 
     def __init__(self, origin: str, emit: Emit, *, splits_thoughts: bool = False) -> None:
@@ -90,11 +90,11 @@ class Draft:
         self._half_pairs: dict[tuple[Kind, Hashable], str] = {}
 
     def find(self, kind: Kind, key: Hashable) -> DraftPart | None:
-        """What has arrived of a kind under a key."""
+        """The part of this kind under this key; None if nothing of it has arrived."""
         return self.parts.get((kind, key))
 
     def part(self, kind: Kind, key: Hashable) -> DraftPart:
-        """The same, created on first use. Raises: RefusedError for more than `MAX_CALLS` calls."""
+        """As `find`, but creates a missing part. Raises: RefusedError beyond `MAX_CALLS` calls."""
         if (part := self.parts.get((kind, key))) is None:
             self.calls += kind == "call"
             if self.calls > MAX_CALLS:
@@ -129,7 +129,7 @@ class Draft:
         self.add("text", key, piece)
 
     def begin_thinking(self, key: Hashable) -> None:
-        """Notes that the model thinks: a person should know, even if nothing of it is shown."""
+        """Notes that the model is thinking, so that a person knows even if none of it is shown."""
         if self.find("thinking", key) is None:
             self.part("thinking", key)
             self.emit(ThinkingDelta(text=""))
@@ -151,8 +151,8 @@ class Draft:
             self.continues_after_stop = False
 
     def count_usage(self, **counts: Any) -> None:
-        """Sets tokens by the names of `Usage`; later figures replace earlier ones, field by
-        field."""
+        """Sets token counts by the names of `Usage`. Later figures replace earlier ones, field by
+        field; invalid ones are ignored."""
         for name, value in counts.items():
             if type(value) in (int, float) and 0 <= value < math.inf:
                 self.usage[name] = int(value)
@@ -271,17 +271,17 @@ def new_call_id() -> str:
 
 
 def mapping_of(value: Any) -> Mapping[str, Any]:
-    """The value; an empty object for anything else."""
+    """The value if it is a mapping; otherwise an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def list_of(value: Any) -> list[Any]:
-    """The value; an empty list for anything else."""
+    """The value if it is a list; otherwise an empty one."""
     return value if isinstance(value, list) else []
 
 
 def pick(value: Any, *keys: str) -> Any:
-    """What lies under the keys; None where there is no such key."""
+    """The value under nested keys; None if one of them is missing."""
     for key in keys:
         value = mapping_of(value).get(key)
     return value
@@ -298,7 +298,7 @@ def join_surrogates(text: str) -> str:
 
 
 def join_surrogates_in(value: Any) -> Any:
-    """The JSON value with the same in each of its strings."""
+    """The JSON value with `join_surrogates` applied to each of its strings."""
     return json.loads(join_surrogates(json.dumps(value, ensure_ascii=False)))
 
 
@@ -324,23 +324,23 @@ _BEGINNINGS = {
     _FINAL: "",
     f"<|start|>assistant{_FINAL}": "",
 }
-"""What thoughts begin with where a server leaves them in the text, and what ends them; "": an
-answer begins. Qwen, DeepSeek and others write the first, Gemini the third, gpt-oss the last, in
-OpenAI's harmony."""
+"""What begins thoughts that a server leaves in the text → what ends them, or "" if it begins an
+answer. Qwen, DeepSeek and others write the first, Gemini the third, gpt-oss the last four, in
+OpenAI's harmony format."""
 
 
 class ThoughtSplitter:
-    """Splits a text as it streams into the thoughts that it begins with, and the answer."""
+    """Splits streaming text into the thoughts that it begins with, and the answer."""
 
     def __init__(self) -> None:
         self.held = ""
-        """What cannot be told yet."""
+        """Text that cannot be classified yet."""
         self.end = ""
-        """What ends the present thought; "" outside of one."""
+        """The mark that ends the current thought; "" outside of one."""
         self._is_answer = self._has_begun = False
 
     def split(self, piece: str) -> Iterator[tuple[Kind, str]]:
-        """The kind and the text of all that can be told with another piece."""
+        """Adds a piece; yields the kind and the text of all that can be classified now."""
         self.held += piece
         while self.held:
             if self._is_answer:

@@ -3,9 +3,9 @@
 The SDKs raise errors of many families (their own, the HTTP client's, JSON decoding, bare ValueError
 and AssertionError), and servers word the same thing in many ways. Everything that leaves a provider
 passes through here: `translate_errors` around a request, `status_error` for a server's answer.
-`refusals.toml` has the words of the vendors' own servers and of those that imitate them, and what
-they mean: the key, the model, the size, or one part of a request. It is read after the first
-refusal: a start without one does not wait for it.
+`refusals.toml` lists how the vendors' own servers and their imitators word refusals, and what each
+means: the key, the model, the size, or one part of a request. It is read only after the first
+refusal, so that it does not delay the start.
 """
 
 import contextlib
@@ -48,13 +48,13 @@ class Endpoint:
     base_url: str
     model: str
     api: Api = ""
-    """The wire format, some of which have refusals of their own."""
+    """The wire format; some refusals occur in one format only."""
     used: Mapping[str, Setting] = field(default_factory=dict)
     """As in `ProviderSettings`."""
     api_key: str = field(default="", repr=False)
     """Never shown; a server's echo of it is masked."""
     name: str = "NAME"
-    """The provider's, for the names of its settings."""
+    """The provider's name, for the names of its settings."""
 
     def __post_init__(self) -> None:
         keep_secret(self.api_key)
@@ -70,7 +70,7 @@ class Endpoint:
 
 @dataclass(frozen=True, kw_only=True)
 class RefusalRule:
-    """How servers word one thing."""
+    """How servers word one kind of refusal."""
 
     means: str
     """`overflow` (the request is larger than the window), `no_credit`, `bad_key`, `loading`,
@@ -78,9 +78,9 @@ class RefusalRule:
     sent), or the refused part of a request, a key of `RefusalTable.parts`."""
     patterns: Sequence[str]
     statuses: Collection[int | str]
-    """With which servers report it; "stream": in the middle of an answer, "5xx": from 500 on."""
+    """The HTTP statuses it comes with; "stream": in the middle of an answer, "5xx": 500 or more."""
     api: Api = ""
-    """The only format that has it; "" for all."""
+    """The only wire format that the rule applies to; "" for all."""
 
     def fits(self, status: int | None, words: str) -> bool:
         key = "stream" if status is None else status
@@ -88,7 +88,7 @@ class RefusalRule:
         return (is_fault or key in self.statuses) and self.search(words) is not None
 
     def search(self, words: str) -> re.Match[str] | None:
-        """Where the words are about it, whatever the status."""
+        """The match of a pattern in the words, whatever the status; None if none matches."""
         flags = re.IGNORECASE | re.DOTALL
         return next(filter(None, (re.search(p, words, flags) for p in self.patterns)), None)
 
@@ -98,11 +98,11 @@ class RequestPart:
     """A part of a request that a model or server may not take."""
 
     what: str = ""
-    """It, for a person."""
+    """A phrase that names the part to a person."""
     change: str = ""
-    """What to change, with the setting's name."""
+    """What the person can change, with `{name}` for the provider's name."""
     then: str = ""
-    """What kode does without it; "" where leaving it out does not help."""
+    """How kode continues without the part; "" if leaving it out does not help."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,13 +125,13 @@ def read_table() -> RefusalTable:
 
 
 def find_rule(status: int | None, words: str, api: Api = "") -> RefusalRule | None:
-    """The first rule that fits an answer with this status; None for nothing that is known."""
+    """The first rule that fits a refusal; None if none does. `status` None: inside a stream."""
     rules = (rule for rule in read_table().rules if rule.api in ("", api))
     return next((rule for rule in rules if rule.fits(status, words)), None)
 
 
 def names_fault(words: str, means: str) -> bool:
-    """Whether words mean a fault, whatever the status."""
+    """Whether the words match a rule with this meaning, whatever the status."""
     return any(rule.means == means and rule.search(words) for rule in read_table().rules)
 
 
@@ -139,7 +139,7 @@ _SIZE = re.compile(
     r"\bn_ctx\W{1,3}(\d{1,8})|context (?:length|size|window)(?: is| of| only){0,2}\W{1,2}(\d{3,8})",
     re.IGNORECASE,
 )
-"""The window's size in the words for a full one: other numbers there count the request's tokens."""
+"""Finds the window's size in an overflow error; other numbers there count the request's tokens."""
 
 
 @contextlib.contextmanager
@@ -167,14 +167,14 @@ def convert_error(error: Exception, endpoint: Endpoint) -> ProviderError:
         if isinstance(link, ProviderError):
             return link
     status = getattr(error, "status_code", None)
-    if isinstance(status, int):  # of a server that gives out credentials
+    if isinstance(status, int):  # from a server that issues credentials
         return status_error(status, getattr(error, "body", None) or str(error), {}, endpoint)
     return _transport_error(error, endpoint)
 
 
 def _transport_error(error: Exception, endpoint: Endpoint) -> ProviderError:
-    """An exchange that failed without an answer. Kinds are recognized by class name along the chain
-    of causes, because two HTTP clients and two SDKs have their own classes for the same thing."""
+    """The error for an exchange without an answer. Its kind is recognized by class names along the
+    chain of causes, because two HTTP clients and two SDKs each have their own classes."""
     chain, url = list(_list_causes(error)), endpoint.shown_url
     names = {kind.__name__ for link in chain for kind in type(link).__mro__}
     # The last cause is the most precise; the SDKs' own text is only "Connection error."
@@ -187,10 +187,10 @@ def _transport_error(error: Exception, endpoint: Endpoint) -> ProviderError:
         names.add("NoCredentialsError")  # the SDK could not sign the request
     if "CERTIFICATE_VERIFY_FAILED" in detail:
         names.add("SSLCertVerificationError")
-    if names >= {"SSLError", "ConnectError"}:  # and not in a stream that breaks off
+    if names >= {"SSLError", "ConnectError"}:  # while connecting, not in the middle of a stream
         names.add("NoTLS")
-    elif names & _NO_CONNECTION and _goes_through_proxy(url):
-        names.add("ProxyError")  # a proxy that is away fails like a server that is away
+    elif names & _NO_CONNECTION and _is_proxied(url):
+        names.add("ProxyError")  # an unreachable proxy fails like an unreachable server
     for kinds, kind, key, text in _TRANSPORT:
         if names & kinds:
             fault = kind(text.format(url=url or "(empty)", detail=detail))
@@ -201,8 +201,8 @@ def _transport_error(error: Exception, endpoint: Endpoint) -> ProviderError:
     )
 
 
-def _goes_through_proxy(url: str) -> bool:
-    """Whether the environment names a proxy for this URL, as httpx reads it."""
+def _is_proxied(url: str) -> bool:
+    """Whether the environment's or the system's proxy settings cover this URL, as in httpx."""
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(url)
@@ -244,8 +244,8 @@ _TRANSPORT: Sequence[tuple[set[str], type[ProviderError], str, str]] = (
      "", "The answer of {url} could not be read: it is cut or not what the wire format demands. If "
      "it keeps happening, check the base URL and the server's log."),
 )  # fmt: skip
-"""Names of exceptions → the error, the setting to change, and its text; the first row that fits
-counts."""
+"""Exception names, the error to raise for them, the setting to change ("" for none), and the
+error's text; the first row that fits counts."""
 
 
 def status_error(
@@ -343,7 +343,7 @@ def web_page_error(endpoint: Endpoint, content_type: str) -> RefusedError:
 
 
 def missing_key_error(endpoint: Endpoint) -> AuthenticationError:
-    """The error for no key, or one that no header can carry."""
+    """The error for a missing key, or for one that no HTTP header can carry."""
     text = f"There is no key for {endpoint.shown_url}. Set one, or run `kode init`; "
     text += "`kode demo` needs none."
     if endpoint.api_key:
@@ -354,7 +354,7 @@ def missing_key_error(endpoint: Endpoint) -> AuthenticationError:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """The pause a server asks for, in seconds: `retry-after-ms`, or `retry-after` as seconds or as
-    a date. None for no request or nonsense."""
+    a date. None if it asks for none, or if the value is invalid."""
     import email.utils
 
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1)):
@@ -387,7 +387,7 @@ def _read_error_body(body: Any) -> tuple[str, str]:
 
 
 def _error_in(body: Any) -> Mapping[str, Any]:
-    """The error object of a body, which may be all of it."""
+    """The error object in a body, else the body itself; {} if neither is an object."""
     inner = pick(body, "error")
     return inner if isinstance(inner, Mapping) else mapping_of(body)
 
@@ -426,7 +426,7 @@ def _bad_key_error(status: int | None, detail: str, endpoint: Endpoint) -> Authe
 
 
 def _sentence_end(detail: str) -> str:
-    """A server's words as the end of a sentence."""
+    """Turns a server's words, if any, into the end of a sentence."""
     if not detail:
         return "."
     return f": {detail}" if detail[-1] in ".!?…" else f": {detail}."
@@ -441,7 +441,7 @@ def plain_reason(text: str) -> str:
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
     link: BaseException | None = error
     for _ in range(8):
-        # What the caller was handling before is the context of the first link, not its cause.
+        # A KodeError here is what the caller was already handling, not a cause of this one.
         if link is None or isinstance(link, KodeError):
             return
         yield link

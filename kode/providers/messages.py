@@ -1,19 +1,18 @@
 """The Messages API.
 
-A reply goes back to the model that wrote it as it came: each block in its own form, in order, in
-one turn, with fields and deltas of any name. What the API refuses is left out: blank text, thinking
-with nothing after it, and a search that never got its result; of a reply whose past has changed
-(`Message.moved`) the thinking, which is bound to that past; of another model's reply whatever only
-that model can read.
+The model that wrote a reply gets it back as it came: each block in its own form, in order, in one
+turn, with fields of any name. What the API refuses is left out: blank text, thinking with nothing
+after it, and a search that never got its result. A reply whose past has changed (`Message.moved`)
+loses its thinking, which is bound to that past, and another model's reply loses whatever only that
+model can read.
 
-Cache marks stand where the last request to this model ended and where this one ends, beside the
-one on the system prompt. The first of them finds what that request wrote, however many blocks the
-reply and its results have: the server looks back only 20 blocks from a mark. They live five
-minutes, where a person pauses some an hour; see `place_marks`. A mark is no part of what the server
-compares.
+Besides the mark on the system prompt, cache marks stand where the last request to this model ended
+and where this one ends. The former finds what that request wrote, however many blocks the reply and
+its results have: the server looks back only 20 blocks from a mark. Marks live five minutes, some an
+hour if a person pauses; see `place_marks`. The server's comparison ignores marks.
 
-How much a model thinks is decided by what is known of it (`ModelInfo`), and nothing is sent to a
-model of which nothing is known:
+How much a model thinks depends on what is known about it (`ModelInfo`); a model about which nothing
+is known gets no parameter:
 
     adaptive   it decides itself, between its calls too; `output_config.effort` says how much
     enabled    older models think up to a budget of tokens, see `BUDGETS`
@@ -65,18 +64,18 @@ BUDGETS: Mapping[Effort, int] = {
     "xhigh": 24_000,
     "max": 32_000,
 }
-"""Tokens to think with, for a model without levels of effort. The least is the API's; the reference
+"""Thinking tokens for a model without levels of effort. The least is the API's; the reference
 advises 16,000 and more for complex tasks, and sees little gain above 32,000. They depend on the
 level alone: another budget makes the server read the conversation again."""
 
 LEAST_ANSWER = 8_192
-"""Tokens of the output limit that stay for the answer beside a budget, if as many were asked."""
+"""Tokens of the output limit that a budget leaves for the answer, if as many were asked for."""
 
 WEB_SEARCH = {
     "type": "web_search_20260318",
     "name": "web_search",
-    # Else newer models search from code that runs in a container, of which a later request would
-    # have to name the id, and others refuse the tool.
+    # Otherwise newer models search from code that runs in a container, whose id later requests
+    # would have to name, and other models refuse the tool.
     "allowed_callers": ["direct"],
 }
 
@@ -89,7 +88,7 @@ KINDS: Mapping[str, Kind] = {
     "redacted_thinking": "thinking",
     "tool_use": "call",
 }
-"""Types of blocks that kode has words for; others are items, which go back unread."""
+"""Types of blocks that kode understands; others are items, which go back unread."""
 
 PLAIN_FORMS = {
     ("type", "text"),
@@ -97,7 +96,7 @@ PLAIN_FORMS = {
     ("type", "data"),
     ("type", "id", "name", "input"),
 }
-"""The fields of blocks that say no more than the plain form does: sessions stay small."""
+"""The fields of blocks that say no more than the plain form, so that only that is recorded."""
 
 SIGNS = {"signature": "signature", "data": "redacted"}
 """Fields of a block of thinking → those of `DraftPart`."""
@@ -195,11 +194,11 @@ class Blocks:
     is_own: bool = False
     """Whether this model wrote it."""
     paused: Blocks | None = None
-    """The form of a paused reply while nothing but its continuation follows."""
+    """A paused reply in the form that is sent as long as only its continuation may follow."""
 
     @cached_property
     def turn(self) -> bytes:
-        """The turn that this message alone makes, without a mark."""
+        """The bytes of a turn with this message alone, without a mark."""
         return _encode_turn(self.role, [block.wire for block in self.blocks])
 
     def holds(self, kind: str) -> bool:
@@ -212,7 +211,7 @@ def blocks_of(message: Message, target: Target) -> Blocks:
         return _user_blocks(message, target)
     if message.origin != target.origin:
         return _foreign_reply_blocks(message)
-    # A model that thinks by budget binds its thinking to nothing, and wants it back amid its calls.
+    # Thinking by budget is bound to nothing, and the model needs it back while it makes calls.
     is_bound = "enabled" not in target.info.thinking or target.omits("bound_thinking")
     return _own_reply_blocks(message, drops_thinking=message.moved and is_bound)
 
@@ -234,7 +233,7 @@ def _user_blocks(message: Message, target: Target) -> Blocks:
 
 
 def _own_reply_blocks(message: Message, *, drops_thinking: bool) -> Blocks:
-    """A reply of this model. Paused, it goes back whole; see `Blocks.paused`."""
+    """The blocks of this model's own reply; a paused one has `Blocks.paused`, too."""
     unfit: tuple[type[Part], ...] = (Thinking,) if drops_thinking else ()
     if any(isinstance(part, ServerItem) and not part.own for part in message.parts):
         unfit += (ServerItem,)  # one was masked on disk: a search and its result go together
@@ -257,8 +256,8 @@ def _blocks_of_reply(parts: Sequence[Part]) -> Blocks:
 
 
 def _drop_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
-    """The parts of a reply that something else follows: no thinking at its end, which the API
-    refuses, and no search without its result. One beside calls is still to come."""
+    """The parts of a reply without thinking at its end, which the API refuses, and without a search
+    that has no result. Beside calls, the result is still to come, so the search stays."""
     if stop != "tool_calls":
         items = [part.own for part in parts if isinstance(part, ServerItem)]
         begun = {own.get("id") for own in items if own.get("type") == "server_tool_use"}
@@ -269,7 +268,7 @@ def _drop_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
 
 
 def _foreign_reply_blocks(message: Message) -> Blocks:
-    """A reply of another model: text and calls, or else what a server's tools said."""
+    """The blocks of another model's reply: text and calls, or else what a server's tools said."""
     forms = [_plain_form(p) for p in message.parts if isinstance(p, Text | ToolCall)]
     if not any(forms):
         texts = [part.text for part in message.parts if isinstance(part, ServerItem)]
@@ -339,7 +338,7 @@ def _block(form: dict[str, Any] | None, kind: Literal["", "thinking"] = "") -> M
 
 
 def group_turns(messages: Sequence[Blocks]) -> list[Blocks]:
-    """The messages as turns of alternating roles, without empty ones; results come first."""
+    """Joins messages into turns of alternating roles, without empty ones, results first."""
     turns: list[Blocks] = []
     for index, message in enumerate(messages):
         goes_on = index + 1 == len(messages) or messages[index + 1].role == "assistant"
@@ -355,9 +354,9 @@ def group_turns(messages: Sequence[Blocks]) -> list[Blocks]:
 
 
 def may_think(turns: Sequence[Blocks]) -> bool:
-    """Whether thinking of type `enabled` may be asked for: a model that is in the middle of its
-    calls must have begun them with thinking, or the API refuses the request. A reply to a person's
-    words may always be thought over."""
+    """Whether thinking of type `enabled` may be asked for. In the middle of its calls, a model must
+    have begun the first reply with thinking, or the API refuses the request; a reply to a person's
+    words may always have it."""
     begun: Blocks | None = None
     for turn in reversed(turns):
         if turn.role == "assistant":
@@ -559,8 +558,8 @@ def _take_stop(end: Any, draft: Draft) -> None:
 
 
 def _take_usage(usage: Any, draft: Draft) -> None:
-    """The API counts cached and written tokens separately from the input; `Usage` includes them.
-    Fields missing from a later event keep their value."""
+    """Records the usage. The API counts cached and written tokens apart from the input; `Usage`
+    includes them. Fields that a later event lacks keep their value."""
     usage = mapping_of(usage)
     draft.count_usage(
         plain_tokens=usage.get("input_tokens"),

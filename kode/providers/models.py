@@ -1,11 +1,11 @@
 """What kode knows about models: limits, prices, and what a request may ask of them.
 
-`models.json` has the models of vendors. `make models` makes it from a public source, whose version
-and date it holds; it is not edited by hand. `more_models.json` is, and adds what that source lacks.
-`open`: by prefix of their names, the windows that open weights, which anybody may host, were
-trained for, and whether they see images, where that is known; and the scripted one, which is free,
-but whose tokens are counted. `retired`: Claude models, for the cost of old sessions. What the
-server says (see `server.py`) is better than either, and the user's config is better still.
+`models.json` has the models of vendors. `make models` generates it from a public source, whose
+version and date it records; it is not edited by hand. `more_models.json` is, and adds what that
+source lacks: in `open`, by prefix of the name, the windows that open weights, which anybody may
+host, were trained for, and whether they see images, if known; also the scripted model, which is
+free. `retired` has old Claude models, for the cost of old sessions. What the server says (see
+`server.py`) takes precedence over both, and the user's config over everything.
 
 A name matches a row exactly, or without its edition (`gpt-5-2025-08-07`), tag (`:free`) and vendor
 (`anthropic/`). An unknown model of a known family gets the row of a relative without its price; one
@@ -33,9 +33,9 @@ UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
 
 _CLOSED = ("openai", "anthropic", "gemini", "xai")
-"""Vendors whose models nobody else hosts: their names are enough, whoever passes them on."""
+"""Vendors whose models nobody else hosts: the name identifies such a model at any provider."""
 _MAKERS = ("deepseek", "mistral", "moonshot", "zai")
-"""Vendors of models whose weights are open: without the vendor a price or date says nothing."""
+"""Vendors of open weights: their prices and formats do not apply where others host the models."""
 
 Fields = Mapping[str, Any]
 
@@ -56,8 +56,8 @@ def info_of(
     (dollars per million tokens), `sees_images` and `sees_pdf` (true or false). If several prefixes
     match, the longest wins, key by key. A window given there counts as known.
 
-    `provider` is the name of the row in `kode.registry`: vendors of open weights have prices and
-    dates of their own. "" is any. Not `sold` has only the prices in `overrides`.
+    `provider` is the name of the row in `kode.registry`, since vendors of open weights have prices
+    of their own; "" is any. If not `sold`, only the prices in `overrides` apply.
     """
     names = _possible_names(model)
     info = _find_info(names, provider) or _guess_relative(names) or UNKNOWN
@@ -83,8 +83,8 @@ def overrides_of(model: str, overrides: Mapping[str, Fields] | None) -> dict[str
 def refine_info(
     info: ModelInfo, facts: Fields, model: str, fixed: Collection[str] = frozenset()
 ) -> ModelInfo:
-    """What is known once a server has said `facts`, fields of `ModelInfo`; those in `fixed` are the
-    user's and stay. A window without an output limit leaves half of itself to the request."""
+    """The info updated with a server's `facts`, fields of `ModelInfo`, except for the user's own,
+    `fixed`. If a window comes without an output limit, output gets at most half of it."""
     news = {key: value for key, value in facts.items() if key not in fixed}
     window = news.get("context_window", info.context_window)
     if "max_output_tokens" in news:
@@ -111,7 +111,7 @@ def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
 
 
 def vendor_models(provider: str) -> list[str]:
-    """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
+    """The models that a vendor serves now, newest first; [] for a vendor that the table lacks."""
     names = _table().get(provider, {}).keys() - _read_json("more_models.json")["retired"].keys()
     return sorted(names, key=lambda name: (-_split_name(name)[1], name))
 
@@ -155,8 +155,8 @@ def _table() -> Mapping[str, Mapping[str, Fields]]:
 
 @functools.cache
 def _read_rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
-    """Name → fields of the models of some vendors; of those with open weights without what holds
-    for their makers' servers."""
+    """Name → fields of these vendors' models; for the makers of open weights, without the fields
+    that hold only for the maker's own server."""
     left_out = {*_PRICES, "apis", "searches"} if vendors == _MAKERS else ()
     return {
         name: {key: value for key, value in fields.items() if key not in left_out}
@@ -171,7 +171,7 @@ def _make_info(fields: Fields, known: bool = True) -> ModelInfo:
 
 
 _EDITION = re.compile(r"(?::[\w.-]+|@[\w.-]+|-v\d+|-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest))$")
-"""What follows the name of a model where one edition, or one form of it, is meant."""
+"""The ending of a model's name that denotes one edition or variant of the model."""
 _MAX_EDITIONS = 4  # dates and sizes at the end of a name
 _VERSION = re.compile(r"(?<!\d)\d{1,3}(?:[.-]\d{1,2})?(?![\da-z])")
 _CLAUDE = re.compile(r"(?:^|\.)(claude[\w.:@-]*)$")
@@ -190,7 +190,7 @@ def _possible_names(model: str) -> tuple[str, ...]:
 
 
 def _shorten(name: str) -> Iterator[str]:
-    """The name, then without one ending after the other."""
+    """Yields the name, then the name with one more ending removed each time."""
     yield name
     for _ in range(_MAX_EDITIONS):
         match = _EDITION.search(name)
@@ -211,16 +211,16 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
             return _make_info(rows[name])
     fitting = _matching_rows(names, _read_json("more_models.json")["open"])
     maker_key = _find_key(names, _read_rows(_MAKERS))
-    # The longer name says more; of the same, the weights' own window holds wherever they are.
+    # The longer match is more exact; if equal, the weights' own window holds at any host.
     if fitting and (maker_key is None or len(fitting[-1][0]) >= len(maker_key)):
         return _make_info(fitting[-1][1])
     return None if maker_key is None else _make_info(_read_rows(_MAKERS)[maker_key])
 
 
 def _guess_relative(names: tuple[str, ...]) -> ModelInfo | None:
-    """The row of the closest relative in a family that nobody else hosts, without its price: with
-    the same ending, then the same beginning, then the newest. Of open weights there is no guess:
-    relatives are of all sizes."""
+    """The row of the closest relative, without its price, in a family that nobody else hosts: the
+    same ending counts most, then the longest common beginning, then the newest version. For open
+    weights there is no guess: relatives come in all sizes."""
     rows = _read_rows(_CLOSED)
     for name in names:
         stem, _, ending = _split_name(name)
@@ -253,7 +253,7 @@ def _split_name(name: str) -> tuple[str, float, str]:
 def _matching_rows(names: tuple[str, ...], table: Mapping[str, Fields]) -> list[tuple[str, Fields]]:
     """The rows whose prefix matches, the longest prefix last."""
     begun = [p for p in table if any(name.startswith(p) for name in names)]
-    # To a border of the name: `llama-3` does not match `llama-3.1`, nor `phi4` `phi45`.
+    # Only at a boundary in the name: `llama-3` does not match `llama-3.1`, nor `phi4` `phi45`.
     ends = {p: re.compile(re.escape(p) + r"(?:$|[-:@_ ]|\.gguf)") for p in begun}
     fitting = [p for p in begun if any(map(ends[p].match, names))]
     return [(prefix, table[prefix]) for prefix in sorted(fitting, key=len)]

@@ -43,7 +43,7 @@ from kode.values import dataclass, replace
 CONNECT_TIMEOUT_S = 15.0  # a slow network, but no dead one
 
 EventReader = tuple[Callable[[StreamEvent], None], Callable[[], None]]
-"""What fills a draft with an event, and what is called after the last one."""
+"""A function that adds an event to the draft, and one that is called after the last event."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +52,9 @@ class WireFormat:
 
     api: Api
     path: str
-    """Where requests go, behind the base URL."""
+    """The path of requests, which is appended to the base URL."""
     message_encoder: Callable[[Target], Callable[[Message], Any]]
-    """Makes what encodes the messages of a session, once each."""
+    """Makes the function that encodes the messages of a session, each of them once."""
     encode_request: Callable[[Request, Target, Sequence[Any], bytes], bytes]
     """The body, from the encoded messages and the list of tools as JSON."""
     tool_object: Callable[[ToolSpec, Target], Mapping[str, Any]]
@@ -96,19 +96,19 @@ class HttpProvider:
         self._questions = 0
         self._encoded: tuple[Target, EncodedMessages] | None = None
         self._crowded: set[str] = set()
-        """Copies of what did not fit into a request, which the person knows."""
+        """kode's copies of attachments that did not fit into a request, as the person was told."""
         self._tools: tuple[tuple[ToolSpec, ...], Omissions, tuple[ToolSpec, ...], bytes] | None
         self._tools = None
-        """The tools of the last request, what was omitted then, and what became of them."""
+        """The last request's tools, what was omitted then, the fitted tools, and their JSON."""
 
     @property
     def info(self) -> ModelInfo:
         return self.target.info
 
     async def learn(self, emit: Emit = no_emit, patience_s: float = PATIENCE_S) -> bool:
-        """Refines what is known of the model by what its server says (`server.py`). Asks again if
-        that has no window: some servers know theirs only when the model is loaded. Returns whether
-        it will not ask again. Never raises."""
+        """Refines what is known about the model by asking its server (`server.py`), at most twice:
+        some servers know the window only once the model is loaded. Returns whether it will not ask
+        again. Never raises."""
         if self._questions < 2:
             self._questions += 1
             fixed = self._settings.fixed
@@ -190,8 +190,8 @@ class HttpProvider:
         return prepare_request(request, last[2], self.info, omitted)
 
     def _open(self) -> Any:
-        """The client, whose address is known from now on where a cloud's region decides it. Raises:
-        UserError for a missing or impossible key."""
+        """Opens the client and, for a cloud whose region decides the address, records the address.
+        Raises: UserError for a missing or impossible key."""
         url = self._settings.base_url
         with translate_errors(self._endpoint):
             client = open_client(self.row, self._endpoint, url, is_official=self.target.is_official)
@@ -233,8 +233,8 @@ class HttpProvider:
 
 
 class LateTypes(SourceFileLoader):
-    """Executes a package of OpenAI's types, most of its memory and time, once something in it is
-    asked for; `importlib.util.LazyLoader` would already do so for a module below."""
+    """Puts off executing the packages of OpenAI's types, most of the SDK's memory and time, until
+    something in them is used; `importlib.util.LazyLoader` would execute them for any submodule."""
 
     @classmethod
     def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

@@ -1,8 +1,8 @@
 """Prepares each request for its server, encodes it once, and repairs it after a refusal.
 
-All are functions of the request and of what this server has refused before, which stays away as
-long as the provider is open. A refusal is repaired once for each part that can be left out, with
-one notice; what it means is in `refusals.toml`.
+Everything depends only on the request and on what this server has refused before, which is left out
+as long as the provider is open. A refusal is repaired once for each part that can be left out, with
+one notice; `refusals.toml` says what refusals mean.
 
 Schemas of tools come from MCP servers and plug-ins, and one that a vendor refuses makes every
 request fail. So only the keywords that every vendor takes are sent, with references and older
@@ -35,17 +35,17 @@ from kode.registry import ProviderRow
 from kode.values import dataclass, replace
 
 FEW = 8
-"""Lists this short are encoded each time: questions of memory and a summary must not evict the
-session's cached bytes."""
+"""Shorter lists do not replace the cached bytes: questions of memory and a summary must not evict
+the session's."""
 
 MAX_PICTURES, CROWD = 100, 20
-"""Pictures in a request of the Messages API for a window of 200,000 tokens, and from how many on
-none may be larger than `LARGE_SIDE`. No other vendor that names a limit of its own has a lower one
-for its models of today."""
+"""The most pictures in a request of the Messages API for a window of 200,000 tokens, and the number
+above which none may be larger than `LARGE_SIDE`. No other vendor that names a limit has a lower one
+for its current models."""
 MAX_PAGES, MAX_PAGES_OF_MILLION = 100, 600
-"""Pages of PDFs in a request of the Messages API, and those for a window of a million tokens."""
+"""The most PDF pages in a request of the Messages API, and for a window of a million tokens."""
 MAX_ATTACHED_BYTES = 20_000_000
-"""Of pictures and PDFs. Encoded they take a third more, of a request's 30 or 32 MB there."""
+"""Pictures and PDFs together. In base64 they take a third more, of a request's 30 or 32 MB."""
 
 _OBJECT_STREAM = re.compile(rb"/ObjStm\b.{0,200}?stream\r?\n(.*?)endstream", re.DOTALL)
 _PAGE_COUNT = re.compile(rb"/Pages\b[^<>]*?/Count\s+(\d+)|/Count\s+(\d+)[^<>]*?/Type\s*/Pages\b")
@@ -65,7 +65,7 @@ Refs = tuple[str, ...]
 
 MAX_DEPTH = 24  # what people write has fewer than ten levels
 MAX_PARTS = 2_000
-"""Schemas within a schema. What is beyond these limits may be anything."""
+"""Schemas within a schema. Beyond these two limits a schema becomes `{}`, which allows anything."""
 MAX_NOTE_CHARS = 500  # a list of a few dozen words
 
 
@@ -74,9 +74,9 @@ class UnfitSchemaError(ValueError):
 
 
 SchemaForm = Literal["any", "anthropic", "google"]
-"""What a vendor takes of a schema. None of them takes alternatives at the top. Anthropic takes some
-names of arguments. To Google a type is one word, beside which `nullable` allows null, and
-alternatives stand alone."""
+"""How a vendor restricts schemas. None takes alternatives at the top. Anthropic restricts the names
+of arguments. For Google a type is one word, `nullable` beside it allows null, and alternatives
+stand alone."""
 
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _TYPE_OF = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
@@ -84,23 +84,23 @@ _HINTS = frozenset(
     "format pattern minLength maxLength minItems maxItems minProperties maxProperties multipleOf "
     "exclusiveMinimum exclusiveMaximum uniqueItems examples".split()
 )
-"""Keywords that a description names."""
+"""Keywords that are not sent as such, but as words in the description."""
 _NULL: Schema = {"type": "string", "nullable": True, "description": "null"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Omissions:
-    """What this server has refused, and is not sent again."""
+    """What this server has refused and kode no longer sends."""
 
     parts: frozenset[str] = frozenset()
-    """Keys of `RefusalTable.parts`, and `bound_thinking`: it did not take thinking back, and that
-    of moved messages stays away."""
+    """Keys of `RefusalTable.parts`, and `bound_thinking`: the server refused its own thinking, so
+    that of moved messages is left out."""
     tools: frozenset[str] = frozenset()
     """Tools whose schema it refused."""
     images: frozenset[str] = frozenset()
     """The copies of pictures and PDFs that it refused, as in `Image.kept_in`."""
     output_tokens: int | None = None
-    """The most that it said it takes."""
+    """The highest output limit that the server said it accepts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,12 +127,12 @@ class Target:
         return not self.omitted.parts.isdisjoint(parts)
 
     def omit(self, **omissions: Any) -> "Target":
-        """The same with other fields of `Omissions`."""
+        """A copy in which these fields of `omitted` are replaced."""
         return replace(self, omitted=replace(self.omitted, **omissions))
 
     def effort(self, request: Request) -> Effort | None:
-        """How much to think, as the nearest level that this model has, the lower of two; None sends
-        nothing."""
+        """The model's level that is nearest to the wanted effort, the lower of two equally near;
+        None if none is to be sent."""
         wanted = request.effort or self.info.default_effort
         if wanted is None or self.omits("thinking", "effort"):
             return None
@@ -150,12 +150,12 @@ class Target:
 
     @property
     def marks_hour(self) -> bool:
-        """Whether some of the marks live an hour, since a person pauses."""
+        """Whether some of the marks live an hour, to outlast a person's pauses."""
         return self.cache == "long" and not self.omits("long_cache")
 
     def image_data(self, image: Image, *, takes_pdf: bool = True) -> tuple[str | None, str]:
-        """An image or a PDF in base64; None for one that the model cannot see or the server
-        refused, and if kode's copy is gone. Then the text replaces it."""
+        """An image or a PDF in base64, and no text; or None and the text that replaces it, if the
+        model cannot see it, the server refused it, or kode's copy is gone."""
         is_pdf = image.media_type == PDF
         what, cannot = ("A PDF", "read PDFs") if is_pdf else ("An image", "see images")
         is_blind = (self.info.sees_pdf if is_pdf else self.info.sees_images) is False
@@ -174,8 +174,8 @@ class Target:
 def fit_tools(
     tools: Sequence[ToolSpec], target: Target
 ) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
-    """The tools with schemas that the vendor takes, in order, and a sentence for each that has
-    none."""
+    """The tools with schemas that the vendor takes, in order, without those that the server
+    refused; and a sentence for each whose schema cannot be fitted."""
     form: SchemaForm = "anthropic" if target.api == "messages" else "any"
     if target.api == "chat" and target.row.dialect.switch == "google":
         form = "google"
@@ -193,7 +193,7 @@ def fit_tools(
 def prepare_request(
     request: Request, tools: tuple[ToolSpec, ...], info: ModelInfo, omitted: Omissions
 ) -> Request:
-    """The request as this server takes it, with its tools and a limit of output."""
+    """The request as this server takes it, with the fitted `tools` and a limit of output."""
     messages = split_context_message(request.messages)
     # Without a limit, a model that repeats itself never ends. Servers refuse a request whose input
     # and limit together exceed the window, of which the conversation gets five sixths.
@@ -206,8 +206,8 @@ def prepare_request(
 
 
 def choose_dropped_pictures(messages: Sequence[Message], info: ModelInfo) -> dict[str, Image]:
-    """The pictures and PDFs that one request cannot hold, by kode's copy: those beyond a limit of
-    the whole, and large pictures among many."""
+    """The pictures and PDFs that one request cannot hold, by kode's copy: those beyond a limit on
+    the whole request, and large pictures if there are many."""
     images = [part for message in messages for part in message.parts if isinstance(part, Image)]
     if not images:
         return {}
@@ -228,8 +228,8 @@ def choose_dropped_pictures(messages: Sequence[Message], info: ModelInfo) -> dic
 def _take_surplus(
     images: Iterable[Image], weigh: Callable[[Image], int], limit: int
 ) -> Iterator[Image]:
-    """Those that alone are beyond a limit, and the oldest that together are, a quarter of the limit
-    at a time, so that the beginning that a cache knows seldom changes."""
+    """Yields the images that alone exceed the limit, and the oldest until the rest fits, a quarter
+    of the limit at a time, so that the cached beginning of the conversation seldom changes."""
     weights = [(image, weigh(image)) for image in images]
     excess = max(0, sum(weight for _, weight in weights if weight <= limit) - limit)
     surplus = -(-excess * 4 // limit) * limit // 4
@@ -241,8 +241,8 @@ def _take_surplus(
 
 @lru_cache(maxsize=256)
 def count_pages(document: Image) -> int:
-    """The pages of a PDF as it counts them itself, be it in a compressed part; 0 where that cannot
-    be read, as behind a password: then the server counts."""
+    """The number of pages that a PDF states, even in a compressed part; 0 if that cannot be read,
+    as behind a password: then only the server counts."""
     data, room = read_image(document) or b"", MAX_ATTACHED_BYTES
     texts = [data]
     for stream in _OBJECT_STREAM.finditer(data):
@@ -254,12 +254,12 @@ def count_pages(document: Image) -> int:
 
 
 def place_marks(ends: Iterable[int], asked: Sequence[int]) -> dict[int, bool]:
-    """Where Claude's cache marks stand in a request, and which of them live an hour: at `ends` of
-    requests, and, where a person pauses, at the last two messages `asked`, the later one first.
+    """Where Claude's cache marks stand in a request, and whether each lives an hour: at `ends` of
+    requests, and, if a person pauses, at the last two messages `asked`, the later one first.
 
     A mark of an hour makes all before it live as long, but only what no other mark has written yet
-    costs 2 instead of 1.25 of the input price: there, an answer and the next message. After a pause
-    what came behind it is written once more, so the message before is marked too, which is read.
+    costs 2 instead of 1.25 times the input price: here, an answer and the next message. After a
+    pause what followed is written again, so the message before is marked too, which is read.
     """
     last = next(iter(asked), -1)
     hours = asked if last in ends else asked[:1]
@@ -269,7 +269,7 @@ def place_marks(ends: Iterable[int], asked: Sequence[int]) -> dict[int, bool]:
 def repair_request(
     refused: RefusedError, request: Request, target: Target
 ) -> tuple[Omissions, str] | None:
-    """What to leave out from now on after a refusal, and the sentence that says so; None where that
+    """The omissions from now on after a refusal, and the sentence that says so; None if leaving out
     does not help, or was tried."""
     omitted, name = target.omitted, refused.part
     if tool := _refused_tool(refused, [tool.name for tool in request.tools]):
@@ -296,7 +296,7 @@ def repair_request(
 
 
 def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
-    """The tool of a request, of all in order, whose schema a refusal is about; "" for none."""
+    """The one of a request's tools, `names` in order, whose schema was refused; "" if none was."""
     is_about_tools = re.search("schema|parameters|declarations", refused.server_text, re.IGNORECASE)
     if refused.status not in (400, 403, 404, 422) or not is_about_tools:
         return ""
@@ -309,8 +309,8 @@ def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
 
 
 def split_context_message(messages: Sequence[Message]) -> list[Message]:
-    """The messages, with the memory that was recorded for a small model, and other context beside
-    it, as an exchange before the person's words; see `Request.small`."""
+    """The messages, in which memory recorded for a small model, with other context beside it,
+    becomes an exchange before the person's words; see `Request.small`."""
     split: list[Message] = []
     context: list[Text] = []
     for message in messages:
@@ -330,8 +330,8 @@ def split_context_message(messages: Sequence[Message]) -> list[Message]:
 
 
 class EncodedMessages:
-    """The wire forms of the messages of a session, each created once. Those of messages that a
-    compaction dropped go with them.
+    """The wire forms of a session's messages, each created once, and dropped once a compaction has
+    dropped the message.
 
     With `joins_users` consecutive user messages become one message: templates of many local models
     refuse them, which would break a session in which one answer never came.
@@ -341,7 +341,7 @@ class EncodedMessages:
         self._encode = encode
         self._joins_users = joins_users
         self._wires: dict[tuple[int, ...], tuple[tuple[Message, ...], Any]] = {}
-        """By the identities of the messages in a row, which are referenced as long as it is."""
+        """By the `id`s of a row's messages, which the entry keeps alive, so that none is reused."""
 
     def of(self, messages: Sequence[Message]) -> list[Any]:
         """The wire forms of all messages; empty ones are left out."""
@@ -403,7 +403,7 @@ def used_ids(messages: Sequence[Message]) -> set[str]:
 
 
 def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
-    """The schema of an object as a form takes it. Raises: UnfitSchemaError."""
+    """The schema of an object in the form that a vendor takes. Raises: UnfitSchemaError."""
     kinds = schema.get("type") or "object"
     if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
         raise UnfitSchemaError("its arguments are no object")
@@ -473,7 +473,7 @@ class _Expansion:
         return schema, refs
 
     def _find(self, ref: str) -> Any:
-        """What a reference within the whole means; an empty schema for any other."""
+        """The schema that a reference within the whole names; {} for any other reference."""
         node: Any = self.root if ref.startswith("#") else {}
         for step in ref.split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
@@ -546,7 +546,7 @@ def _to_openapi(schema: Schema) -> Schema:
 
 
 def _add_note(schema: Schema, name: str, value: Any) -> None:
-    """Tells a keyword in the description."""
+    """Adds a keyword and its value, unless that is empty, to the description."""
     if value not in (None, {}, []):
         note = f"{name}: {json.dumps(value, ensure_ascii=False)[:MAX_NOTE_CHARS]}"
         about = schema.get("description", "")
@@ -568,7 +568,7 @@ def _merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
 
 
 def _modernize_schema(raw: Any) -> Schema:
-    """A schema in few words of 2020-12, where older drafts have others and one says the same."""
+    """A schema in a few keywords of 2020-12, in place of older ones and synonyms."""
     if isinstance(raw, str) and raw.lower() in _TYPES:
         return {"type": raw}
     schema = dict(raw) if isinstance(raw, Mapping) else {}

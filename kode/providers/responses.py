@@ -7,7 +7,7 @@ is an item without its thinking. So the items of a reply go back all or none; wh
 reply that lost one, and what another model wrote, goes in a plain form without ids.
 
 The system prompt is sent as `instructions`, which every server of this format reads ahead of the
-input, so that the beginning that its cache compares is the same as with a first message.
+input, so that its cache compares the same beginning as with a system message that comes first.
 
 Servers that imitate the format leave out indexes, events and items: what a delta did not bring is
 taken from the item when it is done, and what no item brought from the end of the response.
@@ -103,8 +103,8 @@ def _thinking_parameters(request: Request, target: Target) -> dict[str, Any]:
 
 
 def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
-    """A tool: one of free text, or a function; not `strict`, which demands every property of every
-    object."""
+    """A tool as a free-text tool or a function; never `strict`, which would require every property
+    of every object."""
     about = {"name": tool.name, "description": tool.description}
     if tool.grammar and not target.omits("free_text"):
         grammar = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
@@ -114,7 +114,7 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
 
 def message_bytes(message: Message, *, target: Target, custom: set[str]) -> bytes:
     """The items of one message, joined by commas. `custom` holds the ids of calls of custom tools,
-    whose results are items of another type: a reply adds to it, its results look there."""
+    whose results have an item type of their own: encoding a reply updates it for later results."""
     if message.role == "assistant":
         items = reply_items(message, target, custom)
     elif message.role == "tool":
@@ -125,7 +125,7 @@ def message_bytes(message: Message, *, target: Target, custom: set[str]) -> byte
 
 
 def user_items(parts: tuple[Part, ...], target: Target) -> list[Mapping[str, Any]]:
-    """What kode says of the session, as an item of its own, and the rest.
+    """What kode says about the session, as an item of its own, and an item with the rest.
 
     Models from gpt-5.6 on read from the cache up to a mark, and write one by themselves only at the
     end of a request, where no other session's request ends. So the end of the opening is marked:
@@ -133,7 +133,7 @@ def user_items(parts: tuple[Part, ...], target: Target) -> list[Mapping[str, Any
     subagent of a project. Writing costs no more, since the end of the request is written anyway.
     """
     words = [p for p in parts if isinstance(p, Text) and p.source in ("opening", "news") and p.text]
-    # Templates of local models refuse a second system message, which they make of it.
+    # Templates of local models make it a second system message, which they refuse.
     is_vendor = target.row.needs_key or bool(target.row.client)
     words = words if is_vendor and not target.omits("later_system") else []
     content = [_text(part.text) for part in words]
@@ -147,7 +147,7 @@ def user_items(parts: tuple[Part, ...], target: Target) -> list[Mapping[str, Any
 
 
 def result_items(message: Message, target: Target, custom: set[str]) -> list[Mapping[str, Any]]:
-    """Results with their pictures, and what else is in the message after them."""
+    """The results with their pictures, followed by whatever else the message holds."""
     items: list[Mapping[str, Any]] = []
     others = [part for part in message.parts if not isinstance(part, ToolResult)]
     for result in results_of(message):
@@ -164,8 +164,8 @@ def result_items(message: Message, target: Target, custom: set[str]) -> list[Map
 
 
 def reply_items(message: Message, target: Target, custom: set[str]) -> list[Mapping[str, Any]]:
-    """A reply, as it came or in the plain form. Thinking at its end goes: nothing came of it, and
-    the API refuses it without the item that follows."""
+    """The items of a reply, as they came or in the plain form. Thinking at the end is dropped: the
+    API refuses it without the item that follows."""
     custom.difference_update(call.id for call in calls_of(message))
     if message.origin != target.origin or not is_intact(message, target):
         return plain_items(message)
@@ -196,8 +196,8 @@ def is_intact(message: Message, target: Target) -> bool:
 
 
 def plain_items(message: Message) -> list[Mapping[str, Any]]:
-    """A reply without ids and thinking. Its text keeps its phase: without it a model takes what it
-    said between calls for a final answer."""
+    """The items of a reply without ids and thinking. Texts keep their phase, without which a model
+    takes what it said between calls for a final answer."""
     items: list[Mapping[str, Any]] = []
     plain = {"type": "message", "role": "assistant"}
     for part in message.parts:
@@ -214,7 +214,7 @@ def plain_items(message: Message) -> list[Mapping[str, Any]]:
 
 
 def _encode_contents(parts: list[Part], target: Target) -> Iterator[dict[str, Any]]:
-    """Pictures, and texts joined where one follows another."""
+    """The pictures and texts of a message; adjacent texts are joined."""
     for is_picture, group in groupby(parts, lambda part: isinstance(part, Image)):
         if is_picture:
             yield from (_to_image(part, target) for part in group if isinstance(part, Image))
@@ -278,8 +278,8 @@ def read_event(event: StreamEvent, draft: Draft, endpoint: Endpoint) -> None:
 
 
 def failure_error(error: Any, endpoint: Endpoint) -> ProviderError:
-    """The error for an error object, which comes with HTTP 200. One that names a code is about the
-    request, unless the code says that it may pass; one without mostly passes."""
+    """The error for an error object, which comes with HTTP 200. One with a code blames the request,
+    unless the code is known as transient; one without is taken as transient."""
     words = mapping_of(error)
     fault = status_error(None, {"error": error}, {}, endpoint)
     if isinstance(fault, TransientError) and not fault.status and words.get("code"):
@@ -306,10 +306,10 @@ KINDS: Mapping[Any, Kind] = {
 
 
 def _open_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
-    """Gives an item its place, which is before those that begin while it still comes."""
+    """Reserves an item's place in the draft, before items that begin while it is still coming."""
     kind = KINDS.get(item.get("type"), "item")
     if kind == "text" and any(p.kind == "text" and p.pieces for p in draft.parts.values()):
-        # Only shown: what a model says between two steps of thinking is an item each.
+        # For display only: each text between two steps of thinking is an item of its own.
         draft.emit(TextDelta(text="\n\n"))
     if kind == "thinking":
         draft.begin_thinking(key)
@@ -319,7 +319,7 @@ def _open_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
 
 
 def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
-    """Takes an item that is complete, with what no delta has brought of it."""
+    """Completes an item: adds what its deltas lacked, and keeps its own form."""
     kind = KINDS.get(item.get("type"), "item")
     part = draft.part(kind, key)
     is_whole = item != {}
@@ -344,7 +344,7 @@ def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
 
 
 def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: Endpoint) -> None:
-    """Takes the response as it ended: items that came in no event of their own, usage, and why."""
+    """Reads the final response: items that no event has brought, the usage, and why it ended."""
     status = response.get("status")
     status = status if isinstance(status, str) else kind.removeprefix("response.")
     for index, item in enumerate(map(mapping_of, list_of(response.get("output")))):
@@ -405,14 +405,14 @@ def _name_call(call: DraftPart, item: Mapping[str, Any]) -> None:
 
 
 def _set_arguments(call: DraftPart, whole: Any, draft: Draft) -> None:
-    """Replaces the pieces by the whole text, if it says another."""
+    """Replaces the pieces by the whole text, if that differs."""
     if whole and whole != call.text:
         call.pieces.clear()
         draft.add_arguments(call, whole)
 
 
 def _remainder(whole: str, part: DraftPart) -> str:
-    """What the pieces so far lack of the whole text."""
+    """The rest of the whole text after the pieces so far; "" if it begins otherwise."""
     return whole.removeprefix(part.text) if whole.startswith(part.text) else ""
 
 

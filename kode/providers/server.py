@@ -9,10 +9,10 @@
                  /api/show
     others       the window in their list, under a name of their own
 
-A server on this machine or network is always asked: its window depends on how it was started, and
-Ollama silently truncates a longer request. One far away is asked only about a model whose price
-`models` does not have there, and for a second at most. An unreachable server, or one that answers
-nonsense, costs nothing: the table of `models` is used.
+A server on this machine or network is asked about each model without a price in `models`: its
+window depends on how it was started, and Ollama silently truncates a longer request. A remote
+server is asked about such a model, too, but for a second at most. If a server is unreachable, or
+answers nonsense, the table of `models` is used.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import ssl
 
 PATIENCE_S = 1.0
-"""How long a first request waits for what a server far away says."""
+"""How long a first request waits for a remote server's facts."""
 ASK_TIMEOUT_S = 3.0
 LIST_TIMEOUT_S = 5.0  # a person waits for `doctor`
 MENU_TIMEOUT_S = 3.0  # a person waits for the menu
@@ -52,7 +52,7 @@ MAX_BYTES = 4_000_000  # many times the longest list of models
 OLLAMA_DEFAULT = 4_096
 """Ollama's window if neither the model nor the server's settings say more."""
 SILENT_HOSTS = ("", "api.openai.com", "api.anthropic.com")
-"""Hosts whose lists hold only names, and what is no host."""
+"""Hosts whose lists hold only names; "" stands for a URL without a host."""
 KEY_REFUSED = {401, 403}
 
 Facts = dict[str, Any]
@@ -71,7 +71,7 @@ def is_near(url: str) -> bool:
 _WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
 """Keys for the window in lists: of vLLM; Together, Fireworks, Moonshot; Groq; Mistral."""
 _LOADED_WINDOWS = ("loaded_context_length", "context_length")
-"""LM Studio's; its `max_context_length` is what a model could have if it were loaded so."""
+"""LM Studio's keys; its `max_context_length` is what the model could have, not what it has."""
 _PRICES = {
     "prompt": "input_price",
     "completion": "output_price",
@@ -93,7 +93,7 @@ def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
 
 
 def read_entry(entry: Mapping[str, Any]) -> Facts:
-    """What an entry says of its model; a value that makes no sense is left out."""
+    """The facts that an entry states about its model; impossible values are left out."""
     is_lm_studio, routed = "state" in entry, mapping_of(entry.get("top_provider"))
     keys = _LOADED_WINDOWS if is_lm_studio else _WINDOWS
     windows = (pick(entry, "meta", "n_ctx"), *(entry.get(key) for key in keys))
@@ -111,7 +111,7 @@ def read_entry(entry: Mapping[str, Any]) -> Facts:
         "max_output_tokens": entry.get("max_completion_tokens"),
         "sees_images": next((value for value in sees if isinstance(value, bool)), None),
     }
-    # What OpenRouter's best server has counts, which the first of an entry may exceed.
+    # OpenRouter's best server decides: the entry's own limits may exceed what it has.
     served = {"context_window": routed.get("context_length")}
     served["max_output_tokens"] = routed.get("max_completion_tokens")
     return {**check_facts({**facts, **prices}), **check_facts(served)}
@@ -135,7 +135,7 @@ _CHECKS: Mapping[str, Callable[[Any], Any]] = {
     "sees_images": lambda value: value if isinstance(value, bool) else None,
     "efforts": tuple,
 }
-"""A fact → its value if that is possible; None for any other."""
+"""A fact → the function that returns its value if that is possible, else None."""
 
 
 def check_facts(facts: Mapping[str, Any]) -> Facts:
@@ -155,11 +155,11 @@ async def ask_facts(
     report_loading: Callable[[], object] = object,
     patience_s: float = PATIENCE_S,
 ) -> Facts:
-    """What the server says of the model; {} if it does not say, or not in time. It is not made to
-    load the model for a window that is among the `fixed` fields, which are the user's. Calls
-    `report_loading` if a near server is loading its model. Never raises."""
+    """Asks the server about the model; {} if it does not say, or not in time. The server is not
+    made to load the model for a window that is among the `fixed` fields, which the user has set.
+    Calls `report_loading` if a near server is loading its model. Never raises."""
     url = endpoint.base_url
-    # A model with a price is its vendor's alone, whatever a proxy says of it.
+    # A model with a price is its vendor's alone, whatever a proxy says about it.
     is_priced = info_of(endpoint.model, provider=row.name).input_price is not None
     if is_priced or host_of(url) in SILENT_HOSTS or not url.startswith("http"):
         return {}
@@ -176,9 +176,9 @@ async def ask_facts(
 
 @functools.cache
 def tls_context(is_encrypted: bool) -> "ssl.SSLContext":
-    """The trusted certificates, read once: per client they would take most of a conversation's
-    memory, and reading blocks the event loop. For an address without encryption, of which reading
-    would be a tenth of the way to the first answer, none is trusted, wherever it redirects to."""
+    """A TLS context with the trusted certificates, read once: one per client would take most of a
+    conversation's memory, and reading them blocks the event loop and takes a tenth of the time to a
+    first answer. For an unencrypted URL it trusts none, not even after a redirect."""
     import ssl
 
     import httpx2
@@ -195,8 +195,8 @@ async def _fetch_answer(
     headers: Mapping[str, str] = {},
     body: Mapping[str, Any] | None = None,
 ) -> tuple[int, bytes]:
-    """The status and the body of an answer, truncated if it is too long. Asks with the key, and
-    follows no redirect, which would carry it away. Raises: the client's errors."""
+    """The status and the body of an answer, truncated if it is too long. Sends the key, and follows
+    no redirect, which would carry the key away. Raises: the client's errors."""
     import httpx2
 
     data, auth = b"", {"authorization": f"Bearer {key}"} if key and key != LOCAL_KEY else {}
@@ -220,7 +220,7 @@ class ModelServer:
     row: ProviderRow
     endpoint: Endpoint
     loads: bool = False
-    """Whether it may be made to load the model, which shows the window."""
+    """Whether the server may be made to load the model, which reveals the window."""
     report_loading: Callable[[], object] = object
 
     async def wait_for_facts(self) -> Facts:
@@ -243,9 +243,9 @@ class ModelServer:
         return read_entry(entry)
 
     async def read_facts(self) -> Facts:
-        """The same, and what a local server says in an API of its own. Raises: as `read_list`."""
+        """As `read_list`, and what a local server says in its own API. Raises: as `read_list`."""
         facts = await self.read_list()
-        # A vendor's own format is spoken by a proxy, not by a server of one's own.
+        # With the name of a vendor it is a proxy, not a local server with an API of its own.
         is_proxy = self.row.needs_key and self.row.name != COMPATIBLE
         if "context_window" in facts or is_proxy:
             return facts
@@ -298,8 +298,8 @@ class ModelServer:
         at_root: bool = False,
         timeout_s: float = ASK_TIMEOUT_S,
     ) -> dict[str, Any] | None:
-        """The JSON object in the answer to a path behind the base URL, or behind the server's root;
-        None if there is none. Raises: LoadingError; the client's errors."""
+        """Requests a path below the base URL, or below the server's root; returns the JSON object
+        in the answer, or None if there is none. Raises: LoadingError; the client's errors."""
         base = self.endpoint.base_url.rstrip("/")
         url = f"{base.removesuffix('/v1') if at_root else base}{path}"
         async with asyncio.timeout(timeout_s):
@@ -315,7 +315,7 @@ def _is_loading(status: int, data: bytes) -> bool:
 
 
 def _read_props(props: Any) -> Facts:
-    """The properties that llama.cpp tells of its model."""
+    """The facts in the properties that llama.cpp reports for its model."""
     window = pick(props, "default_generation_settings", "n_ctx")
     sees_images = pick(props, "modalities", "vision")
     return check_facts({"context_window": window, "sees_images": sees_images})
@@ -341,8 +341,8 @@ class ServerAnswer:
     models: tuple[str, ...] = ()
 
     def lacks(self, model: str) -> bool:
-        """Whether it has listed its models, and this is none: longer names with the same beginning
-        count (tags, dates), and a proxy's wildcard."""
+        """Whether the server lists models, but not this one. A longer name with the same beginning
+        (a tag or a date) counts as this one, and so does a proxy's wildcard."""
         return bool(self.models) and not any(
             name.startswith(model) or "*" in name for name in self.models
         )
@@ -354,8 +354,8 @@ def url_of(choice: ProviderChoice) -> str:
 
 
 def reach_server(choice: ProviderChoice, timeout_s: float = LIST_TIMEOUT_S) -> ServerAnswer:
-    """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere
-    else. Not for the thread of an event loop."""
+    """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere else.
+    Must not be called in the thread of an event loop."""
     return asyncio.run(_list_server_models(choice, timeout_s))
 
 
@@ -404,9 +404,9 @@ def list_models(
     choice: ProviderChoice, named: Iterable[str] = (), *, ask: bool = True
 ) -> tuple[str, ...]:
     """The models to choose from: those `named`, and the server's list, or else those that kode
-    knows. Of a vendor's own list only what is named like its language models, those that kode knows
-    first. Without `ask` only a server on this machine or network is asked. Not for the thread of an
-    event loop."""
+    knows. A vendor's list is reduced to what is named like its language models, those that kode
+    knows first. Without `ask` only a server on this machine or network is asked. Must not be called
+    in the thread of an event loop."""
     row, listed = choice.row, list[str]()
     if ask or is_near(url_of(choice)):
         listed = [n for n in reach_server(choice, MENU_TIMEOUT_S).models if n.isprintable()]

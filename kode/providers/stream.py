@@ -45,8 +45,8 @@ class Deadline:
     that has sent nothing yet has until the total limit, because a slow one reads a long request in
     silence.
 
-    After `soften()` (the reply could end here) the limit is short, and running out of time only
-    ends the waiting.
+    After `soften()` (the reply may be complete) the limit is short, and reaching it raises nothing:
+    it only ends the waiting.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Deadline:
         self._timeout = asyncio.timeout(None)
         self._end = 0.0
         self._soft_end = math.inf
-        """When the waiting for last words ends; infinite where the reply goes on."""
+        """When to stop waiting for last words; infinite while the reply goes on."""
         self._soft_mark = -1
 
     async def __aenter__(self) -> None:
@@ -68,7 +68,7 @@ class Deadline:
         if self.is_patient:
             self._timeout.reschedule(self._end)
         else:
-            self.touch()  # a server that does not answer at once is asked again
+            self.touch()  # a server that stays silent too long is asked again
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
         try:
@@ -87,8 +87,8 @@ class Deadline:
             self._timeout.reschedule(min(idle_end, self._end, self._soft_end))
 
     def soften(self, seconds: float, mark: int) -> None:
-        """The reply may be complete: waits only for its last words, `seconds` from when `mark` (how
-        much there is) last changed. A mark of -1 lifts the limit: the reply continues."""
+        """The reply may be complete: waits for its last words, `seconds` from when `mark` (how much
+        has arrived) last changed. Infinite `seconds` lift the limit, since the reply continues."""
         if mark != self._soft_mark:
             self._soft_mark = mark
             self._soft_end = asyncio.get_running_loop().time() + seconds
@@ -111,7 +111,7 @@ class Deadline:
 
 
 async def check_response(response: Any, endpoint: Endpoint) -> None:
-    """Raises a ProviderError for an error or a redirect: the SDK would first read all of its body,
+    """Raises a ProviderError for an error or a redirect. The SDK would first read the whole body,
     however large."""
     if response.status_code < 300:
         return
@@ -210,7 +210,7 @@ class Decoder:
         self.has_begun = False
         """Whether there was an event."""
         self._pieces: list[bytes] = []
-        """Of a line that is not complete."""
+        """The pieces of an incomplete line."""
         self._name = ""
         self._data: list[bytes] = []
         self._size = 0

@@ -1,16 +1,16 @@
 """Reads tool calls that a model wrote as text because its server did not parse them.
 
 Servers of local models parse calls by the model's template. If the template is not used, or the
-model strays from it, the call arrives as the answer. A reply is calls if they are all of it, or
-follow one short paragraph in a template's markup. A call is JSON with a tool and its arguments, a
-name in front of an object, or an element or a tag with elements in it; around it are special
-tokens, tags about tools, and fences.
+model strays from it, the calls arrive as the text of the reply. Text is read as calls if it holds
+nothing else, or only one short paragraph before calls in a template's markup. A call is JSON with a
+tool and its arguments, a tool's name before an object, or a tag or element around elements for the
+arguments; special tokens, tags about tools, and fences may surround it.
 
-It must name a tool of the request; the model learns of wrong arguments when the call runs. One
-that is followed by words, or quoted from memory, a person or a tool, is shown, not made. A reply
-that begins like a call and cannot be read, and one with a call after words of another kind, gets
-the stop `malformed_call`: the model is asked, and a call at the end of its next reply is made
-whatever words introduce it.
+A call must name a tool of the request; the model learns of wrong arguments when the call runs. A
+call that is followed by words, or quoted from memory, a person or a tool, stays text and is not
+run. A reply that begins like a call but cannot be read, or has a call after other short text, gets
+the stop `malformed_call`: the model is asked again, and a call that ends its next reply is run
+whatever short text precedes it.
 """
 
 import json
@@ -43,7 +43,7 @@ _TAG = (
 """What templates put around a call. Other elements hold other things, such as a tool's output."""
 _FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\s`]*[ \t]*$)|```+\w*"
 _MARKUP = re.compile(rf"{_FENCE}|[\s,;`}}\]]|{_TAG}")
-"""Closing brackets too: many calls end with one too many."""
+"""Includes closing brackets, since many calls end with one too many."""
 _MARK = re.compile(_TAG)
 _NAME = re.compile(r"[>*`]*(?:functions?\.)?([A-Za-z_][\w.-]*)(?::\d+)?[*`]*")
 _HEAD = re.compile(rf"(?:[\w.:=-]++|\s++|{_TAG}|{_FENCE}){{1,20}}?(?=\{{)")
@@ -79,10 +79,10 @@ class _WrittenCall:
 
 
 def read_written_calls(message: Message, request: Request) -> Message:
-    """The message with calls in place of a text that is calls, or with the stop `malformed_call`;
-    the same message for any other text, and if the server sent calls or could not send any.
+    """The message with its text replaced by the calls in it, or with the stop `malformed_call`; the
+    message itself if its text is no call, if it has calls already, or if the request allows none.
 
-    The first call keeps the text in `ToolCall.written`.
+    The first call keeps the replaced text in `ToolCall.written`.
     """
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
     may_call = bool(request.tools) and request.answer_schema is None and not calls_of(message)
@@ -133,13 +133,13 @@ def _add_calls(message: Message, lead: str, written: str, calls: Sequence[_Writt
 
 
 def _is_paragraph(words: str) -> bool:
-    """Whether a text before a call announces an action. A colon announces a quotation."""
+    """Whether text before a call is one short, whole paragraph; a colon announces a quotation."""
     is_whole = words.endswith((".", "!", "…", "。", "</think>"))
     return is_whole and len(words) <= MAX_LEAD_CHARS and "\n\n" not in words
 
 
 def _is_quoted(texts: Iterable[str], squeeze_source: Callable[[], str]) -> bool:
-    """Whether the source contains one of the texts, in any notation; a bare name is not enough."""
+    """Whether the source contains one of the texts that have a bracket, in any notation."""
     forms = [_strip_notation(text) for text in texts if re.search(r"[{(<]", text)]
     return any(form in squeeze_source() for form in forms)
 
@@ -155,97 +155,97 @@ class _Reader:
 
     def __init__(self, text: str, tools: Mapping[str, ToolSpec]) -> None:
         self.text, self.tools = text, tools
-        self.at = 0
+        self.pos = 0
         self.is_marked = False
-        """Whether a template's markup was the last that is not a call."""
+        """Whether the last markup skipped, except white space, was a template's token or tag."""
 
     def read(self) -> list[_WrittenCall]:
-        """The calls, at least one. Raises: _NoCallError."""
+        """Returns the calls, at least one. Raises: _NoCallError if the text holds anything else."""
         calls: list[_WrittenCall] = []
-        while not self._is_over():
-            begin = self.at
+        while not self._skip_markup():
+            begin = self.pos
             made = self._read_next()
-            calls += (replace(call, text=self.text[begin : self.at]) for call in made)
+            calls += (replace(call, text=self.text[begin : self.pos]) for call in made)
         if not calls or len(calls) > MAX_CALLS:
             raise _NoCallError
         return calls
 
-    def _is_over(self) -> bool:
-        """Whether only markup is left; skips to the next possible call."""
-        while self.at < len(self.text):
-            markup = _MARKUP.match(self.text, self.at)
-            if markup is None or self._find_named_call(_NAMED_TAG.match(self.text, self.at)):
+    def _skip_markup(self) -> bool:
+        """Skips markup up to the next possible call. Returns whether nothing else was left."""
+        while self.pos < len(self.text):
+            markup = _MARKUP.match(self.text, self.pos)
+            if markup is None or self._find_tool(_NAMED_TAG.match(self.text, self.pos)):
                 return False
-            self.at = markup.end()
+            self.pos = markup.end()
             if markup[0].strip(" \n\r\t,;"):
                 self.is_marked = _MARK.match(markup[0]) is not None
         return True
 
-    def _find_named_call(self, match: re.Match[str] | None) -> ToolSpec | None:
+    def _find_tool(self, match: re.Match[str] | None) -> ToolSpec | None:
         return self.tools.get(match[1]) if match else None
 
     def _read_next(self) -> list[_WrittenCall]:
-        if self.text[self.at] in '{["':
+        if self.text[self.pos] in '{["':
             value = self._read_value()
             is_text = isinstance(value, str)
             return _calls_in(broken_json.parse_value(value) if is_text else value, self.tools)
-        tool, is_tag = self._tool_here()
+        tool, is_tag = self._read_tool()
         if elements := self._read_elements(tool):
             return [_fit_call(tool, elements)]
-        between = _BEFORE_ARGUMENTS.match(self.text, self.at)
-        begin = between.end() if between else self.at
+        between = _BEFORE_ARGUMENTS.match(self.text, self.pos)
+        begin = between.end() if between else self.pos
         if self.text[begin : begin + 1] == "{":
-            self.at = begin
+            self.pos = begin
             arguments = self._read_value()
-            self.at += self.text[self.at : self.at + 1] == ")"
+            self.pos += self.text[self.pos : self.pos + 1] == ")"
             return [_fit_call(tool, arguments)]
-        if not (is_tag or self.is_marked) or "<" not in self.text[self.at : begin]:
-            raise _NoCallError  # no markup, or cut behind the name
+        if not (is_tag or self.is_marked) or "<" not in self.text[self.pos : begin]:
+            raise _NoCallError  # no markup, or the text was cut after the name
         return [_fit_call(tool, {})]
 
-    def _tool_here(self) -> tuple[ToolSpec, bool]:
-        """The tool whose name is in a tag, in front of arguments, or somewhere between a template's
-        token and the arguments; and whether it is in a tag. Raises: _NoCallError."""
-        tag = _NAMED_TAG.match(self.text, self.at)
-        if (tool := self._find_named_call(tag)) is not None and tag is not None:
-            self.at = tag.end()
+    def _read_tool(self) -> tuple[ToolSpec, bool]:
+        """Reads past a tool's name in a tag, before arguments, or between a template's token and
+        them. Returns the tool, and whether a tag held the name. Raises: _NoCallError."""
+        tag = _NAMED_TAG.match(self.text, self.pos)
+        if (tool := self._find_tool(tag)) is not None and tag is not None:
+            self.pos = tag.end()
             return tool, True
-        head = _HEAD.match(self.text, self.at) if self.is_marked else None
+        head = _HEAD.match(self.text, self.pos) if self.is_marked else None
         words = re.findall(r"[\w-]+", _MARK.sub(" ", head[0])) if head else []
         names = {word for word in words if word in self.tools}
         if head and len(names) == 1:
-            self.at = head.end()
+            self.pos = head.end()
             return self.tools[names.pop()], False
-        name = _NAME.match(self.text, self.at)
-        if (tool := self._find_named_call(name)) is None or name is None:
+        name = _NAME.match(self.text, self.pos)
+        if (tool := self._find_tool(name)) is None or name is None:
             raise _NoCallError
-        self.at = name.end()
+        self.pos = name.end()
         return tool, False
 
     def _read_elements(self, tool: ToolSpec) -> dict[str, Any]:
-        """Arguments as elements: `<parameter=path>a.py</parameter>`, `<path>a.py</path>`, or in
-        pairs of key and value."""
+        """Reads arguments given as elements: `<parameter=path>a.py</parameter>`,
+        `<path>a.py</path>`, or pairs of key and value. Returns {} if there are none."""
         values: dict[str, Any] = {}
         properties = _properties(tool)
-        while element := (_PAIR.match(self.text, self.at) or _ELEMENT.match(self.text, self.at)):
+        while element := (_PAIR.match(self.text, self.pos) or _ELEMENT.match(self.text, self.pos)):
             key = element[2].strip()
             text = element[3].removeprefix("\n").removesuffix("\n")
             is_string = properties.get(key, {}).get("type") == "string"
             value = None if is_string else broken_json.parse_value(text)
             values[key] = text if value is None else value
-            self.at = element.end()
-            ends = _END_TAGS.match(self.text, self.at)
+            self.pos = element.end()
+            ends = _END_TAGS.match(self.text, self.pos)
             if (properties and key not in properties) or (ends and element[4] in ends[0]):
-                raise _NoCallError  # in the second case the value itself holds such an element
+                raise _NoCallError  # unknown, or the value itself holds such an element
         return values
 
     def _read_value(self) -> Any:
-        """The JSON value that begins here."""
-        value = broken_json.parse_value_at(self.text, self.at)
-        value = value or broken_json.parse_loosely_at(self.text, self.at)
+        """Reads the JSON value that begins here, even a slightly broken one."""
+        value = broken_json.parse_value_at(self.text, self.pos)
+        value = value or broken_json.parse_loosely_at(self.text, self.pos)
         if value is None:
             raise _NoCallError
-        self.at = value[1]
+        self.pos = value[1]
         return value[0]
 
 
@@ -266,8 +266,8 @@ def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_WrittenCall]:
 
 
 def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _WrittenCall:
-    """The call that an object says by keys for the tool and for its arguments, or with the
-    arguments beside the tool. Raises: _NoCallError."""
+    """The call in an object that has a key for the tool and one for its arguments, or the arguments
+    themselves beside the tool. Raises: _NoCallError."""
     key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), "")
     tool = tools.get(value.get(key, "").removeprefix("functions."))
     if tool is None:
@@ -291,8 +291,8 @@ def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _W
 
 
 def _call_by_key(tool: ToolSpec, value: Any) -> _WrittenCall:
-    """A call whose tool is the only key of an object. Much data looks like that, so everything in
-    it must be known; a list may stand for the one required argument."""
+    """The call in an object whose only key is the tool's name. Much other data looks like that, so
+    each argument must be one of the tool's; a list may stand for the only required argument."""
     required = tool.parameters.get("required", [])
     if isinstance(value, list) and len(required) == 1:
         value = {required[0]: value}
@@ -303,7 +303,7 @@ def _call_by_key(tool: ToolSpec, value: Any) -> _WrittenCall:
 
 def _fit_call(tool: ToolSpec, arguments: Any) -> _WrittenCall:
     """The call, if its arguments are an object, and not the schema that describes the tool. The
-    model learns of other faults in them when it runs. Raises: _NoCallError."""
+    model learns of other faults in them when the call runs. Raises: _NoCallError."""
     is_schema = isinstance(arguments, dict) and "properties" in arguments
     if not isinstance(arguments, dict) or (is_schema and "properties" not in _properties(tool)):
         raise _NoCallError
