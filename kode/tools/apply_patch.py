@@ -2,8 +2,8 @@
 `text_editor`, the editor of Anthropic's models, whose API knows it by its type.
 
 A call stands for calls of other tools, one for each file, which are judged and undone as such. A
-hunk is found by its kept and removed lines, after the line that `@@` names; without one they must
-stand in the file once, since the first of several places is a guess.
+hunk is found by its kept and removed lines, after the line that `@@` names; without `@@` the lines
+must occur only once in the file, since the first of several places is a guess.
 """
 
 import contextlib
@@ -62,15 +62,15 @@ class Hunk:
     at_end: bool = False
     """Whether it ends with the file."""
     after_line: int | None = None
-    """The line, from 1, that new lines follow; 0: they come first. Then `old` is empty."""
+    """The line, from 1, that `new` follows; 0 stands for the start. Then `old` is empty."""
 
     @property
     def old_text(self) -> str:
         return "\n".join(self.old)
 
     def apply(self, text: str, position: int = 0) -> Replaced:
-        """The text after the hunk, which is rather after the line `position` than before it.
-        Raises: Misfit."""
+        """The text with the hunk applied, preferably after the line at index `position`. Raises:
+        Misfit."""
         lines = text.split("\n")
         # What follows the last line end is no line.
         count = len(lines) - (lines[-1] == "")
@@ -164,7 +164,7 @@ async def text_editor(
 
 
 def read_patch(text: str) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
-    """The calls that a patch stands for. Raises: ToolError if it is none."""
+    """Yields the calls that a patch stands for. Raises: ToolError if the text is not a patch."""
     lines = text.replace("\r\n", "\n").split("\n")
     begins = [index for index, line in enumerate(lines) if line.strip() == BEGIN]
     ends = [index for index, line in enumerate(lines) if line.strip() == END]
@@ -223,8 +223,8 @@ _TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]
 
 
 def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
-    """The hunk with its place, see `_find_place`. Where its kept lines have changed or were
-    remembered wrongly, without up to three of them on each side, if the others stand only once."""
+    """The hunk and its place, see `_find_place`. If its kept lines changed or were misremembered,
+    up to three of them are dropped at each end, provided that the rest occurs only once."""
     try:
         return hunk, *_find_place(lines, hunk, position)
     except Misfit as misfit:
@@ -243,8 +243,8 @@ def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, 
 def _find_place(
     lines: Sequence[str], hunk: Hunk, position: int, *, once: bool = False
 ) -> tuple[int, bool]:
-    """The index of its first line, and whether its lines are there exactly but for trailing space.
-    With `once` the first of several places after its anchor will not do. Raises: Misfit."""
+    """The index of the hunk's first line, and whether its lines match except for trailing space.
+    With `once`, several places after the anchor are a misfit, too. Raises: Misfit."""
     if hunk.after_line is not None:
         if not 0 <= hunk.after_line <= len(lines):
             raise Misfit

@@ -1,9 +1,9 @@
 """Commands and subagents in the background: name, output, and how each ended.
 
-`shell` hands a command over, because the person moved it there or the model started it there. The
-person reads and kills all of them at the prompt, the model those of its session with `job`. Nothing
-outlives the process; what the model started does not outlive its session, whose log has the
-beginning and the end of each.
+`shell` hands over a command that the person moved here or the model started here. The person reads
+and kills all of them at the prompt, the model those of its session with `job`. Nothing outlives the
+process; what the model started does not outlive its session, whose log records the beginning and
+the end of each.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TITLE_CHARS = 80  # one line
 WITH_KODE = "ended with kode"
-MAX_WAIT_S = 600  # as a command's longest time
+MAX_WAIT_S = 600  # as the longest time of a command
 _HALF = MAX_CHARS * 3 // 8
 
 
@@ -44,7 +44,7 @@ class RunningCommand(Protocol):
 
     @property
     def capture(self) -> Capture | None:
-        """What it prints; None of a subagent."""
+        """What it prints; None for a subagent."""
 
     def output(self) -> str:
         """Output so far, cleaned; only both ends of a long one."""
@@ -72,7 +72,7 @@ class BackgroundCommand:
     with_session: bool = False
     """Whether it ends with its session, not only with kode."""
     work: Callable[[], ToolOutput] | None = None
-    """What a subagent changed and checked, to be called once it has ended."""
+    """Returns what a subagent changed and checked; to be called once it has ended."""
     outcome: str = ""
     """How it ended; "" while it runs."""
     took_s: float = 0.0
@@ -81,7 +81,7 @@ class BackgroundCommand:
     beginning: JobEntry = field(init=False)
     """The record of its beginning."""
     watch: "asyncio.Task[None]" = field(init=False)
-    """Ends when it has ended."""
+    """The task that waits for the end and records it."""
 
     @property
     def runs(self) -> bool:
@@ -127,17 +127,17 @@ class BackgroundCommands:
     commands: list[BackgroundCommand] = field(default_factory=list)
     """In order of arrival, including finished ones."""
     session: "Session | None" = None
-    """The one that is open."""
+    """The session that is open now."""
     _requests: list[asyncio.Event] = field(default_factory=list)
     _count: int = 0
     _late: dict[str | None, list["Entry"]] = field(default_factory=dict)
-    """By session, the entries of those that are not open now."""
+    """Entries for sessions that are not open now, by session id."""
     _work: dict[str | None, list[ToolOutput]] = field(default_factory=dict)
-    """By session, what its subagents did that have ended, until `take_work` returns it."""
+    """The work of ended subagents that `take_work` has not returned yet, by session id."""
 
     def enter(self, session: "Session") -> None:
-        """Keeps the log of this session from now on. What ended while it was closed has ended with
-        the kode that ran it, unless this one knows better."""
+        """Writes to this session's log from now on. Commands that the log leaves running are
+        recorded as ended with the kode that ran them, unless they run in this one."""
         self.session = session
         for entry in self._late.pop(session.id, []):
             self._record(session.id, entry)
@@ -148,7 +148,7 @@ class BackgroundCommands:
 
     @contextlib.contextmanager
     def offer(self) -> Iterator[asyncio.Event]:
-        """Makes a call's command available for the move, which is requested by the event."""
+        """Offers a call's command to `move`, which requests the move by setting the event."""
         request = asyncio.Event()
         self._requests.append(request)
         try:
@@ -157,7 +157,7 @@ class BackgroundCommands:
             self._requests.remove(request)
 
     def move(self) -> bool:
-        """Moves the newest running command here; False if there is none."""
+        """Requests that the newest running command move here; returns False if there is none."""
         for request in reversed(self._requests):
             if not request.is_set():
                 request.set()
@@ -196,11 +196,11 @@ class BackgroundCommands:
             self._note_end(command, outcome)
 
     def tell(self, session_id: str | None, text: str) -> None:
-        """Has the next message tell this session's model."""
+        """Records a note that the next message passes on to this session's model."""
         self._record(session_id, NoteEntry(text=text))
 
     def take_work(self, session_id: str | None) -> list[ToolOutput]:
-        """What this session's subagents did that have ended since the last call."""
+        """The work of this session's subagents that have ended since the last call."""
         return self._work.pop(session_id, [])
 
     async def close(self) -> None:
@@ -208,7 +208,7 @@ class BackgroundCommands:
         await asyncio.gather(*(self.kill(job, WITH_KODE) for job in self.list_running()))
 
     async def leave(self, session_id: str | None) -> None:
-        """Kills what ends with this session."""
+        """Kills the commands that end with this session."""
         jobs = [
             job for job in self.list_running() if job.with_session and job.session_id == session_id
         ]

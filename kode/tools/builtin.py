@@ -1,8 +1,8 @@
-"""The tools of every session, and the other formats in which they are offered, to models that were
-trained on them.
+"""The tools of every session, and the other formats in which they are offered to models that were
+trained on those formats.
 
-A format only changes what is declared. A call in any form is understood whatever was offered, and
-its parts are judged, run and undone as the tools they are.
+A format only changes what is declared. A call in any format is understood, whichever was offered,
+and its parts are judged, run and undone as calls of kode's own tools.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,11 +45,11 @@ _FORMATS: Mapping[ToolFormat, Mapping[str, Tool | None]] = {
         "shell": replace(shell, name="bash", api_type="bash_20250124"),
     },
 }
-"""Of each format, tool → what is declared in its place; None: another covers it."""
+"""For each format: tool → the tool declared in its place, or None if another covers it."""
 
 
 def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Tool]:
-    """What is declared to the model: a format replaces tools if it can replace all of its own."""
+    """The tools declared to the model: a format replaces tools only if all of its own are there."""
     replacements = _FORMATS[tool_format]
     if not set(replacements) <= {tool.name for tool in tools}:
         replacements = {}
@@ -57,7 +57,7 @@ def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Too
 
 
 def find_tool(tools: Sequence[Tool], name: str) -> Tool | None:
-    """The tool that a call names: of these, or of a format whose tools are all among them."""
+    """The tool that a call names: one of `tools`, or of a format that can replace its own here."""
     for tool in tools:
         if tool.name == name:
             return tool

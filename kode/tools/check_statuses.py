@@ -1,10 +1,10 @@
-"""The exit status of each command in a line that checks the project, as bash itself tells it: the
+"""The exit status of each command in a line that checks the project, as bash itself reports it: the
 status of `pytest | tail` is that of `tail`.
 
 A small script traces the line: before each command, bash appends to a file the command and the
-statuses of the pipeline before it. The line neither sees nor changes: script and file are one, its
-stdin, which passes through every sandbox; the script then gives the line the stdin it would have
-had, and takes itself out of the environment. What it cannot tell for certain is None.
+statuses of the pipeline before it. The line runs as it would without: script and file are one, the
+shell's stdin, which passes through every sandbox; the script then gives the line the stdin that it
+would have had, and leaves the environment. A status that is not certain is None.
 """
 
 import fcntl
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000
-"""The line's own programs can write to the file, too, and these are compared with each other."""
+"""Bounds the time to compare events: the line's own programs can write to the file, too."""
 MAX_SHOWN_CHARS = 80  # one line
 _BLANKS = r"\\\n|\s"
 
 # `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set again there.
-# An ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
-# tell. `$_` is the last word of the DEBUG trap, so it stays what it was.
+# An ignored ERR keeps bash from becoming the last command of a subshell, whose end would not be
+# reported. `$_` is the last word of the DEBUG trap, so it stays what it was.
 _SCRIPT = rb"""exec 251>&0 </dev/null
 unset BASH_ENV
 if [[ ${KODE_BASH_ENV+set} ]]; then
@@ -55,18 +55,18 @@ trap '{ __kode "c${BASH_COMMAND:0:1000}" "${PIPESTATUS[@]}" "$_"; } 2>/dev/null'
 class StatusEvent(NamedTuple):
     pid: str
     parent: str
-    """The shell that it was forked from, in its first event; later itself."""
+    """In a shell's first event, the pid that it was forked from; later its own pid."""
     command: str
-    """What comes next; "" at the shell's end."""
+    """The command that runs next; "" at the shell's end."""
     before: tuple[str, ...]
-    """The statuses of the pipeline before."""
+    """The statuses of the pipeline before it."""
 
 
 def begin_reporting(
     checks: "Sequence[CheckPart]", environment: Mapping[str, str]
 ) -> tuple[int, dict[str, str]]:
-    """The stdin for a bash that runs a line with these checks, and the variables it needs; give the
-    descriptor to `read_events` in the end. With no way or need to trace: -1 and no variables."""
+    """The stdin for a bash that runs a line with these checks, and the variables it needs; pass the
+    descriptor to `read_events` at the end. -1 and no variables if it cannot or need not trace."""
     is_asked = any(check.of and not check.alone for check in checks)
     if not is_asked or "POSIXLY_CORRECT" in environment:  # then bash reads no `BASH_ENV`
         return -1, {}
@@ -86,7 +86,7 @@ def begin_reporting(
 
 
 def read_events(channel: int) -> list[StatusEvent]:
-    """What bash told, in order; closes the descriptor."""
+    """The events that bash reported, in order; closes the descriptor."""
     try:
         data = os.pread(channel, MAX_BYTES, len(_SCRIPT))
     finally:
@@ -95,7 +95,7 @@ def read_events(channel: int) -> list[StatusEvent]:
     last: dict[str, int] = {}
     for record in data.decode(errors="replace").split("\0.\0", MAX_EVENTS)[:MAX_EVENTS]:
         pid, parent, command, *before = [*record.split("\0"), "", ""]
-        if command == "end":  # the last event was that of the trap, with a command of before
+        if command == "end":  # the last event is the EXIT trap's own, with an old command
             if pid in last:
                 events[last[pid]] = events[last[pid]]._replace(command="")
         elif command:
@@ -108,14 +108,14 @@ def find_statuses(
     checks: "Sequence[CheckPart]", events: Sequence[StatusEvent], line: int
 ) -> tuple[tuple[str, int | None], ...]:
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
-    the whole line. Of several runs, a failed one counts."""
+    the whole line. If a check ran several times, a failed run counts."""
     return tuple(
         (check.command, line if check.alone else _find_status(check, events)) for check in checks
     )
 
 
 def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list[str]:
-    """What the exit status of the line does not show: `pytest -q` 1."""
+    """Describes checks whose result the line's exit status does not show: `pytest -q` 1."""
     return [
         f"`{textwrap.shorten(command, MAX_SHOWN_CHARS, placeholder='…')}` {status}"
         for command, status in checks
@@ -124,7 +124,7 @@ def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list
 
 
 def _find_status(check: "CheckPart", events: Sequence[StatusEvent]) -> int | None:
-    # bash speaks of a command without blanks, and adds redirections.
+    # bash reports a command with other blanks, and adds redirections.
     text = re.escape(re.sub(_BLANKS, "", check.command)[:500])
     runs = [
         _status_after(check, events[index:])
@@ -136,8 +136,8 @@ def _find_status(check: "CheckPart", events: Sequence[StatusEvent]) -> int | Non
 
 
 def _status_after(check: "CheckPart", events: Sequence[StatusEvent]) -> int | None:
-    """The check's status, by what is told from its start: with the next command of its shell
-    that is not part of its pipeline."""
+    """The check's status, by the events from its start on: it comes with the next command of its
+    shell that is not part of its pipeline. None if it is not certain."""
     pid, forked = events[0].pid, set[str]()
     rest = check.behind + 1
     for event in events[1:]:
@@ -150,7 +150,7 @@ def _status_after(check: "CheckPart", events: Sequence[StatusEvent]) -> int | No
             forked.add(event.pid)
     else:
         return None
-    # Further forks may have been another pipeline, of which nothing else tells.
+    # Further forks may have been another pipeline, which no event reports.
     if len(forked) > check.forks or len(ended) != check.of:
         return None
     return int(ended[check.at]) if re.fullmatch("[0-9]{1,3}", ended[check.at]) else None

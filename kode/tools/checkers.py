@@ -51,7 +51,7 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
     **dict.fromkeys((".json", ".ipynb"), lambda text: json.loads(text or "null")),
     ".toml": tomllib.loads,
 }
-"""Suffix → what raises the first error in a text; a file may be empty."""
+"""Suffix → the function that raises the first error in a text; a file may be empty."""
 
 _FINDING = re.compile(r"^[^\n]*?:(\d+):\d+: (\S.*)$", re.MULTILINE)
 """`a.py:4:7: F821 ...`."""
@@ -65,7 +65,7 @@ class Checkers:
     place: Workplace
     sandbox: "Sandbox | None"
     within: Around
-    """What else is done around a call: after the checkers, so that hooks see their findings."""
+    """The other wrappers of a call, around the checkers, so that hooks see their findings."""
 
     def around(
         self, action: Action, run: Callable[[], Awaitable[ToolOutput]]
@@ -105,7 +105,7 @@ class Checkers:
         return f"\n\n[{head}wrong since this edit]\n{text}" if lines else ""
 
     async def _find_errors(self, argv: Sequence[str], text: bytes) -> list[tuple[str, str]]:
-        """Line and message of each. Raises: TimeoutError."""
+        """The line and the message of each finding. Raises: TimeoutError."""
         ran = await run_program(
             argv,
             cwd=self.place.cwd,
@@ -151,11 +151,11 @@ def find_syntax_error(path: Path, data: bytes) -> str:
         with warnings.catch_warnings(action="ignore"):
             _PARSERS.get(path.suffix, str)(text)
     except SyntaxError as error:
-        # Of which Python it is an error: the project's may be newer.
+        # It names the Python version that reports it: the project's may be newer.
         version = ".".join(map(str, sys.version_info[:2]))
         return f"line {error.lineno or 1}: {error.msg} (as Python {version} reads it)"
     except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
-        # Comments are meant: it is the JSON of some tool that takes them.
+        # Comments are intended: some tools take JSON with comments.
         is_meant = path.suffix != ".toml" and _COMMENT.search(text)
         return "" if is_meant else str(error)
     except (ValueError, RecursionError, MemoryError):  # not text, a NUL, too deep

@@ -2,7 +2,7 @@
 
 All edits of a call are applied, or none. The old text must match exactly (ignoring line ends);
 failing that, as whole lines without indentation and trailing space, and then the new lines get the
-file's indentation. Of a text that was not found the model reads why.
+file's indentation. If a text is not found, the model is told why.
 """
 
 import functools
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TextChange:
-    """A whole new text of a file, before it is written."""
+    """The new text of a whole file, not written yet."""
 
     file: files.FileText
     after: str
     done: str
-    """Says in a sentence what was done once it is written."""
+    """The sentence on what was done, for the result once it is written."""
     notes: Sequence[str] = ()
     shows_lines: bool = False
     """Whether the result shows the lines around each change."""
@@ -49,7 +49,7 @@ class TextChange:
         return unified_diff(self.file.name, self.file.text, self.after)
 
     def write(self, context: ToolContext) -> ToolOutput:
-        """Raises: ToolError as `preview` and `files.write_file`."""
+        """Writes or deletes the file. Raises: ToolError as `preview` and `files.write_file`."""
         file, more = self.file, list[str]()
         data = files.encode_text(self.after, file.encoding, file.name)
         diff = unified_diff(file.name, file.text, self.after)
@@ -85,8 +85,8 @@ def count_lines(text: str) -> str:
 
 
 def change_tool(**more: Any) -> Callable[[Callable[..., TextChange]], Tool]:
-    """Declares a tool that changes one file, of the function that plans its change; `more` as
-    `tool` takes it."""
+    """Makes a tool that changes one file from a function that plans the change; `more` is passed on
+    to `tool`."""
 
     def declare(plan: Callable[..., TextChange]) -> Tool:
         @functools.wraps(plan)
@@ -147,17 +147,17 @@ class Replaced:
     reindented: bool = False
     """Whether it matched only without indentation and trailing space."""
     is_proven: bool
-    """Whether the old text shows by itself that this place is meant."""
+    """Whether the old text alone identifies the place; otherwise the file must have been read."""
     end: int = 0
-    """The line, from 0, after the last replaced one; only of a patch."""
+    """The index of the line after the last replaced one; set only for a patch."""
 
 
 @dataclass(eq=False)
 class Misfit(Exception):
-    """The text does not contain the old text, or several times."""
+    """The old text was not found, or was found at several places."""
 
     lines: Sequence[int] = ()
-    """The line each place begins at, from 1."""
+    """The number of the first line of each place, from 1; empty if there is none."""
     exact: bool = True
 
 
@@ -169,7 +169,7 @@ class Edit:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
     def apply(self, text: str, position: int = 0) -> Replaced:
-        """Takes a text with line feeds. Raises: Misfit."""
+        """Replaces in a text with line feeds only; ignores `position`. Raises: Misfit."""
         old, new = normalize_line_ends(self.old_text), normalize_line_ends(self.new_text)
         # Overlapping places count.
         pattern = re.escape(old) if self.replace_all else f"(?={re.escape(old)})"
@@ -183,7 +183,7 @@ class Edit:
         return Replaced(text=text.replace(old, new), count=len(places), is_proven=is_proven)
 
     def _apply_loosely(self, lines: list[str], old: str, new: str) -> Replaced:
-        """Where lines equal those of `old` without indentation and trailing space."""
+        """Replaces lines that equal those of `old` except for indentation and trailing space."""
         old_lines = old.removesuffix("\n").split("\n")
         new_lines = (new.removesuffix("\n") if old.endswith("\n") else new).split("\n")
         if not new and old.endswith("\n"):
@@ -255,11 +255,11 @@ def read_target(context: ToolContext, path: str) -> files.FileText:
 def plan_change(
     context: ToolContext, path: str, replacements: "Mapping[str, Edit | Hunk]", advice: str
 ) -> TextChange:
-    """What would be written. `replacements` have names for the model; `advice` says how to tell
-    several places apart.
+    """Plans a change by `replacements`, made in order, whose keys name them to the model; `advice`
+    says how to tell several places apart.
 
-    Raises: ToolError if one has no place, or several; if a place is a guess in a text that the
-        model has not read; if nothing would change, or the file's encoding lacks a character.
+    Raises: ToolError as `read_target`; if one has no place, or several; if a place is a guess in a
+    text that the model has not read; or if nothing would change.
     """
     file = read_target(context, path)
     before = normalize_line_ends(file.text)
@@ -306,7 +306,7 @@ def plan_change(
 
 
 def restore_ends(before: str, after: str) -> str:
-    """Gives an edited text, which has line feeds, the line ends of the file: lines that were there
+    """Gives an edited text, which has only line feeds, the line ends of the file: unchanged lines
     keep theirs, and new lines end like their neighbours."""
     import difflib
 
@@ -327,7 +327,7 @@ def restore_ends(before: str, after: str) -> str:
 
 
 def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    """The indexes where the wanted lines are, unless all of them are empty."""
+    """Yields each index where the wanted lines begin; none if all of them are empty."""
     n = len(wanted)
     for i in range(len(lines) - n + 1) if any(wanted) else ():
         if lines[i] == wanted[0] and lines[i : i + n] == wanted:
@@ -335,8 +335,8 @@ def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
 
 
 def indent_lines(old: Sequence[str], same: Sequence[str], new: Sequence[str]) -> list[str]:
-    """The new lines with the indentation of those of the file that match the old ones; lines that
-    they share with the old ones stay as in the file."""
+    """The new lines, indented like the file's lines `same`, which match the old ones; new lines
+    that equal an old one stay as they are in the file."""
     import difflib
 
     indents = {
@@ -372,7 +372,7 @@ def _reindent(line: str, indents: Mapping[str, str]) -> str:
 
 
 def _translate_indent(extra: str, indents: Mapping[str, str]) -> str:
-    """Converts further indentation to the file's own: tabs for spaces or spaces for tabs."""
+    """Converts additional indentation to the file's own: tabs for spaces or spaces for tabs."""
     tabs, spaces = (any(kind in value for value in indents.values()) for kind in "\t ")
     mark = "\t" if tabs else " "
     if tabs == spaces or not extra or mark in extra:
@@ -420,7 +420,7 @@ def explain_mismatch(text: str, old: str) -> str:
     old = normalize_line_ends(old)
     if not old:
         return "The line after `@@` is not there."
-    # Two slips of models.
+    # Two common slips of models.
     plain = re.sub(r"(?m)^\s*\d+\t", "", old)
     if plain != old and plain in text:
         return "It has the line numbers that read_file shows: leave the number and tab out."
@@ -443,7 +443,7 @@ def explain_mismatch(text: str, old: str) -> str:
 
 
 def _find_similar(text: str, old: str) -> int | None:
-    """The line where most lines of `old` occur, else the line most like its first one."""
+    """The index where most lines of `old` occur, else that of the line most like its first."""
     import difflib
 
     lines = [_comparison_key(line) for line in text.split("\n")[:MAX_COMPARED_LINES]]

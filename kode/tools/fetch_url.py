@@ -72,7 +72,7 @@ def explain_refusal(address: Address) -> str:
             return "it is not a public address"
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as own:
-        # Sends nothing. The way to an address of this machine begins at that address.
+        # Sends nothing. The route to an address of this machine starts at that same address.
         if own.connect_ex((str(address), 9)) == 0 and own.getsockname()[0] == str(address):
             return "it is this machine itself"
     return ""
@@ -124,8 +124,8 @@ async def fetch_page(url: str) -> Page:
                 target = _parse_url(page_url)
                 addresses = await _resolve_allowed(target)
                 async with contextlib.aclosing(await _send(client, target, addresses)) as response:
-                    # From here on its own words (status line, headers, the target of a redirect)
-                    # may be in an error.
+                    # From here on an error may quote the server (its status line, headers, or the
+                    # target of a redirect).
                     untrusted = page_url
                     location = response.headers.get("location")
                     if response.status_code not in _REDIRECTS or location is None:
@@ -195,7 +195,7 @@ def _resolve_redirect(base: "httpx2.URL", location: str) -> str:
 
 
 async def _resolve_allowed(target: "httpx2.URL") -> list[Address]:
-    """The host's addresses, which may all be visited."""
+    """The host's addresses. Raises: ToolError unless all of them may be visited."""
     problem = " has no address"
     try:
         addresses = await resolve_host(_url_host(target))

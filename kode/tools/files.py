@@ -24,7 +24,7 @@ from kode.workplace import real_path, to_command
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
 """The largest file that is read in full, to be edited or replaced."""
 
-SNIFF_BYTES = 65536  # a null byte shows sooner in what is no text
+SNIFF_BYTES = 65536  # binary files have a null byte sooner
 
 UTF8 = Encoding(codec="utf-8")
 
@@ -37,7 +37,7 @@ class FileText:
 
     path: Path
     name: str
-    """As results show it."""
+    """The path as results show it."""
     data: bytes = b""
     text: str = ""
     """Decoded, without the byte order mark; original line ends."""
@@ -73,8 +73,8 @@ def resolve(context: ToolContext, path: str) -> Path:
 def resolve_tree(context: ToolContext, path: str) -> Path:
     """Resolves a file or folder to walk through.
 
-    Raises: ToolError as `resolve`, for a missing one, and if a command may put a link in the way of
-        the program that walks, which could not tell where it has come to.
+    Raises: ToolError as `resolve`, for a missing one, and in `/tmp` while a background command
+    runs: it could put a link in the way of the program that walks, which would not notice.
     """
     real, background = resolve(context, path), context.background
     if background is not None and background.list_running() and _is_in_tmp(context, real):
@@ -176,8 +176,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
     """Opens an existing regular file for reading.
 
-    Raises: ToolError if it is missing, a folder, a device or pipe, unreadable or `is_secret`; also
-        while it is open.
+    Raises: ToolError if it is missing, a folder, a device or pipe, unreadable or `is_secret`; an
+    OSError while it is open is converted, too.
     """
     refuse_secret(context, path)
     name = partial(display_path, context, path)
@@ -240,7 +240,7 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
 
 
 def refuse_large(name: str, size: int) -> None:
-    """Raises: ToolError for a text of so many bytes."""
+    """Raises: ToolError if `size`, in bytes, exceeds the file tools' limit."""
     if size > MAX_WHOLE_BYTES:
         raise ToolError(
             f"{name} has more than the {MAX_WHOLE_BYTES:,} bytes that the file tools read: use a "
@@ -302,8 +302,8 @@ def encode_text(text: str, encoding: Encoding, name: str) -> bytes:
 
 def write_file(context: ToolContext, path: Path, data: bytes) -> list[str]:
     """Replaces the file atomically, keeping its mode and owner, and records that the model knows
-    its content. Returns sentences about a file for which that is not all. Another hard link to
-    it keeps the old content: it may lie where nothing may be changed.
+    its content. Returns sentences on what else the model must know. Other hard links to the file
+    keep the old content: they may lie where nothing may be changed.
 
     Raises: ToolError; then the old file is untouched.
     """
@@ -321,7 +321,7 @@ def write_file(context: ToolContext, path: Path, data: bytes) -> list[str]:
             )
     try:
         with beneath.open_folder(path.parent, make=beneath.folder_mode):
-            pass  # it exists now, and leads nowhere else
+            pass  # the folder exists now, and no link leads elsewhere
         durable.sync_names(path.parent)
         durable.remove_stale_temporaries(path.parent)
         in_place = durable.replace_content(path, data, mode=mode)
@@ -345,7 +345,7 @@ def write_file(context: ToolContext, path: Path, data: bytes) -> list[str]:
 
 
 def delete_file(context: ToolContext, file: FileText) -> None:
-    """Raises: ToolError; then the file is still there."""
+    """Deletes the file. Raises: ToolError; then the file is still there."""
     try:
         with beneath.open_folder(file.path.parent) as folder:
             os.unlink(file.path.name, dir_fd=folder)

@@ -69,8 +69,8 @@ def mark_environment(mark: str) -> dict[str, str]:
 
 
 _starts: dict[str, tuple[int, int]] = {}
-"""Processes older than a command: pid → inode of its folder, and when it started, in ticks. They
-are most, and are read once."""
+"""Processes older than a command: pid → the inode of its `/proc` folder, and its start in ticks.
+They are the majority, and each is read only once."""
 
 
 def _read_proc(since: int) -> Iterator[Process]:
@@ -141,7 +141,7 @@ class Watch:
     open: dict[str, str] = field(default_factory=dict)
     """Mark → group ("" while unknown) of running commands."""
     _process: "subprocess.Popen[bytes] | None" = None
-    """Each line that it reads has all running commands."""
+    """Each line of its input lists all running commands."""
 
     def add(self, mark: str, group: int | str = "") -> None:
         """Registers a command: before it starts by its mark alone, in case kode dies now, and with
@@ -195,8 +195,8 @@ class ProcessTree:
     async def start(
         self, *argv: str, environment: Mapping[str, str], **options: Any
     ) -> asyncio.subprocess.Process:
-        """Starts the program in a session of its own; where this process is killed, all of it ends.
-        Raises: OSError."""
+        """Starts the program in a session of its own; if kode is killed, the watch ends all of the
+        tree. Raises: OSError."""
         if self.wrapped is not None:
             argv, options["pass_fds"] = self.wrapped.argv, self.wrapped.descriptors
         WATCH.add(self.mark)
@@ -207,7 +207,7 @@ class ProcessTree:
         return process
 
     def find(self) -> list[Process]:
-        """What is left of it. Once that is nothing, nothing can come any more."""
+        """The processes that are left. Once there are none, no new ones can appear."""
         if self._is_gone:
             return []
         listed = _read_proc(self._since) if os.path.isdir("/proc/self") else _ask_ps()
@@ -225,7 +225,7 @@ class ProcessTree:
         return left
 
     async def end(self) -> None:
-        """Sends SIGTERM to all, and after a short grace does as `kill`; on cancellation at once."""
+        """Sends SIGTERM to all, and calls `kill` after a short grace, or at once if cancelled."""
         try:
             self._signal(signal.SIGTERM)
             deadline = time.monotonic() + GRACE_S
@@ -236,7 +236,7 @@ class ProcessTree:
             self.kill()
 
     def kill(self) -> None:
-        """Kills all at once, without SIGTERM, and forgets it."""
+        """Kills all at once, without SIGTERM, and unregisters the tree."""
         # Repeats until none is found: a process may have started another in between.
         for _ in range(_MAX_ROUNDS):
             if not self._signal(signal.SIGKILL):
@@ -252,7 +252,7 @@ class ProcessTree:
         return bool(processes)
 
     def forget(self) -> None:
-        """Is called once nothing of it is left, or it could not be started."""
+        """Unregisters a tree of which no process is left, or that could not be started."""
         WATCH.remove(self.mark)
         if self.wrapped is not None:
             self.wrapped.settle()
@@ -281,9 +281,9 @@ class ProgramRun:
     blocked: tuple[Blocked, ...] = ()
     """What the sandbox blocked."""
     notes: tuple[str, ...] = ()
-    """What became of its changes."""
+    """Sentences on what became of the program's changes."""
     dropped: tuple[str, ...] = ()
-    """Files of the project that it changed in vain, absolute."""
+    """Absolute paths of the project's files whose changes were not kept."""
     duration_ms: int = 0
 
 
@@ -344,9 +344,9 @@ async def open_program(
     tree: ProcessTree | None = None,
     **options: Any,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Starts a program with pipes, as this tree; it has ended with all it started on leaving.
-    `options` are those of a subprocess. Without `environment` it is a program of kode's own, which
-    gets none of the person's variables, and starts no others that would have to be looked for.
+    """Starts a program with pipes, in this tree; on leaving, ends it and all that it started.
+    `options` are those of a subprocess. Without `environment` it is one of kode's own programs,
+    which gets none of the person's variables, and of which only the process group is killed.
 
     Raises: OSError.
     """
@@ -367,8 +367,8 @@ async def open_program(
         else:
             await tree.end()
         if process is not None:
-            # What another program holds open of its pipes would be waited for. The rest is closed
-            # after the wait: it may take the exit status from asyncio.
+            # Pipes that another program holds open would be waited for. The transport is closed
+            # after the wait: closing it may take the exit status from asyncio.
             transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]
             for pipe in filter(None, map(transport.get_pipe_transport, (0, 1, 2))):
                 pipe.close()

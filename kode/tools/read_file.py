@@ -28,16 +28,16 @@ MAX_BYTES = 50 * 1024  # about 12,000 tokens
 _HEAD_BYTES = 64  # more than the signature of any format
 PDF_S = 60.0  # a long book on a slow machine
 MAX_PICTURES = 10
-"""Of one call: a model pays about 1,600 tokens for each."""
+"""The most in one call: a model pays about 1,600 tokens for each."""
 MAX_OUTPUT_CHARS = 4_000
-"""Of one output of a cell; of a longer one both ends are shown."""
+"""The most characters of one output of a cell; both ends of a longer one are shown."""
 
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class FileView(NamedTuple):
-    """What a model gets of a file, of a page of a PDF, or of a cell of a notebook."""
+    """What a model is shown of a file, a page of a PDF, or a cell of a notebook."""
 
     text: str = ""
     summary: str = ""
@@ -84,7 +84,7 @@ async def read_file(
 def _read_view(
     context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool
 ) -> ToolOutput | bytes:
-    """The bytes of a PDF, which another process reads; of all else what the model gets."""
+    """The result for the model; for a PDF its bytes, which another process reads."""
     name, room = files.display_path(context, path), min(MAX_BYTES, context.room)
     with files.open_regular(context, path) as file:
         looks = read_header(file.read(_HEAD_BYTES))
@@ -137,8 +137,8 @@ def _keep_pictures(context: ToolContext, path: Path, view: FileView) -> ToolOutp
 
 
 def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> FileView:
-    """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
-    less than the usual one. Raises: ToolError for an offset beyond the end."""
+    """The numbered lines, and notes on what is left out. `room`, in bytes, can only lower the usual
+    limit. Raises: ToolError for an offset beyond the end."""
     lines = split_lines(text)
     if not lines:
         return FileView(f"{name} is empty.", "empty")
@@ -230,8 +230,8 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
 def _join_views(
     name: str, noun: str, views: Sequence[FileView], offset: int, total: int, room: int
 ) -> FileView:
-    """As many pages or cells as there is room for, of the first one at least its beginning, and a
-    note on what follows. Raises: ToolError for an offset beyond the end."""
+    """Joins the pages or cells that `room` holds, at least the beginning of the first, and a note
+    on what follows. Raises: ToolError for an offset beyond the end."""
     if not views:
         raise _beyond_end_error(name, noun, offset, total)
     texts: list[str] = []
@@ -275,8 +275,8 @@ def _show_cell(number: int, cell: dict[str, Any]) -> FileView:
 
 
 def _describe_bundle(number: int, data: Any, pictures: list[Picture]) -> Iterator[str]:
-    """A thing in several media types: its plainest text and its picture, which is added to
-    `pictures`."""
+    """Yields the lines for something in several media types: its plainest text, and a note on its
+    picture, which is added to `pictures`."""
     kinds = sorted(data, key=lambda kind: kind != "text/plain") if _is_object(data) else []
     if text := next((kind for kind in kinds if kind.startswith("text/")), ""):
         yield _clip_cell(_join(data[text]))

@@ -29,7 +29,7 @@ from kode.values import dataclass, field
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
-"""Of a longer message, a hit on an enormous line, the beginning is dropped: it is no JSON then."""
+"""A longer message, a hit on an enormous line, loses its beginning: it is no valid JSON then."""
 MAX_HITS = 100  # a few thousand tokens
 MAX_COUNTED = 10_000
 """The search stops after this many hits."""
@@ -37,16 +37,16 @@ MAX_LINE_CHARS = 300  # longer lines are minified or data
 MAX_CHARS = 30_000  # 8,000 tokens
 MAX_AROUND = 500  # about as many lines as `MAX_CHARS` takes
 MAX_KEPT_LINES = 2_000
-"""Of one file: the first hits, and what is around them."""
+"""The most lines kept of one file: its first hits, and the lines around them."""
 MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes
 MAX_FOLDERS = 150
 """Lines of an overview, which stands for a list that is too long."""
 MAX_DEPTH = 5
-"""Of the folders in it."""
+"""The deepest level of the folders in an overview."""
 
 
 def _preview_outside(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    """For a question about an outside folder: the subject alone would not name it."""
+    """Text for a question about an outside folder, which the subject alone would not name."""
     where = files.display_path(context, files.resolve(context, arguments.get("path") or "."))
     return f"search {where} for {arguments['pattern']}"
 
@@ -149,9 +149,9 @@ class _SearchedFile:
     total: int = 0
     """Number of hits."""
     hits: list[int] = field(default_factory=list)
-    """The numbers of the first ones."""
+    """The line numbers of the first hits."""
     lines: dict[int, str] = field(default_factory=dict)
-    """By number, these and what is around them."""
+    """Number → text of these lines and of those around them."""
 
 
 _Selection = dict[str, dict[int, str]]
@@ -214,7 +214,7 @@ class _TextSearch:
         name = os.path.basename(path) if is_root else os.path.relpath(path, self.root)
         if self.glob is not None and not matches_glob(self.glob, name):
             return False
-        # Where the search itself targets files that hold keys, the gate has asked.
+        # If the search itself targets files that hold keys, the gate has asked.
         targets = (str(self.root), os.path.join(self.root, self.glob or ""))
         if places.is_secret(path, self.rules) and not any(
             places.is_secret(target, self.rules) for target in targets
@@ -224,8 +224,8 @@ class _TextSearch:
         return True
 
     def choose_lines(self) -> _Selection:
-        """As many as there is room for: the first hit of each file, the second of each, and so on;
-        then what is around them."""
+        """As many lines as there is room for: the first hit of each file, the second of each, and
+        so on; then the lines around them. Sets `distance`."""
         turns = zip_longest(*(file.hits for file in self.files.values()))
         pairs = chain.from_iterable(zip(self.files, turn, strict=True) for turn in turns)
         hits = [(path, hit) for path, hit in pairs if hit is not None][:MAX_HITS]
@@ -296,8 +296,8 @@ def _clip_line(data: Mapping[str, Any]) -> str:
 
 
 def _describe_folders(context: ToolContext, root: Path, names: Sequence[str]) -> list[str]:
-    """A line for each folder that holds some of these files, as deep as there are few; empty where
-    they lie side by side in one."""
+    """A line for each folder with some of these files, and their number, at the deepest level with
+    at most `MAX_FOLDERS` lines; empty if no level has so few."""
     for depth in range(MAX_DEPTH, 0, -1):
         steps = (name.split("/") for name in names)
         counts = Counter((*it[:depth], "") if depth < len(it) else (*it,) for it in steps)
@@ -339,8 +339,8 @@ async def run_search(
     ignore_case: bool = False,
     context: int = 0,
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Passes the path of each file below `root` to `take`; with a pattern, messages as those of
-    `rg --json`. Ends early where that returns False. Returns the program's exit status and errors,
+    """Passes the path of each file below `root` to `take`, or, with a pattern, each message as of
+    `rg --json`. Ends early if `take` returns False. Returns the program's exit status and errors,
     and notes for the model.
 
     Raises: OSError if no program can be started; CancelledError, after it was killed.
@@ -381,7 +381,7 @@ def _compile_glob(pattern: str) -> re.Pattern[str]:
     for unbalanced braces and brackets, and for too many alternatives."""
     from wcmatch import glob
 
-    # Without escaped characters and sets.
+    # The pattern without escaped characters and sets.
     rest = re.sub(r"(?s)\\.|\[[!^]?.[^]]*\]", "", pattern)
     fault = "a bracket is not closed" if "[" in rest else ""
     if rest.count("{") > rest.count("}"):

@@ -3,7 +3,7 @@ nested `.gitignore` files, hidden files included, `.git` skipped, symlinks not f
 like `rg --json` or `rg --files --null`.
 
 It is a separate process, because a regular expression can run forever while holding the
-interpreter, and does without the package of the tools, whose imports would take most of its time.
+interpreter. It does not import the package of the tools, which would take most of its time.
 """
 
 import base64
@@ -97,7 +97,7 @@ def _rules_above(root: str) -> _Rules:
 
 def _search_file(path: str, pattern: re.Pattern[str], context: int) -> None:
     hits: list[tuple[str, dict[str, Any]]] = []
-    # As ripgrep: an unreadable or binary file has none.
+    # As in ripgrep, an unreadable or binary file has no hits.
     with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
         hits = list(_find_hits(file, pattern, context))
     name = base64.b64encode(os.fsencode(path)).decode()

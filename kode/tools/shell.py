@@ -135,7 +135,7 @@ class _RunningShell:
         self._output = -1
         """The read end of the pipe; -1 when closed."""
         self._unsent = self._partial = ""
-        """What no event has had yet, and the unfinished line of the last event."""
+        """Output that no event has carried yet, and the unfinished line in the last event."""
         self._sending: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -177,8 +177,8 @@ class _RunningShell:
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     async def wait(self, limit_s: float, request: asyncio.Event) -> int | None:
-        """Waits until the shell itself ends, time runs out, or the event is set; returns how the
-        shell ended, None if it has not."""
+        """Waits until the shell itself ends, time runs out, or the event is set; returns the
+        shell's return code, or None if it has not ended."""
         assert self._process is not None
         ends = [asyncio.ensure_future(it.wait()) for it in (self._process, request)]
         try:
