@@ -1,4 +1,4 @@
-"""Finds and masks credentials in a text, by their looks or because they are the key in use.
+"""Finds and masks credentials in a text, by their form or because they are keys in use.
 
 `rules` recognizes them. Hashes, UUIDs, public keys, placeholders and references to a vault do not
 count. Patterns match forward from a rare text, so that the time is linear in any text."""
@@ -43,7 +43,7 @@ def keep_secret(key: str) -> None:
 
 def spellings(key: str) -> tuple[str, ...]:
     """How a key may appear in a text: unchanged, and in the base64 of a text that contains it, such
-    as a header quoted by a server. Of the latter only the part that the key alone determines."""
+    as a header quoted by a server. Of the base64, only the part that the key alone determines."""
     data = key.encode("utf-8", "surrogatepass")
     texts = {key: None}
     for before in range(3):
@@ -61,7 +61,7 @@ def is_key(value: str) -> bool:
 
 def find_credentials(text: str) -> list[Credential]:
     """The credentials in a text, in order, without overlaps. Positions are in characters."""
-    # The only character whose lower case is longer would shift every position after it.
+    # `İ` is the only character whose lower case is longer: it would shift every later position.
     lowered, spans = text.replace("İ", "I").lower(), list[Credential]()
     for key in _KEYS:
         for match in re.finditer(re.escape(key), text) if key in text else ():
@@ -82,7 +82,7 @@ def find_credentials(text: str) -> list[Credential]:
 
 
 def _without_overlaps(spans: Iterable[Credential]) -> list[Credential]:
-    """Of two that overlap, the earlier start wins, then the longer one."""
+    """Merges credentials that overlap, under the kind of the first or longer one."""
     credentials = list[Credential]()
     for credential in sorted(spans, key=lambda span: (span.start, -span.end)):
         if credentials and credential.start < credentials[-1].end:
@@ -97,7 +97,7 @@ def _find_private_keys(text: str) -> Iterator[Credential]:
     while begin := _KEY_BEGIN.search(text, position):
         position, limit = begin.end(), begin.end() + _MAX_KEY_CHARS
         end = text.find("-----END ", max(position, searched), limit)
-        # Many beginnings without an end: the same text is not searched again for each.
+        # Even if many beginnings have no end, each part of the text is searched only once.
         searched = limit - 8 if end < 0 else end
         if end < 0:
             body = _KEY_BODY.match(text, position, limit)
@@ -120,7 +120,7 @@ def mask(text: str, values: Iterable[str]) -> str:
 @lru_cache(maxsize=64)
 def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
-    pass finds no more. The last texts are remembered: each is shown, sent and stored."""
+    pass finds no more. Recent results are cached: each text is shown, sent and stored."""
     for _ in range(8):
         if len(text) < MIN_CHARS or not (credentials := find_credentials(text)):
             break

@@ -1,8 +1,8 @@
-"""The forms of credentials that a pattern can tell: tokens of providers by their prefix
+"""The forms of credentials that patterns recognize: tokens of providers by their prefix
 (`tokens.json`), others by shape or by a telling word nearby (`forms.toml`), and values that a text
 calls secret by assigning them to a name: `password = ...`, `the api key is ...`.
 
-Of each token: `kind`, `prefixes`, and `body`, the pattern of what follows a prefix. `random`: the
+A token has a `kind`, `prefixes`, and a `body`, the pattern of what follows a prefix. `random`: the
 prefix is common, so the body must look random to count. A prefix counts unless a letter or digit
 precedes it. With `compound` the body has several parts, and `-` or `_` may not precede it either: a
 run of such characters is tried once, not once for each time it has the prefix."""
@@ -111,7 +111,7 @@ def _read_forms() -> Iterator[tuple[str, CredentialRule]]:
 
 
 TOKENS, HINTED = tuple(_read_tokens()), tuple(_read_forms())
-"""A rule is only searched in a text that has its hint: a token's prefix, others in lower case."""
+"""A rule is tried only on a text that has its hint: a token's prefix, or a lower-case word."""
 
 
 # Values that a text assigns to the name of a secret.
@@ -145,7 +145,7 @@ _ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "：
 
 
 def find_assigned(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
-    """Start, end and kind of each value."""
+    """Yields the start, end and kind of each value that the text assigns to a secret's name."""
     done, hints = 0, list[int]()
     for word in _HINTS:  # far cheaper word by word than by one pattern for all
         if word in lowered:
@@ -230,7 +230,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def _is_scrambled(body: str) -> bool:
-    """Whether letters alone look random by their mixed case."""
+    """Whether a long run of letters and digits looks random by its mixed case."""
     if len(body) < 28 or not body.isalnum():
         return False
     upper = sum(c.isupper() for c in body)
@@ -239,7 +239,7 @@ def _is_scrambled(body: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether it has upper and lower case letters and digits, as issued secrets have."""
+    """Whether a value has upper case, lower case and digits, as issued secrets have."""
     return all(any(map(has, value)) for has in (str.islower, str.isupper, str.isdigit))
 
 
@@ -259,7 +259,7 @@ def _is_password(value: str, *, is_assigned: bool) -> bool:
 
 
 def _is_scrambled_password(value: str) -> bool:
-    """Letters of mixed case, unlike words or identifiers."""
+    """Whether a value is all letters, in mixed case unlike that of words or identifiers."""
     if len(value) < 10 or not value.isalpha():
         return False
     ups = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
@@ -269,7 +269,7 @@ def _is_scrambled_password(value: str) -> bool:
 
 
 def _is_value(value: str) -> bool:
-    """Whether it is not a reference, a call, a path, a hash or a URL."""
+    """Whether a value is no reference, call, path, hash or URL."""
     return not (is_placeholder(value) or _CALL_OR_PATH_OR_HASH.match(value) or "://" in value)
 
 

@@ -49,7 +49,7 @@ _RULE_NAMES = {
     **{"delegate_tasks": "delegate", "fetch_url": "fetch", "read_file": "read"},
     **dict.fromkeys(("edit_file", "write_file"), "edit"),
 }
-"""A tool → its name in permission rules, if that is another."""
+"""A tool → its name in permission rules, if that name differs."""
 
 VERBS = {
     "read_file": ("Reading", "Read"),
@@ -72,7 +72,7 @@ _SEPARATORS = re.compile(r"[,\s]+(?![^(]*\))")
 
 
 def tool_verbs(name: str) -> tuple[str, str]:
-    """A tool of an MCP server is named by its subject."""
+    """Verbs for what a tool does and did; its name if it has none, "Calling" for an MCP tool."""
     by_default = ("Calling", "Called") if name.startswith(("mcp__", "mcp_call")) else (name, name)
     return VERBS.get(TOOLS.get(name, name), by_default)
 
@@ -97,7 +97,7 @@ def translate_rule(text: str) -> str:
 
 
 def listed_tools(text: str) -> frozenset[str]:
-    """The tools that such a list names, whatever is in parentheses."""
+    """The tools that a list of permission rules names, under kode's names and without patterns."""
     names = (word.partition("(")[0] for word in _SEPARATORS.split(text.strip()))
     return frozenset(TOOLS.get(name, name) for name in names if name)
 

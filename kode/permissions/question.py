@@ -10,12 +10,12 @@ from kode.values import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One question for the person. Every text in it shows hidden characters (`visible`), but not
-    those of `arguments`."""
+    """One question for the person. Hidden characters are made visible (`visible`) in every text of
+    it but those of `arguments`."""
 
     tool: str
     subject: str = ""
-    """The argument it is about: the path, the command, the URL."""
+    """The argument that the question is about: the path, the command, the URL."""
     title: str
     preview: str
     """What will happen, in full: a diff, the command, the text."""
@@ -23,24 +23,24 @@ class Question:
     """The end of `preview` that is a diff made by kode. A screen must not search for one: a command
     or a text may look like one, and a drawn diff does not show every word."""
     reason: str = ""
-    """Why it is asked."""
+    """Why kode asks."""
     dangers: tuple[str, ...] = ()
-    """What it would destroy, a sentence each."""
+    """What the call would destroy, one sentence each."""
     kind: str = ""
     """Groups approvals for counting: the risk of a command, else what the tool does."""
     asker: str = ""
     """The subagent that asks; "" for the agent itself."""
     rules: tuple[str, ...] = ()
-    """The rules that "session" and "project" would add; these are not offered without any."""
+    """The rules that the answers "session" and "project" add; without rules, neither is offered."""
     narrow: tuple[str, ...] = ()
-    """Those of a narrow answer, where there are narrower ones: for the file in place of its folder,
-    the exact command in place of its subcommand."""
+    """The rules that a narrow answer adds, if there are narrower ones: for the file in place of its
+    folder, the exact command in place of its subcommand."""
     passes_in: PermissionMode | None = None
-    """The mode in which it would not be asked, if that is `auto-edit`."""
+    """`auto-edit` if the question would not be asked in that mode, else None."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The call's arguments, as the tool gets them."""
     until_changed: bool = False
-    """Whether a yes holds until its subject changes, instead of once."""
+    """Whether a yes holds until the subject changes, instead of once."""
     takes_words: bool = True
     """Whether a no may have a message for the model."""
     of: Literal["call", "outside", "changes"] = "call"
@@ -72,7 +72,7 @@ class Answer:
     """With "once": the mode from now on."""
 
     def rules_to_add(self, question: Question) -> tuple[str, ...]:
-        """The rules that it adds."""
+        """The rules that this answer adds; none if it does not last."""
         if self.choice not in ("session", "project"):
             return ()
         return question.narrow if self.narrow else question.rules

@@ -45,7 +45,7 @@ _OTHER_NAME_OF_MCP = re.compile(r"mcp__((?:(?!__)[^()\s])+(?:__[^()\s]+)?)")
 """A server or its tool, as other agents write it and as the model calls it."""
 
 _VENDORS_NAMES = {"apply_patch": "edit", "str_replace_based_edit_tool": "edit", "bash": "shell"}
-"""Tools as vendors' models know them → what rules call them: their calls are those of others."""
+"""A vendor's own tool → the rule name of the tool of kode that runs its calls."""
 
 _SYSTEM_FOLDER = re.compile(r"\A(?:(?:/usr(?:/local)?)?/s?bin|/opt/homebrew/bin)/(?=[^/]*\Z)")
 
@@ -59,14 +59,14 @@ class Rule:
     """A family, or a tool's name."""
     pattern: str = ""
     """The text in the parentheses, in canonical form; "" for a bare name."""
-    why: str = field(default="", compare=False)  # what to say in place of the rule
+    why: str = field(default="", compare=False)  # what a refusal says instead of naming the rule
 
     def __str__(self) -> str:
         return f"{self.name}({self.pattern})" if self.pattern else self.name
 
     @property
     def kind(self) -> str:
-        """What a pattern of it is about; "" for a tool that takes none."""
+        """What its pattern is about; "" for a rule that takes no pattern."""
         return KIND_OF.get(self.name, "")
 
 
@@ -77,9 +77,9 @@ class Rules:
     deny: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     allow: tuple[Rule, ...] = ()
-    """Written by the user, in the config or as a flag: no heuristic overrides them."""
+    """Like the two above, written by the user, in config or flags: no heuristic overrides them."""
     approved: tuple[Rule, ...] = ()
-    """From a person's "always" answers. Never covers `system` or `destructive`."""
+    """From a person's "always" answers. They never cover a `system` or `destructive` risk."""
 
 
 def parse(text: str) -> Rule:
@@ -132,8 +132,8 @@ def names_tool(rule: Rule, tool: Tool) -> bool:
 def matches_argv(rule: Rule, argv: Sequence[str] | None, *, loosely: bool = False) -> bool:
     """Whether a shell rule matches one command.
 
-    `loosely` is for deny and ask rules: a program matches by its base name anywhere, git without
-    its global options.
+    `loosely` is for deny and ask rules: a program in any folder matches by its base name, and git's
+    global options are ignored.
     """
     if rule.kind != "shell" or not rule.pattern or not argv:
         return rule.kind == "shell" and not rule.pattern

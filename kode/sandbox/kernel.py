@@ -2,10 +2,10 @@
 
 Landlock limits files, seccomp system calls; `launcher` applies both in the process that becomes the
 command. A second filter reports each call that opens a file for writing, changes a folder or
-connects, before it runs; the answer is "go ahead" (seccomp_unotify(2)). Nothing is decided by a
-report: what is read of the calling process may change before the kernel reads it, so it serves a
-question and never a permission. Only internet sockets under Landlock alone, whose family is in a
-register, are answered with "no".
+connects, before it runs; the answer is "go ahead" (seccomp_unotify(2)). A report permits nothing:
+the memory that it is about may change before the kernel reads it, so a report may lead to a
+question, never to a permission. The answer is "no" only for internet sockets under Landlock alone,
+whose family is in a register.
 """
 
 import contextlib
@@ -43,17 +43,17 @@ BOOT = (
     "f=int(sys.argv[1]);c,o=marshal.loads(posix.pread(f,posix.fstat(f).st_size,0));posix.close(f)\n"
     "g={'__name__':'launcher'};exec(c,g);g['become'](o,sys.argv[2:])",
 )
-"""Has Python read the launcher and its orders from the descriptor named by the next argument:
-argument lists have a size limit, and everybody can read them. Both spell paths alike."""
+"""Makes Python read the launcher and its orders from the descriptor in the next argument: argument
+lists have a size limit, and everybody can read them. Both processes decode paths alike."""
 
 
 def launch(reach: Reach, *, alone: bool, report_to: int, opens: bool, **orders: Any) -> bytes:
-    """The launcher and its orders, as `BOOT` reads them. `alone`: it runs without bubblewrap;
-    `report_to`: the socket for the listening end of the monitor; `opens`: that also learns of every
-    file that is opened or run. Raises: KeyError for a machine whose system calls are not known."""
+    """The launcher and its orders, as `BOOT` reads them. `alone`: without bubblewrap; `report_to`:
+    the socket that takes the monitor's listening end; `opens`: every file that is opened or run is
+    reported. Raises: KeyError for a machine whose system calls are not known."""
     machine, internet = os.uname().machine, reach.network == "all" or not alone
-    # Without a network of its own, no internet socket may be created: with a listener, it answers
-    # no to the report; otherwise the filter denies. Unix sockets never.
+    # Without a network of its own, a command may create no internet socket: a listener answers its
+    # report with no; without a listener, the filter denies. Unix sockets are always denied.
     orders |= {
         "landlock": _compile_landlock(reach, alone=alone),
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
@@ -67,7 +67,7 @@ def launch(reach: Reach, *, alone: bool, report_to: int, opens: bool, **orders: 
 
 
 SUFFICES_ALONE = 6
-"""Older versions do not protect other processes from signals (6), or files from `truncate` (3)."""
+"""Older versions of Landlock do not restrict signals to others (6), or `truncate` (3)."""
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8  # linux/landlock.h
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
@@ -78,9 +78,9 @@ _SCOPES = 3  # abstract unix sockets and signals stay inside
 
 
 def _compile_landlock(reach: Reach, *, alone: bool) -> tuple[bytes, list[tuple[str, int, bool]]]:
-    """What the kernel restricts, b"" without Landlock, and the exceptions: path, rights, and
-    whether the path must not be a link. `alone`: reading too. The kernel refuses folder rights for
-    a file. The right to change a folder does not include reading all files in it."""
+    """Returns what the kernel restricts (b"" without Landlock), and the exceptions: path, rights,
+    whether the path must not be a link. `alone`: also restricts reading. The kernel refuses folder
+    rights for a file. The right to change a folder does not include reading all files in it."""
     version = launcher.landlock_version()
     changes = _WRITE_FILE | _REMOVE_AND_MAKE
     changes |= (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
@@ -120,13 +120,13 @@ _DENIED_ALONE = (
     "futimesat utimensat setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr "
     "fremovexattr removexattrat"
 ).split()
-"""The same for what bubblewrap's mounts or namespaces cover, and Landlock leaves to any owner."""
+"""Denied without bubblewrap, whose mounts or namespaces cover them: Landlock does not."""
 
 _OF_A_PROCESS = {
     "prlimit64": 0, "setpriority": 1, "ioprio_set": 1, "sched_setparam": 0,
     "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0,
 }  # fmt: skip
-"""Scheduling: the argument that holds the process they change; 0 is the caller. Denied alone."""
+"""Scheduling call → the argument with its process. Any but 0, the caller, is denied if alone."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16  # AF_* of linux/socket.h
 _DATAGRAM_OR_RAW = 2  # the bit in 2 and 3, but not in streams (1) or sequenced packets (5)
@@ -149,7 +149,7 @@ _NOT_PERMITTED, _NO_SUCH_CALL = (_RETURN, 0, 0, 0x00050001), (_RETURN, 0, 0, 0x0
 
 
 def _numbers(machine: str) -> dict[str, int]:
-    """The calls that a machine has; none of an unknown one."""
+    """System call → its number on a machine; empty for an unknown machine."""
     return {name: row[machine] for name, row in _NUMBERS.items() if machine in row}
 
 
@@ -193,8 +193,8 @@ def _judge(
     verdict: Step = _NOT_PERMITTED,
     otherwise: Step = _ALLOW,
 ) -> list[Step]:
-    """Denies a call, or does what the verdict says: where there are tests (offset, comparison,
-    operand), if one of them holds. Other calls go to the next instruction."""
+    """Gives a verdict on a call; with tests (offset, comparison, operand), only if one of them
+    holds, else `otherwise`. Other calls go to the next instruction."""
     body = [otherwise, verdict] if tests else [verdict]
     for argument, code, value in reversed(tests):
         test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
@@ -213,9 +213,9 @@ class Reported(NamedTuple):
 
     path: int
     folder: int | None = None
-    """Of the folder that a relative path begins at; None: the current one."""
+    """The argument with the folder of a relative path; None: the current folder."""
     flags: int | None = None
-    """Of the argument that must have a bit for the call to count; None: it always does."""
+    """The argument that must have a certain bit for the call to count; None: each call counts."""
 
 
 _OF_PATHS: Mapping[Reported, str] = {
@@ -230,7 +230,7 @@ _OF_PATHS: Mapping[Reported, str] = {
 }
 _REPORTED = {name: call for call, names in _OF_PATHS.items() for name in names.split()}
 OPENS, RUNS = ("open", "openat"), ("execve", "execveat")
-"""The latter are reported only together with all opened files."""
+"""`RUNS` is reported only if every opened file is."""
 
 _OF_THIS_MACHINE = _numbers(os.uname().machine)
 _WATCHED = {number: name for name, number in _OF_THIS_MACHINE.items() if name in _REPORTED}
@@ -260,7 +260,7 @@ _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_* of linux/sec
 _CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _CALL, _REPLY = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _PATH_MAX = 4096  # linux/limits.h
-_MAX_WORDS = 32  # of a command line: a program stands at its beginning
+_MAX_WORDS = 32  # of a command line: its program is among the first
 _MAX_SHOWN = 200  # a line or two
 _HERE = (1 << 64) - 100  # AT_FDCWD
 _WITHOUT_HARM = re.compile(
@@ -273,20 +273,20 @@ _MAKES = ("mkdir", "link", "symlink")  # calls that fail anyway if the target ex
 
 @dataclass
 class SyscallMonitor:
-    """Listens while one command runs, until `stop`."""
+    """Listens to the system calls of one command, from its creation until `stop`."""
 
     reach: Reach
     """What the command reaches: what it may change, and whether it has a network."""
     interest: Interest
     watched: Mapping[str, str]
-    """Files and folders that may hold outside text → what to call it; "" for the opened path."""
+    """Files and folders that may hold outside text → the source to report; "": the opened path."""
     outside_text: str = ""
-    """What the first of these that it opened is called."""
+    """The source of the first of these that the command opened; "" if there is none."""
     blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
-    """Absolute paths as they were named, whether they were there or not; at most `MAX_OPENED`."""
+    """Absolute paths as the command named them, existing or not; at most `MAX_OPENED`."""
     scripts: set[str] = field(default_factory=set)
-    """Those that were executed, or given to an interpreter as its program."""
+    """The paths that were executed, or given to an interpreter as its program."""
 
     def __post_init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -308,7 +308,7 @@ class SyscallMonitor:
         listeners = socket.recv_fds(self._ours, 1, 1)[1] if has_begun else []  # one, or none
         while listeners and self._waits_for(listeners[0]):
             request = bytearray(_CALL.size)
-            with contextlib.suppress(OSError):  # it was interrupted, or has ended
+            with contextlib.suppress(OSError):  # the call was interrupted, or its process ended
                 fcntl.ioctl(listeners[0], _RECEIVE, request, True)
                 call = _CALL.unpack(request)
                 with contextlib.suppress(Exception):  # what cannot be understood is not reported
@@ -321,8 +321,8 @@ class SyscallMonitor:
             os.close(listener)
 
     def _waits_for(self, descriptor: int) -> bool:
-        """Whether there is something to read before this is stopped, or the other end closed: a
-        process whose end was missed must not keep it running."""
+        """Waits until there is something to read (True), or until `stop` is called or the other end
+        is closed (False): a process whose end was missed must not keep the thread running."""
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
         poll.register(self._stop, select.POLLHUP)
@@ -330,7 +330,7 @@ class SyscallMonitor:
         return self._stop not in ready and bool(ready.get(descriptor, 0) & select.POLLIN)
 
     def _note_call(self, pid: int, number: int, arguments: Sequence[int]) -> Blocked | None:
-        """Notes what a call opens or runs; returns what of it is blocked."""
+        """Notes what a call opens or runs; returns what the sandbox blocks of it, if anything."""
         if number == _SOCKET:
             return Blocked("socket")
         name = _WATCHED[number]
@@ -358,7 +358,7 @@ class SyscallMonitor:
         return None if is_there or (name in OPENS and is_read) else self._report_path(path)
 
     def _watch(self, pid: int, path: str, *, moves: bool = False) -> None:
-        """Notes a path that is opened, or with all that is in it about to be elsewhere."""
+        """Notes if an opened path holds outside text, or (`moves`) has such files in it."""
         if self.watched and not self.outside_text:
             real = _real_path_of(pid, path)
             places = [it for it in (real, *map(str, Path(real).parents)) if it in self.watched]
@@ -373,7 +373,7 @@ class SyscallMonitor:
         harmless = ("writable", "private", *["empty"] * (not self.interest.counts_home))
         if access(self.reach, real) in harmless or is_below_any(real, ("/dev", "/proc")):
             return None
-        # Not blocked by the sandbox: it could not change this outside either.
+        # The sandbox does not block this: outside, the command could not change it either.
         if not os.access(real if os.path.lexists(real) else os.path.dirname(real), os.W_OK):
             return None
         # The command chose the name: it must not add lines to a question, nor fill the screen.
@@ -414,7 +414,7 @@ def _text(pid: int, address: int) -> str:
 
 
 def _resolve(pid: int, folder: int, text: str) -> str:
-    """A path as a process names it, absolute; "" for none."""
+    """Makes a path that a process names absolute; "" for an empty one."""
     if not text or text.startswith("/"):
         return os.path.normpath(text) if text else ""
     number = folder & 0xFFFFFFFF

@@ -49,7 +49,7 @@ def enter(orders: dict[str, "Any"]) -> None:
 
 def _mount_layers(orders: dict[str, "Any"]) -> None:
     """Mounts the layers over the working folders, then the masks over the files with keys, and
-    hides where the layers lie. Runs as root of a namespace without other users; afterwards the
+    hides the folder of the layers. Runs as root of a namespace without other users; afterwards the
     process has its own user again."""
     stage = orders["layers"][0][0].rpartition("/")[0]
     for holder, root, options in orders["layers"]:
@@ -75,14 +75,14 @@ def _mount_layers(orders: dict[str, "Any"]) -> None:
 
 
 def _program(steps: bytes) -> "tuple[Any, bytes]":
-    """The structure that the kernel reads, and the memory it points to."""
+    """The memory that holds a filter, and the structure for the kernel that points to it."""
     buffer = ctypes.create_string_buffer(steps, len(steps))
     return buffer, _number(len(steps) // 8, 2) + bytes(6) + _number(ctypes.addressof(buffer), 8)
 
 
 def _report_calls(report_to: int, steps: bytes) -> bool:
-    """Has the kernel report the command's calls to an outside listener. If it cannot (False),
-    nothing is reported: the limits hold without. An unanswered call fails."""
+    """Has the kernel report the command's calls to a listener outside; returns whether it can. If
+    not, nothing is reported, but the limits hold. A call that nobody answers fails."""
     _memory, program = _program(steps)
     number = 317 if os.uname().machine == "x86_64" else 277
     for flags in (_LISTENER | _PATIENT, _LISTENER):
@@ -97,8 +97,8 @@ def _report_calls(report_to: int, steps: bytes) -> bool:
 
 
 def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> None:
-    """Does nothing without Landlock. Skips missing paths, and paths that have become links: an
-    earlier command may have created those."""
+    """Restricts files by Landlock; does nothing without it. Skips missing paths, and paths that
+    have become links, which an earlier command may have made."""
     if not attributes:
         return
     ruleset = _check(_libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
@@ -111,7 +111,7 @@ def _restrict_files(attributes: bytes, rules: list[tuple[str, int, bool]]) -> No
         if target == path:
             rule = _number(access, 8) + _number(descriptor, 4)
             _check(_libc.syscall(_ADD_RULE, ruleset, 1, rule, 0))
-        os.close(descriptor)  # a machine may show thousands of paths
+        os.close(descriptor)  # there may be thousands of paths
     _check(_libc.syscall(_RESTRICT_SELF, ruleset, 0))
 
 
@@ -127,9 +127,9 @@ def _check(result: int) -> int:
 
 
 def _watch_over_command() -> None:
-    """Continues in a child, which becomes the command. This process stays outside the limits,
-    adopts whatever the command starts, and kills it at the end: without a process namespace,
-    processes can leave group, session and environment behind."""
+    """Forks; the child becomes the command. This process stays outside the limits, adopts whatever
+    the command starts, and kills it at the end: without a process namespace, processes can leave
+    group, session and environment behind."""
     _check(_libc.prctl(_ADOPTS_ORPHANS, 1, 0, 0, 0))
     command = os.fork()
     if command == 0:
@@ -162,7 +162,7 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
         enter(orders)
         environment = {**os.environ, **orders["environment"]}
         environment = {name: value for name, value in environment.items() if value is not None}
-        # bubblewrap hands on folders as they are outside of it.
+        # bubblewrap passes on open descriptors of folders outside of the sandbox.
         os.closerange(3, _MORE_THAN_CAN_BE_OPEN)
     except OSError as error:
         print(f"kode: the sandbox could not be entered: {error!r}", file=sys.stderr)

@@ -1,10 +1,10 @@
 """A throw-away copy of the working folders: an overlay that receives what a command writes there.
 
-The real folders change only when somebody applies the changes. Each is checked once more here,
-because others work in the same folders: all is done by `beneath`, so that nothing is written where
-a link leads. The mounts live in a namespace of the command. From the kernel's documentation of
-overlayfs: a deleted path is a character device 0:0, a folder that replaces another has the
-attribute `user.overlay.opaque`."""
+The real folders change only when somebody applies the changes. Each change is checked again then,
+because others work in the same folders, and is made through `beneath`, which follows no links. The
+mounts exist only in the command's namespace. As the kernel documents overlayfs, a deleted path is
+a character device 0:0, and a folder that replaces another has the attribute
+`user.overlay.opaque`."""
 
 import contextlib
 import errno
@@ -29,7 +29,7 @@ from kode.tool import ChangeKind, FileChange
 from kode.values import dataclass, field
 from kode.workplace import GitFolder
 
-MAX_CHANGES = 20_000  # of a command that changes more files, none is shown or applied
+MAX_CHANGES = 20_000  # if a command changes more files, none is shown or applied
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,30 +38,30 @@ class Layer:
 
     root: Path  # the real folder
     holder: Path
-    """Contains `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
-    folder is mounted within the command's namespace."""
+    """Contains `upper`, what the command wrote; `work`, the kernel's own folder; `lower`, where the
+    real folder is mounted in the command's namespace."""
     below: "Layer | None" = None
-    """What earlier commands of the session wrote and is not real: between the two."""
+    """What earlier commands of the session wrote and nobody applied; mounted between the two."""
     git: tuple[GitFolder, ...] = ()  # the known folders of git, here or elsewhere
     made_ns: int = field(default_factory=time.time_ns)
-    """What somebody else changed since is left alone."""
+    """When the layer was made: what somebody else changed later is not overwritten."""
 
     @property
     def upper(self) -> Path:
         return self.holder / "upper"
 
     def mount(self) -> tuple[str, str, str]:
-        """What the launcher mounts: the mount point, the real folder, the options."""
+        """What the launcher mounts: the holder (its working directory), the folder, the options."""
         lower = f"../{self.below.holder.name}/upper:lower" if self.below is not None else "lower"
         options = f"userxattr,volatile,lowerdir={lower},upperdir=upper,workdir=work"
         return f"{STAGE}/{self.holder.name}", str(self.root), options
 
     def version(self, path: str) -> Path:
-        """Where the command's version of a real path lies."""
+        """The path of the command's version of a real path."""
         return self.upper / Path(path).relative_to(self.root)
 
     def pick(self, changes: Iterable[FileChange]) -> list[FileChange]:
-        """Those in this folder."""
+        """The changes that are in this layer's folder."""
         return [change for change in changes if Path(change.path).is_relative_to(self.root)]
 
 
@@ -77,9 +77,9 @@ def make_layer(
 
 
 def list_changes(layer: Layer) -> tuple[FileChange, ...]:
-    """What a command changed, sorted by path; rewriting the same content is not a change. With
-    files in a folder that git ignores comes what earlier commands left there. Raises: OSError,
-    KodeError when there are too many changes."""
+    """Lists what a command changed, sorted by path; rewriting the same content is no change. For an
+    ignored folder with changes, what earlier commands left there is moved in and listed too.
+    Raises: OSError, KodeError when there are too many changes."""
     give_rights(layer.upper)
     if layer.below is not None:
         _drop_replaced(layer.below.upper, layer.upper)
@@ -104,8 +104,8 @@ def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
 
 
 def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[str, str]]:
-    """Real paths that differ, each with what was done to it. `hides`: whether nothing of the real
-    folder is seen through this one."""
+    """Yields the real paths that differ, each with what was done to it. `hides`: whether this
+    folder hides everything in the real one."""
     upper, real = layer.upper / folder, layer.root / folder
     names = set(os.listdir(upper))
     for name in names | set(os.listdir(real) if hides and _find_kind(real) == "folder" else ()):
@@ -132,15 +132,15 @@ def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[
 
 
 def _list_deleted(path: str) -> Iterator[tuple[str, str]]:
-    """A folder after everything in it."""
+    """Yields a path as deleted, a folder after everything in it."""
     for name in os.listdir(path) if _find_kind(path) == "folder" else ():
         yield from _list_deleted(f"{path}/{name}")
     yield path, "deleted"
 
 
 def _find_kind(path: str | Path) -> Literal["folder", "plain", "whiteout", "special", ""]:
-    """What stands at a path: `plain` is a file or a link, "" is nothing. Sockets, pipes and devices
-    are never applied."""
+    """What is at a path: `plain` is a file or a link, `whiteout` a deletion, "" nothing. Sockets,
+    pipes and devices are `special`: they are never applied."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -168,7 +168,7 @@ def _differs(version: Path, real: Path) -> bool:
 
 
 def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileChange]:
-    """Says what kind each change is of, and marks those in what git ignores."""
+    """Makes a `FileChange` of each pair, with its kind and the ignored folder that it is in."""
     steps = {path: [*_list_parents(layer, path, change == "deleted")] for path, change in pairs}
     names = sorted({step for path_steps in steps.values() for step in path_steps})
     ignored = frozenset[str]()
@@ -179,7 +179,7 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
     for step in names:
         path = Path(step)
         is_vendor = path.name == "vendor" and step in ignored
-        # Tools drop entries of their caches; to delete all of one is somebody's wish.
+        # Tools delete entries of their caches; whoever deletes a whole cache means to.
         if places.is_cache(path.name) and str(layer.root / path) not in gone:
             kinds[step] = "cache"
         elif step.endswith("/") and (is_vendor or _is_dependency(layer, path)):
@@ -203,7 +203,7 @@ def _describe(layer: Layer, pairs: Sequence[tuple[str, str]]) -> Iterator[FileCh
 
 
 def _ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
-    """Those of the names, relative to the root, that git ignores. Raises: GitError."""
+    """Returns those of the names, relative to the root, that git ignores. Raises: GitError."""
     if not (root / ".git").exists():
         return frozenset()
     names = list(names)
@@ -213,7 +213,7 @@ def _ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
     stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names if folders[name] in plain)
     if not stdin:
         return frozenset()
-    # With its index it also refuses for what is in a submodule.
+    # If it uses its index, git also refuses to answer about paths in a submodule.
     for option in ((), ("--no-index",)):
         try:
             words = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z", *option]
@@ -227,8 +227,8 @@ def _ignored_names(root: Path, names: Iterable[str]) -> frozenset[str]:
 
 
 def _list_parents(layer: Layer, name: str, is_deleted: bool) -> Iterator[str]:
-    """The folders that a change is in, the outermost first, and the changed file or folder itself:
-    relative to the root, a folder with a slash at its end. Nothing for what is git's."""
+    """Yields the folders that a change is in, the outermost first, then the changed path itself:
+    relative to the root, a folder with a slash at its end. Yields nothing for git's own files."""
     if git_record(layer.git, name):
         return
     path = Path(name).relative_to(layer.root)
@@ -244,9 +244,9 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
 
 
 def apply_changes(layer: Layer, changes: Iterable[FileChange], reach: Reach) -> dict[str, str]:
-    """Applies those of the changes that are in the layer's folder; returns those skipped, each with
-    the reason. A file that somebody else changed meanwhile is skipped. So is a link to a path that
-    `reach` hides from commands: others would read it for them."""
+    """Applies those of the changes that are in the layer's folder; returns the paths it skipped,
+    each with the reason. It skips a file that somebody else changed meanwhile, and a link to a path
+    that `reach` hides from commands: other programs would read that path for them."""
     skipped: dict[str, str] = {}
     ordered = sorted(layer.pick(changes), key=lambda change: change.path)
     gone = [change for change in reversed(ordered) if change.change == "deleted"]
@@ -286,7 +286,7 @@ def _apply_change(layer: Layer, change: FileChange, reach: Reach) -> str:
             try:
                 (os.rmdir if is_folder else os.unlink)(name, dir_fd=folder)
             except OSError as error:
-                # Already gone; or replaced meanwhile, or with what is not to be deleted in it.
+                # Already gone; or replaced meanwhile; or a folder with what must not be deleted.
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                     raise
             return ""
@@ -299,8 +299,8 @@ def _apply_change(layer: Layer, change: FileChange, reach: Reach) -> str:
 
 def _move_path(path: Path, new: int, real: int, reach: Reach) -> str:
     """Moves the new version of `path` from a folder of the layer to the real one, both open; a new
-    folder file by file. What is no file or link, or leads to a hidden place, stays behind; returns
-    why, or ""."""
+    folder file by file. What is no file or link, or leads to a hidden place, stays; returns why, or
+    "", as for any folder."""
     name, mode = path.name, os.lstat(path.name, dir_fd=new).st_mode
     if stat.S_ISDIR(mode):
         with (
@@ -331,14 +331,14 @@ def _move_path(path: Path, new: int, real: int, reach: Reach) -> str:
     return ""
 
 
-# What commands of a session wrote in a working folder and is not real lies in a layer of its own: a
-# build's products are there for the tests. Of what they deleted, nothing is carried. No function
-# raises: what cannot be moved is rebuilt.
+# What a session's commands wrote and nobody applied is carried in a layer of its own, so that the
+# tests find what a build made. Deletions are not carried. No function here raises: what cannot be
+# moved is rebuilt.
 
 
 def carry_layer(layer: Layer, changes: Iterable[FileChange]) -> None:
-    """Moves new and changed files, once `list_changes` has looked at the layer, to what is
-    carried."""
+    """Moves new and changed files to the carried layer, so that later commands see them. Call after
+    `list_changes`."""
     for change in layer.pick(changes):
         if layer.below is not None and change.change != "deleted":
             target = layer.below.version(change.path)
@@ -348,7 +348,7 @@ def carry_layer(layer: Layer, changes: Iterable[FileChange]) -> None:
 
 
 def _drop_replaced(carried: Path, upper: Path) -> None:
-    """Drops what a command deleted or replaced."""
+    """Removes from the carried layer what a command deleted or replaced."""
     with contextlib.suppress(OSError):
         for name in os.listdir(upper):
             version, earlier = upper / name, carried / name
@@ -359,8 +359,8 @@ def _drop_replaced(carried: Path, upper: Path) -> None:
 
 
 def _merge_path(source: Path, target: Path, *, real: Path | None = None) -> None:
-    """Moves a file or folder from one layer to another where that has nothing, and where nothing
-    newer lies in its `real` place, if that matters."""
+    """Moves a file or folder from one layer to another, unless the target exists or, if `real` is
+    given, that real path is newer. Merges folders."""
     kind, before = _find_kind(source), _find_kind(real) if real is not None else ""
     if kind == "folder" and "folder" in (_find_kind(target), before):
         target.mkdir(exist_ok=True)
@@ -385,7 +385,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def give_rights(folder: Path) -> None:
-    """The kernel's own folders, and those of a command, may be unreadable."""
+    """Gives the user all rights to these folders: the kernel or a command may deny some."""
     folders = [folder]
     for each in folders:  # which grows meanwhile
         mode = stat.S_IMODE(os.lstat(each).st_mode)
@@ -415,12 +415,12 @@ class _Folder(NamedTuple):
 
 @dataclass
 class Masks:
-    """The files with keys below some folders."""
+    """Finds the files with keys below some folders; remembers unchanged folders between calls."""
 
     roots: Sequence[Path]
     also: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading this path."""
-    skipped: frozenset[str] = frozenset()  # folders that are not searched, as those of git
+    skipped: frozenset[str] = frozenset()  # folders that are not searched, such as git's
     _scanned: dict[str, _Folder] = field(default_factory=dict)
 
     def paths(self) -> list[Path]:
@@ -464,9 +464,9 @@ class Masks:
 
 
 def make_mask(store: Path, path: Path) -> str:
-    """The file to show in the place of one with keys: empty and without permissions, with the size
-    and time of `path`, so that it cannot be read, and git considers it unchanged. The null device
-    where none can be made; "" for a folder. Never raises."""
+    """Makes the file to show in place of one with keys: empty, without permissions, with the size
+    and time of `path`, so that nobody can read it and git considers it unchanged. Returns its path;
+    the null device if it cannot be made, "" for a folder. Never raises."""
     if path.is_dir():
         return ""
     try:
@@ -484,8 +484,8 @@ def make_mask(store: Path, path: Path) -> str:
 
 
 def settle_indexes(masked: Sequence[Path], git: Iterable[GitFolder]) -> None:
-    """Makes git examine, outside the sandbox, masked files as new as its index, as in every fresh
-    clone: otherwise it would examine them again and again, and report each as changed. Never
+    """Makes git examine, outside the sandbox, the masked files that are as new as its index, as in
+    any fresh clone: inside, it would examine them again and again and report each as changed. Never
     raises: a file that cannot be settled shows as changed."""
     records = {folder.worktree: folder.path for folder in git}
     for root in filter(None, dict.fromkeys(paths.repository_root(it.parent) for it in masked)):
@@ -493,7 +493,7 @@ def settle_indexes(masked: Sequence[Path], git: Iterable[GitFolder]) -> None:
         with contextlib.suppress(OSError, GitError):
             newest = max(os.lstat(path).st_mtime for path in masked if path.is_relative_to(root))
             status = os.lstat(index)
-            # A link may lead to anybody's index; git would wait for a pipe.
+            # A link may lead to somebody else's index, and a pipe would make git wait.
             is_own = stat.S_ISREG(status.st_mode) and paths.real_path(index) == index
             if is_own and int(status.st_mtime) <= newest:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

@@ -22,22 +22,22 @@ from kode.values import dataclass, field
 from kode.workplace import is_below
 
 GIT_S = 3.0  # `git config --list` takes milliseconds
-MAX_TEXTS = 200  # more are not what a person set up
+MAX_TEXTS = 200  # nobody sets up more by hand
 MAX_TEXT_BYTES = 64 * 1024  # longer texts are not read for names
 
 _WORD = re.compile(r"[^\s\"'`;|&<>(){}\[\]=,$!\\]+")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//).*", re.MULTILINE)
 _SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
 _MAKE, _NPM = re.compile(r"\bg?make\b"), re.compile(r"\b(?:npm|pnpm|yarn|bun)\b")
-"""Programs that run what a file in the project's root says."""
+"""Programs that run what a file in the project's root says: a makefile, `package.json`."""
 _RUN_BY_INSTALLING = (
     "preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare",
 )  # fmt: skip
 
 
 def find_named(root: Path) -> frozenset[str]:
-    """Absolute paths of files and folders in `root` that settings name. Takes some milliseconds.
-    Never raises."""
+    """Returns the absolute paths of files and folders in `root` that settings name. Takes some
+    milliseconds, since it runs git. Never raises."""
     search = _NameSearch(root, f"{root}/package.json")
     search.add_texts(search.read_git_settings())
     search.add_texts(*[f"{root}/{name}" for name in places.names("names_programs")])
@@ -58,7 +58,7 @@ class _NameSearch:
     """The files to read for names, and those that have been read."""
 
     def read_git_settings(self) -> str:
-        """Takes in what git's settings name; returns the folder of its hooks."""
+        """Adds the paths that git's settings name; returns the folder of its hooks."""
         hooks, records = f"{settings_folders(str(self.root))[1]}/hooks", list[str]()
         if os.path.lexists(self.root / ".git"):
             words = ["config", "--list", "--show-origin", "--null"]
@@ -66,7 +66,7 @@ class _NameSearch:
                 records = os.fsdecode(run_git(self.root, words, timeout_s=GIT_S)).split("\0")
         for origin, setting in zip(records[::2], records[1::2], strict=False):
             name, _, value = setting.partition("\n")
-            # What is from no file is of kode itself, or of this process.
+            # A setting that is from no file was made by kode, or by this process's environment.
             if not origin.startswith("file:") or value in ("true", "false") or value.isdigit():
                 continue
             source = os.path.normpath(self.root / origin.removeprefix("file:"))
@@ -80,7 +80,7 @@ class _NameSearch:
         return hooks
 
     def add_texts(self, *paths: str) -> None:
-        """Files, or those in a folder and its folders; not the samples that git does not run."""
+        """Adds files, or those in a folder, two levels deep; not git's samples, which never run."""
         for top in map(Path, filter(os.path.exists, paths)):
             inside = [*top.glob("*"), *top.glob("*/*")] if top.is_dir() else [top]
             files = (it for it in sorted(inside) if it.is_file() and it.suffix != ".sample")
@@ -88,7 +88,7 @@ class _NameSearch:
             self.texts += new[: MAX_TEXTS - len(self.texts)]
 
     def take_words(self, text: str, folder: str) -> None:
-        """Takes in the files that a text names, and adds those that say in turn what they run."""
+        """Adds the programs that a text names, and reads those that say in turn what they run."""
         words = {path for word in _split_words(text) for path in self._find_inside(word, folder)}
         for path in filter(_is_program, words - self.paths):
             self.paths.add(path)
@@ -103,15 +103,15 @@ class _NameSearch:
             self.take_scripts()
 
     def take_scripts(self, only: Iterable[str] = ()) -> None:
-        """Takes in what the scripts of the manifest name."""
+        """Adds what the manifest's scripts name: these scripts only, or all of them."""
         with contextlib.suppress(ValueError, AttributeError, RecursionError):
             scripts = json.loads(read_regular(self.manifest, MAX_TEXT_BYTES)).get("scripts", {})
             for name in only or scripts:
                 self.take_words(str(scripts.get(name, "")), str(self.root))
 
     def _find_inside(self, word: str, *folders: str) -> Iterator[str]:
-        """The paths in the project that a word may mean, from its root or from a folder; its root
-        is none. The rest of `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from there."""
+        """Yields the paths in the project, never its root, that a word may mean from the root or a
+        folder. The rest of `$(git rev-parse --show-toplevel)/x`, `/x`, is meant from the root."""
         root, word = str(self.root), str(expand_path(word))
         if os.path.isabs(word) and not is_below(os.path.normpath(word), root):
             word = word.lstrip("/")
@@ -120,8 +120,8 @@ class _NameSearch:
 
 
 def _is_program(path: str) -> bool:
-    """Whether a word for this path may mean a file: one that is there, or a missing one that may be
-    made, if its name has an ending."""
+    """Whether a word for this path may mean a program: an existing file, or a missing one that may
+    still be made, if its name has an extension."""
     return os.path.isfile(path) or (not os.path.lexists(path) and os.path.splitext(path)[1] != "")
 
 

@@ -44,7 +44,7 @@ SHOWN_IN_HOME = (
 
 _TOOL_CHAINS = "VIRTUAL_ENV CONDA_PREFIX JAVA_HOME GOROOT RUSTUP_HOME NVM_DIR PYENV_ROOT".split()
 _MARKS_OF_PREFIX = ("pyvenv.cfg", "conda-meta", "VERSION", "release")
-"""What lies beside the folder of programs where all around it is one tool chain."""
+"""Names beside a folder of programs that mark the folder above it as one tool chain."""
 _MANIFESTS = (
     "package.json pnpm-workspace.yaml Cargo.toml pyproject.toml requirements.txt go.mod go.work "
     "composer.json Gemfile pubspec.yaml Package.swift"
@@ -55,16 +55,16 @@ _GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
 """Git's settings for commits; not shown if they contain a key."""
 _HOLDS_KEY = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
 RUN_BY_GIT = ("hooks", "config", "config.worktree", "commondir")
-"""What makes git run programs, outside of any sandbox."""
+"""Files in a git folder that make git run programs, outside of any sandbox."""
 MAX_BESIDE = 1000
-"""Landlock can only allow, one path at a time. Of a folder with more entries beside hidden ones,
-nothing is shown: every path takes time for each command."""
+"""Landlock can only allow, one path at a time. If a folder has more entries beside hidden ones,
+none is shown: each path costs time for every command."""
 STAGE = "/dev/.kode"
 """Where the store of layers is, in the command's namespace, until the layers are mounted."""
 _PRIVATE = ("/dev", *TEMPORARY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
 _DEVICE_NAMES = ("null", "zero", "full", "tty", "random", "urandom")
-"""Of Landlock alone, only these: root could read whole disks there, and anybody their own
-terminals. The first four are writable."""
+"""The devices under Landlock alone: in all of /dev, root could read whole disks, and anybody their
+own terminals. The first four are writable."""
 SEATBELT = "/usr/bin/sandbox-exec"
 SYSTEM_PATH = (
     "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
@@ -77,18 +77,18 @@ KINDS: Mapping[str, tuple[Kind, ...]] = {
     "linux": ("layered", "plain", "landlock"),
     "darwin": ("seatbelt",),
 }
-"""Those of each operating system, the best first."""
+"""Operating system → its kinds of sandbox, the best first."""
 BUBBLEWRAP = ("layered", "plain")
 Access = Literal["readable", "writable", "empty", "private", "hidden"]
-"""`empty` and `private` are hidden, and replaced where that is possible: by a folder whose content
-is lost, or by one of its own for devices, processes or temporary files."""
+"""`empty` and `private` are hidden and, if possible, replaced: `empty` by a folder whose content is
+lost, `private` by the sandbox's own devices, processes or temporary files."""
 Network = Literal["none", "loopback", "all"]
-"""`loopback`: one that nothing of the machine listens on."""
+"""`loopback`: one on which no program outside the sandbox listens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Opens:
-    """Absolute paths that a command opened or tried to open, in the order of their first time."""
+    """Absolute paths that a command opened or tried to open, in the order of their first use."""
 
     project: tuple[str, ...]
     """Files and folders of the project, programs among them."""
@@ -103,21 +103,21 @@ class Grants:
 
     network: bool = False
     project: bool = False
-    """Whether its changes to the project are real, except to what git runs."""
+    """Whether the program changes the real project, except what git runs."""
     read: tuple[Path, ...] = ()  # files and folders that it may read
     cache: Path | None = None  # a folder that it may change for real, wherever it lies
 
 
 class Interest(NamedTuple):
-    """What to learn of a command while it runs."""
+    """What to record about a command while it runs."""
 
     marked: Mapping[str, str] = MappingProxyType({})
     """The real path of a file that holds outside text → its source."""
     records_opens: bool = False
-    """Whether to record what it opens of the project, which is then as it is on disk, without the
-    ignored files of earlier commands. Costs about 0.05 ms for each file."""
+    """Whether to record what the command opens. It then sees the project as it is on disk, without
+    unapplied files of earlier commands. Costs about 0.05 ms for each file."""
     counts_home: bool = False
-    """Whether what it writes in the empty home, and loses, counts as blocked."""
+    """Whether a write in the empty home, which is lost, counts as blocked."""
 
 
 class VisiblePlace(NamedTuple):
@@ -130,14 +130,14 @@ class Reach:
     """What a command may reach: the one description that each kind of sandbox enforces."""
 
     places: tuple[VisiblePlace, ...]
-    """The last one that a path lies in decides about it. Real paths, which may not exist."""
+    """Real paths, which need not exist. Of those that a path lies in, the last one decides."""
     temporary: str
     """The private folder for temporary files, which bubblewrap shows as `/tmp`."""
     network: Network
     listed: tuple[Path, ...] = ()  # folders whose names may be read, not all of their files
 
     def hide(self, hidden: Iterable[Path]) -> "Reach":
-        """The same without some files and folders."""
+        """Returns this reach with some files and folders hidden."""
         return replace(
             self, places=(*self.places, *(VisiblePlace(path, "hidden") for path in hidden))
         )
@@ -147,7 +147,7 @@ class Reach:
 
 
 def access(reach: Reach, path: str) -> Access:
-    """What a real absolute path is to a command."""
+    """What access a command has to a real absolute path."""
     around = (place.access for place in reversed(reach.places) if is_below(path, str(place.path)))
     return next(around, "hidden")
 
@@ -163,7 +163,7 @@ def find_program(name: str) -> str | None:
 
 
 def resolve_workplace(place: Workplace) -> Workplace:
-    """The same place by real paths."""
+    """Returns the workplace with real paths, except in `git`, `temp`, `user_home` and `plan`."""
     return replace(
         place,
         cwd=_real_path(place.cwd),
@@ -177,7 +177,7 @@ def resolve_workplace(place: Workplace) -> Workplace:
 
 
 def work_folders(place: Workplace, *, with_git: bool) -> tuple[Path, ...]:
-    """The working folders, the repository around them and git's folders of it, none inside
+    """The working folders, the repository around them and their git folders, none inside
     another."""
     git = (Path(folder.path) for folder in place.git) if with_git else ()
     folders = dict.fromkeys((place.project, place.cwd, *place.roots, *git))
@@ -185,7 +185,7 @@ def work_folders(place: Workplace, *, with_git: bool) -> tuple[Path, ...]:
 
 
 def user_homes() -> tuple[Path, ...]:
-    """The user's homes: the one of the environment, and the one of the system."""
+    """The user's existing homes: the one of the environment, and the one of the system."""
     homes = {_real_path(paths.user_home() or paths.NO_HOME): None}
     with contextlib.suppress(KeyError):  # a user without an entry, as in containers
         homes[_real_path(Path(pwd.getpwuid(os.getuid()).pw_dir))] = None
@@ -213,8 +213,8 @@ def find_tool_chains() -> tuple[Path, ...]:
 
 
 def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
-    """Folders outside of those of work that the project's manifests name, and theirs in turn: each
-    has a manifest itself."""
+    """The folders outside the working folders that the project's manifests name, or that theirs
+    name in turn. A folder without a manifest does not count."""
     homes, folders = user_homes(), [place.project, place.cwd]
     for folder in folders:  # which grows meanwhile
         texts = (read_regular(folder / name) for name in _MANIFESTS)
@@ -227,7 +227,7 @@ def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
-    """Whether a folder may be shown: not all, none with a home in it, nor one of keys."""
+    """Whether a folder may be shown: it contains no home, and is in no folder of keys."""
     keys = [f"{home}/{name}" for home in homes for name in names("key_folders")]
     holds_all = any(home.is_relative_to(path) for home in (*homes, Path("/")))
     return not holds_all and not is_below_any(str(path), keys)
@@ -241,8 +241,8 @@ def make_reach(
     temporary: str,
     network: Network,
 ) -> Reach:
-    """What commands reach in a resolved workplace; `shown` are readable folders besides."""
-    homes, alone = user_homes(), kind == "landlock"  # which makes no folders of their own
+    """What commands may reach in a resolved workplace; `shown` are further readable folders."""
+    homes, alone = user_homes(), kind == "landlock"  # Landlock makes no private folders
     folders = work_folders(place, with_git=not grants.project)
     wide = [f for f in folders if any(f in home.parents for home in homes)]
     work: Access = "writable" if grants.project or kind == "layered" else "readable"
@@ -251,7 +251,7 @@ def make_reach(
     records |= {Path(git.path) for git in place.git}
     fixed = [folder / name for folder in sorted(records) for name in RUN_BY_GIT]
     read = [path for path in grants.read if _is_for_all(path, homes)]
-    # A key may have come into them since the last command.
+    # Read each time: a key may have come into them since the last command.
     settings = [home / name for home in homes for name in _GIT_SETTINGS]
     settings = [it for it in settings if it.exists() and not _HOLDS_KEY.search(read_regular(it))]
     keys = [home / name for home in homes for name in names("key_folders")]
@@ -293,9 +293,9 @@ def _keys_of_system(folders: Sequence[Path]) -> tuple[Path, ...]:
 def to_bubblewrap(
     reach: Reach, cwd: Path, *, masks: Mapping[Path, str], store: Path, lowers: Mapping[Path, str]
 ) -> list[str]:
-    """The mounts and namespaces. `masks` has the empty file to show in the place of a hidden one.
-    `lowers` are for working folders with layers in `store`: the launcher, which puts layers and
-    masks over these mounts, finds each folder there."""
+    """The options for mounts and namespaces. `masks`: hidden file → the empty file in its place.
+    `lowers`: working folder with a layer in `store` → where the launcher, which mounts layers and
+    masks over it, finds the real folder."""
     words = _list_mounts(reach, masks, lowers)
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
@@ -304,14 +304,14 @@ def to_bubblewrap(
         return [*words, "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd)]
     words += ("--bind", str(store), STAGE)  # what the launcher makes layers of
     words += [word for root, to in lowers.items() for word in ("--ro-bind", str(root), to)]
-    # It mounts them as the root of a namespace, then gives up all powers. The first process stays
-    # where it starts, which must not be below a layer and its masks.
+    # The launcher mounts them as root of a namespace, then gives up all powers. The first process
+    # stays in its starting folder, which must not be below a layer and its masks.
     powers = ("--uid", "0", "--gid", "0", "--cap-add", "ALL")
     return [*words, "--die-with-parent", *powers, "--chdir", "/"]
 
 
 def _list_mounts(reach: Reach, masks: Mapping[Path, str], lowers: Mapping[Path, str]) -> list[str]:
-    """What is seen at each place: what comes later lies on top."""
+    """The mounts of all places, in order: a later one lies on top."""
     words, hidden = list[str](), list[str]()
     for place, kind in reach.places:
         path = str(place)
@@ -338,17 +338,17 @@ def _list_mounts(reach: Reach, masks: Mapping[Path, str], lowers: Mapping[Path, 
                 words += ("--tmpfs", path)
             case _ if place.is_file():
                 words += ("--ro-bind-try", masks.get(place, "/dev/null"), path)
-    # Once everything inside them is mounted.
+    # Hidden folders are sealed once everything inside them is mounted.
     return words + [word for path in hidden for word in ("--remount-ro", path)]
 
 
 Allowed = tuple[str, Literal["read", "write", "list"]]
-"""A real path, and what Landlock allows there. `read` allows to execute, `list` only to read the
-names in a folder, and not all of its files."""
+"""A real path, and what Landlock allows there. `read` includes executing; `list` is only about the
+names in a folder, not its files."""
 
 
 def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
-    """What may be changed, and `alone`, without bubblewrap around it, also what may be read."""
+    """What may be changed and, if `alone` (without bubblewrap around it), what may be read."""
     changed = reach.of("writable", "empty", "private")
     allowed: list[Allowed] = [(str(path), "write") for path in changed]
     if not alone:
@@ -364,8 +364,8 @@ def to_landlock(reach: Reach, *, alone: bool) -> list[Allowed]:
 
 
 def _list_beside(folder: str, hidden: frozenset[str]) -> list[str]:
-    """A folder with nothing hidden in it, or its entries that are not hidden. Links are left out:
-    their targets would be allowed with them."""
+    """The folder if nothing in it is hidden, else the entries in it that are not. Links are left
+    out: their targets would be allowed with them."""
     inside = frozenset(path for path in hidden if path != folder and is_below(path, folder))
     if not inside:
         return [folder]
@@ -378,7 +378,7 @@ def _list_beside(folder: str, hidden: frozenset[str]) -> list[str]:
 
 
 def _is_plain_folder(path: Path) -> bool:
-    """Whether it is a folder without a link on the way: a mount follows links."""
+    """Whether a path is a folder with no link on the way: a mount follows links."""
     return path.is_dir() and paths.real_path(path) == str(path)
 
 
@@ -407,7 +407,7 @@ _RULES: dict[Access, tuple[str, ...]] = {
     "writable": (f"allow {_READ} file-write*",),
     "readable": (f"allow {_READ}", "deny file-write*"),
 }
-"""What holds in a place; in any other nothing is allowed."""
+"""Access to a place → its rules; with any other access, nothing is allowed."""
 
 
 def _each(kind: str, values: str) -> str:
@@ -420,14 +420,14 @@ _SETTINGS = (
     "kern.osversion kern.secure_kernel kern.sysv.semmni kern.usrstack64 kern.version "
     "sysctl.name2oid sysctl.oidfmt sysctl.proc_cputype sysctl.proc_native vm.loadavg"
 )
-"""Of the kernel. Not among them: the arguments and variables of other processes."""
+"""Kernel settings to read. Not among them: arguments and variables of other processes."""
 _SERVICES = (
     "com.apple.bsd.dirhelper com.apple.logd com.apple.system.logger "
     "com.apple.system.notification_center com.apple.system.opendirectoryd.libinfo "
     "com.apple.system.opendirectoryd.membership"
 )
-"""What programs need to start. Not among them: those of keys, the clipboard, preferences and other
-programs (Keychain, pasteboard, LaunchServices)."""
+"""Services that programs need to start. Not among them: those for keys, the clipboard, preferences
+and other programs (Keychain, pasteboard, LaunchServices)."""
 _SERVICES_OF_NETWORK = (
     "com.apple.SystemConfiguration.DNSConfiguration com.apple.SystemConfiguration.configd "
     "com.apple.dnssd.service com.apple.networkd com.apple.trustd com.apple.trustd.agent"
@@ -450,7 +450,7 @@ _NETWORK = f"""(allow network-outbound (remote ip "*:*"))
 (allow network-outbound (literal "/private/var/run/mDNSResponder"))
 (allow system-socket (require-all (socket-domain AF_SYSTEM) (socket-protocol 2)))
 (allow mach-lookup {_each("global-name", _SERVICES_OF_NETWORK)})"""
-"""No unix sockets but that for names: those of Docker and ssh-agent lead out of the sandbox."""
+"""No unix socket is allowed but that for names: those of Docker and ssh-agent lead out."""
 
 
 def _match_any_case(name: str) -> str:
@@ -480,7 +480,7 @@ def to_seatbelt(reach: Reach) -> tuple[str, ...]:
     above = dict.fromkeys(p for path in reach.of("readable", "writable") for p in path.parents)
     rules.append(_DEVICES)
     rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
-    # Moved away, what is in a writable folder, but not writable, would have another path.
+    # If its folder could be moved, what must not be written in it would get another path.
     fixed = reach.of("readable", "empty", "private", "hidden")
     held = {p for path in fixed for p in path.parents if any(p.is_relative_to(w) for w in writable)}
     rules.append(f"(deny file-write-unlink {filters((*writable, *held), 'literal')})")

@@ -1,6 +1,6 @@
-"""The sandbox of a session: which one this machine has, and what its commands share; and one
-command in it, an `Attempt`: how it starts, what was blocked, what it changes in its layers. What
-enforces it is imported when a command first needs it.
+"""The sandbox of a session: which kind this machine has, and what the session's commands share. An
+`Attempt` is one command in it: how it starts, what was blocked, what it changes in its layers. The
+modules that enforce the limits are imported when a command first needs them.
 """
 
 import asyncio
@@ -58,16 +58,16 @@ if TYPE_CHECKING:
     from kode.sandbox.trial import Support
 
 SandboxKind = Literal["none", "plain", "layered", "unknown"]
-"""Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
-write to a copy of it; `unknown`: the trial of it ran out of time."""
+"""Where commands can run unapproved: nowhere; in a sandbox with a read-only project; in one where
+they write to a copy of it; `unknown` if its self-test ran out of time."""
 
 WrapCommand = Callable[[tuple[str, ...]], "Attempt"]
-"""Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
+"""Turns a command's argument list into an attempt that runs it in the sandbox. Raises: OSError."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ProgramError(KodeError):
-    """There is no such program, or commands in the sandbox cannot see it, at the `hidden` paths."""
+    """A program does not exist, or the sandbox hides it from commands, at the `hidden` paths."""
 
     hidden: Sequence[str] = ()
 
@@ -76,7 +76,7 @@ _PREFIX = "layers-"
 
 
 class LayerStore(NamedTuple):
-    """A folder for the layers of one process; its lock says that it is in use."""
+    """A folder for the layers of one process; its lock shows that it is in use."""
 
     folder: Path
     lock: int
@@ -87,14 +87,14 @@ class LayerStore(NamedTuple):
 
 
 def store_places(home: Path) -> list[Path]:
-    """Where stores may lie, the best first, for a kode home."""
+    """The folders that may hold the stores of a kode home, the best first."""
     temporary = (Path(paths.real_path(folder)) for folder in ("/tmp", "/dev/shm"))
     return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
 def open_store(home: Path, *, outside: Sequence[Path] = ()) -> LayerStore:
-    """Opens a store for a kode home, below the first writable place that is in none of some
-    folders. Raises: OSError if there is none."""
+    """Opens a store for a kode home, in the first writable place that lies in none of the folders
+    `outside`. Raises: OSError if there is none."""
     places = [path for path in store_places(home) if not any(map(path.is_relative_to, outside))]
     for parent in places:
         with contextlib.suppress(OSError):
@@ -120,8 +120,8 @@ def remove_abandoned(home: Path) -> None:
 
 
 def _lock_private(parent: Path) -> int:
-    """Locks a folder of stores. Raises: OSError, also where others can write: in a temporary
-    folder, the name may be taken."""
+    """Locks a folder of stores. Raises: OSError, also if others can write to the folder: in a
+    temporary folder, anybody may have made one of its name."""
     status = os.lstat(parent)
     if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise PermissionError(parent)
@@ -129,7 +129,7 @@ def _lock_private(parent: Path) -> int:
 
 
 def _lock_folder(folder: Path, kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> int:
-    """Raises: OSError where another process has it, and for what is no folder."""
+    """Locks a folder. Raises: OSError if another process holds the lock, or if it is no folder."""
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, kind)
@@ -149,15 +149,15 @@ _LISTEN = (
 
 
 class Loopback(NamedTuple):
-    """A network namespace, which lives as long as a descriptor of it is open: nothing has to be
-    watched or ended, not even after `kill -9`."""
+    """A network namespace with only a loopback. It lives as long as a descriptor of it is open:
+    nothing has to be watched or ended, not even after `kill -9`."""
 
     enter: tuple[str, ...] = ()
-    """The beginning of an argument list that starts a program in it; empty where there is none."""
+    """The beginning of an argument list that starts a program in it; empty if it was not made."""
     descriptors: tuple[int, ...] = ()  # must be passed to the child under the same numbers
 
     def run(self, *argv: str, stdin: int = subprocess.DEVNULL) -> None:
-        """Runs a program in it. Raises: OSError, SubprocessError, also if it fails."""
+        """Runs a program in it. Raises: OSError, SubprocessError, also if the program fails."""
         subprocess.run(
             [*self.enter, *argv],
             pass_fds=self.descriptors,
@@ -168,7 +168,7 @@ class Loopback(NamedTuple):
         )
 
     def listen(self) -> socket.socket:
-        """A socket that listens in it, for this process. Raises: OSError, SubprocessError."""
+        """Returns this process a socket that listens in it. Raises: OSError, SubprocessError."""
         if not self.enter:
             raise OSError("this machine has no network apart for it")
         ours, theirs = socket.socketpair()
@@ -182,7 +182,7 @@ class Loopback(NamedTuple):
 
 
 def make_loopback() -> Loopback:
-    """Makes the network, and tries it (about 10 ms); an empty one where this machine cannot."""
+    """Makes such a network and tries it (about 10 ms); returns an empty one if that fails."""
     bubblewrap, nsenter = map(reach.find_program, ("bwrap", "nsenter"))
     if bubblewrap is None or nsenter is None:
         return Loopback()
@@ -205,7 +205,7 @@ def make_loopback() -> Loopback:
 def _open_network(bubblewrap: str) -> int:
     """A descriptor of a new network with its loopback up. Raises: OSError, ValueError."""
     with subprocess.Popen(
-        # It ends when its input does, so with kode at the latest.
+        # The shell ends when its input does, so at the latest with kode.
         [bubblewrap, *_WHOLE, "--unshare-net", "--", "/bin/sh", "-c", "echo $$; read end"],
         env={"PATH": reach.SYSTEM_PATH},
         stdin=subprocess.PIPE,
@@ -221,28 +221,28 @@ def _open_network(bubblewrap: str) -> int:
 
 @dataclass(eq=False, kw_only=True)
 class Sandbox:
-    """The sandbox of one process; tried on first use. Everything that its commands share is made
-    when it is first needed."""
+    """The sandbox of one process; tried on first use. What its commands share is made when it is
+    first needed."""
 
-    place: Workplace  # by real paths, whatever it was given
+    place: Workplace  # resolved to real paths
     grants: Grants = field(default_factory=Grants)  # what all of its commands may do
     has_layers: bool = True
-    """Whether commands are to change a copy of the project, where the machine can make one."""
+    """Whether commands should change a copy of the project, if the machine can make one."""
     denied: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading a path."""
     running: "list[Attempt]" = field(default_factory=list)
-    """The commands in it that have not ended."""
+    """The commands in the sandbox that have not ended."""
     carried: dict[Path, Layer] = field(default_factory=dict)
-    """Working folder → what commands of this session wrote there and is not real."""
+    """Working folder → what commands of this session wrote there and nobody applied."""
     named: set[str] = field(default_factory=set)
-    """Hidden paths that the person and the model were told of."""
+    """Hidden paths that the person and the model were told about."""
     _support: "Support | None" = None
     _is_unknown: bool = False  # whether the last self-test ran out of time
     _store: LayerStore | None = None
     _loopback: Loopback | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would
-    spoil each other's folders, and select a weaker sandbox."""
+    disturb each other's folders, and select a weaker sandbox."""
 
     def __post_init__(self) -> None:
         self.place = reach.resolve_workplace(self.place)
@@ -254,8 +254,8 @@ class Sandbox:
 
     @cached_property
     def siblings(self) -> tuple[Path, ...]:
-        """What the project's manifests name outside of it. Looked for once: what a command writes
-        there shows nothing more."""
+        """The folders outside the project that its manifests name. Looked up once: a command cannot
+        make more visible by changing a manifest."""
         return reach.find_siblings(self.place, self.folders)
 
     @cached_property
@@ -264,29 +264,29 @@ class Sandbox:
 
     @cached_property
     def masks(self) -> Masks:
-        """The files and folders with keys in the working folders and in what else is shown of
-        projects."""
+        """The files and folders with keys in the working folders, and in the other project folders
+        that commands can see."""
         git = frozenset(folder.path for folder in self.place.git)
-        # What the entry of a server names is meant with its keys.
+        # What a server's config entry names is granted with the keys in it.
         granted = self.grants.read if self.has_layers else ()
         trees = reach.work_folders(self.place, with_git=False)
         return Masks((*trees, *self.siblings, *granted), self.denied, git)
 
     def reach(self, kind: Kind) -> Reach:
-        """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
+        """What a command may reach in a kind of sandbox, before the files with keys are hidden."""
         is_alone = not self.grants.network and kind in BUBBLEWRAP and self.loopback().enter
         network: Network = "loopback" if is_alone else "all" if self.grants.network else "none"
         temporary = self.temporary_folder()
         return reach.make_reach(self.place, self.grants, kind, self._shown, temporary, network)
 
     def hidden_paths(self, path: str) -> list[str]:
-        """What a command would not find of an existing path: the path, and where its links lead."""
+        """What commands cannot see of an existing path: the path itself, where its links lead."""
         spellings, shown = (os.path.abspath(path), paths.real_path(path)), self.reach("plain")
         hidden = (it for it in spellings if os.path.exists(path) and not is_visible(shown, it))
         return [*dict.fromkeys(hidden)]
 
     def shows(self, path: str) -> bool:
-        """Whether commands read an absolute path, and everything below it."""
+        """Whether commands can read an absolute path, and everything below it."""
         if self.kind() not in ("plain", "layered"):
             return False
         shown, real = self.reach(self.support().kind), paths.real_path(path)
@@ -295,13 +295,13 @@ class Sandbox:
 
     @property
     def is_tried(self) -> bool:
-        """Whether it is known what this machine has."""
+        """Whether it is known which kind this machine has."""
         return self._support is not None
 
     def support(self) -> "Support":
-        """The best sandbox of this machine, of kind `none` if it has none; runs a trial (about
-        0.1 s) while that is not known. Raises: SandboxUnknownError where the trial runs out of
-        time; the next call tries again. Nothing may run outside for that reason."""
+        """The best sandbox of this machine, of kind `none` if it has none. Runs a self-test (about
+        0.1 s) while that is unknown. Raises: SandboxUnknownError if the self-test runs out of time:
+        the next call tries again, and meanwhile nothing may run outside."""
         with self._lock:
             if self._support is None:
                 from kode.sandbox.trial import find_support
@@ -312,7 +312,7 @@ class Sandbox:
             return self._support
 
     def kind(self) -> SandboxKind:
-        """Where commands can be tried, as far as is known; tries once if nobody has."""
+        """Where commands can run unapproved, as far as is known; runs one self-test if none was."""
         with self._lock, contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown:
                 kind = self.support().kind
@@ -320,8 +320,8 @@ class Sandbox:
         return "unknown"
 
     def begin(self, interest: Interest | None = None, *, kind: Kind | None = None) -> "Attempt":
-        """Starts an attempt at one command, in a `kind` of sandbox that may not have been tried.
-        Not on the event loop: it may ask git. Raises: OSError when the sandbox cannot be created,
+        """Prepares one command, in a `kind` of sandbox that need not have been tried. Do not call
+        on the event loop: it may run git. Raises: OSError when the sandbox cannot be created,
         SandboxUnknownError."""
         interest, kind = interest or Interest(), kind or self.support().kind
         masked, layers = self.masks.paths(), []
@@ -334,9 +334,9 @@ class Sandbox:
         return Attempt(self, kind, self.reach(kind), masked, layers, interest)
 
     def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":
-        """Starts an attempt at a program that runs beside the session, as an MCP server. Raises:
-        OSError, ProgramError, SandboxUnknownError."""
-        # The launcher does not search for programs; it becomes the one that is named.
+        """Prepares a program that runs beside the session, such as an MCP server; wraps its
+        arguments. Raises: OSError, ProgramError, SandboxUnknownError."""
+        # The launcher does not search PATH: it executes exactly the program that is named.
         path = shutil.which(argv[0], path=self.place.environment.get("PATH"))
         program = path or str(self.place.cwd / argv[0])
         if path is None and ("/" not in argv[0] or not os.path.exists(program)):
@@ -347,32 +347,32 @@ class Sandbox:
         return self.begin(Interest(records_opens=records_opens)).wrap((program, *argv[1:]))
 
     def forget(self) -> None:
-        """Drops ignored files of earlier commands: what a build created outside is newer."""
+        """Drops unapplied files of earlier commands: what a build created outside is newer."""
         for carried in self.carried.values():
             shutil.rmtree(carried.holder, ignore_errors=True)
         self.carried = {}
 
     def private_tmp(self) -> Path | None:
-        """The folder that its commands see as `/tmp`; None where they see the machine's or none.
-        The first call may try the sandbox."""
+        """The folder that commands see as `/tmp`; None if they see the machine's, or none at all.
+        The first call may run the self-test."""
         is_shown = self.kind() != "unknown" and self.support().kind in BUBBLEWRAP
         return Path(self.temporary_folder()) if is_shown else None
 
     def temporary_folder(self) -> str:
-        """One folder for all commands of a process, because one leaves files for the next. Raises:
-        OSError."""
+        """The private temporary folder, one for all commands, which leave files there for each
+        other. Raises: OSError."""
         folder = self.store() / "tmp"
         folder.mkdir(mode=0o700, exist_ok=True)
         return str(folder)
 
     def loopback(self) -> Loopback:
-        """The network that its commands share; an empty one where each has its own."""
+        """The network that all commands share; an empty one if each command has its own."""
         with self._lock:
             self._loopback = self._loopback or make_loopback()
             return self._loopback
 
     def store(self) -> Path:
-        """The folder for layers, masks and temporary files, not in a working folder, and hidden
+        """The folder for layers, masks and temporary files: outside the working folders, and hidden
         from commands. Raises: OSError if none can be created."""
         with self._lock:
             if self._store is None:
@@ -381,8 +381,8 @@ class Sandbox:
             return self._store.folder
 
     def close(self) -> None:
-        """Removes its `/tmp` and copies, unless a command still runs in it. It can be used
-        again."""
+        """Removes the private `/tmp` and all copies, unless a command still runs. The sandbox can
+        be used again."""
         with self._lock:
             if self.running:
                 return
@@ -416,7 +416,7 @@ _VARIABLES: Mapping[str, str | None] = {
     "DO_NOT_TRACK": "1",
     "GIT_OPTIONAL_LOCKS": "0",
 }
-"""What a command gets besides, or not at all."""
+"""Variables to set for every command; None: to remove."""
 _TRUST_SIZES = {
     "GIT_CONFIG_COUNT": "2",
     "GIT_CONFIG_KEY_0": "core.checkStat",
@@ -424,7 +424,7 @@ _TRUST_SIZES = {
     "GIT_CONFIG_KEY_1": "core.trustctime",
     "GIT_CONFIG_VALUE_1": "false",
 }
-"""A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
+"""Makes git compare sizes and whole seconds only: a mask then passes for the file it hides."""
 
 _MISSING = re.compile(
     rf"(?i){os.strerror(errno.ENOENT)}|{os.strerror(errno.EACCES)}|not found|does not exist|ENOENT"
@@ -434,13 +434,13 @@ _PATH = re.compile(r"/[\w@.+/-]*[\w+-]")
 
 @dataclass(eq=False)
 class Attempt:
-    """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
-    the command has ended; it drops what was not applied."""
+    """One command in the sandbox: what was blocked, and what it changed in its layers. Call `close`
+    once the command has ended: it drops what was not applied."""
 
     sandbox: "Sandbox"
     kind: Kind
     reach: Reach
-    """What it reaches, before the files with keys are hidden."""
+    """What the command can reach, before the files with keys are hidden."""
     masked: Sequence[Path]  # the files and folders with keys
     layers: Sequence[Layer]
     interest: Interest
@@ -449,11 +449,11 @@ class Attempt:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
     _monitor: "SyscallMonitor | None" = None
-    _files: list[int] = field(default_factory=list)  # descriptors of what is carried to it
+    _files: list[int] = field(default_factory=list)  # descriptors of files in memory for it
 
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
-        """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
-        fails to, calls `settle`. Raises: OSError, where a working folder has become a link too."""
+        """Prepares the only start of a command, by `argv` from then on. Whoever starts it, or fails
+        to, calls `settle`. Raises: OSError, also if a working folder has become a link."""
         try:
             for folder in map(str, self.sandbox.folders):
                 if paths.real_path(folder) != folder:  # what it leads to would be shown
@@ -467,7 +467,7 @@ class Attempt:
         return self
 
     def settle(self) -> None:
-        """Is called when everything the command started has ended. Idempotent. Never raises."""
+        """Call when everything the command started has ended. Idempotent. Never raises."""
         while self._files:
             os.close(self._files.pop())
         if self._monitor is not None and not self.ended.is_set():
@@ -477,13 +477,13 @@ class Attempt:
         self.ended.set()
 
     def close(self) -> None:
-        """Removes its layers, with everything in them that did not become real. Never raises."""
+        """Removes the layers, with everything in them that was not applied. Never raises."""
         for layer in self.layers:
             remove_tree(layer.holder)
 
     def find_blocked(self, output: str = "") -> tuple[Blocked, ...]:
-        """What the sandbox blocked. `output` is the command's output, where the kernel reports
-        nothing else."""
+        """What the sandbox blocked, hidden paths only once per session. `output` is the command's
+        output, the only source where the kernel reports nothing."""
         if self._monitor is None:  # Seatbelt reports nothing: its refusals are in the output
             is_refused = os.strerror(errno.EPERM).lower() in output.lower()
             return (Blocked("unknown"),) if is_refused else ()
@@ -492,20 +492,20 @@ class Attempt:
         return (*self._monitor.blocked, *(Blocked("hidden", path) for path in hidden))
 
     def _find_hidden(self, output: str) -> str:
-        """The first path that exists, but not for the command, and that its output names as
-        missing; "" for none."""
+        """The first path in the output's lines about missing files that exists, but not for the
+        command; "" for none."""
         lines = (line for line in output.splitlines() if _MISSING.search(line))
         for path in (path for line in lines for path in _PATH.findall(line)):
             with contextlib.suppress(OSError, ValueError):  # nobody may look there
                 real = paths.real_path(path)
                 around = [it.path for it in self.reach.places if is_below(real, str(it.path))]
-                # Of homes and of kode's folders not even what exists is said.
+                # Whether a path exists in a home or in kode's folders is not told.
                 if around == [Path("/")] and os.path.exists(path):
                     return real
         return ""
 
     def list_opened(self) -> Opens | None:
-        """What it has opened so far; None if that is not recorded."""
+        """What the command has opened so far; None if nothing was recorded."""
         if self._monitor is None or not self._monitor.opened:
             return None
         paths, scripts = tuple(self._monitor.opened), self._monitor.scripts
@@ -519,7 +519,7 @@ class Attempt:
 
     @property
     def outside_text(self) -> str | None:
-        """The first that it opened of the files that a rule shows and of those that are marked; ""
+        """The first file that the command opened of those that a rule shows or that are marked; ""
         for none, None if that is not known."""
         return self._monitor.outside_text if self._monitor is not None else None
 
@@ -528,11 +528,11 @@ class Attempt:
         return tuple(change for layer in self.layers for change in list_changes(layer))
 
     def version(self, path: str) -> Path:
-        """Where its version of a changed path lies."""
+        """The path of the command's version of a changed path."""
         return next(it.version(path) for it in self.layers if Path(path).is_relative_to(it.root))
 
     def files(self, change: FileChange) -> tuple[str, ...]:
-        """The paths that become real with a change, a new folder's own before those in it."""
+        """The paths that applying a change creates, a new folder before what is in it."""
         version, paths = str(self.version(change.path)), [change.path]
         for folder, folders, names in () if change.is_link else os.walk(version):
             inside = f"{change.path}{folder.removeprefix(version)}"
@@ -540,23 +540,23 @@ class Attempt:
         return tuple(paths)
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
-        """Makes changes real; returns those skipped, each with the reason."""
+        """Applies changes to the real folders; returns the paths skipped, each with the reason."""
         skipped = (apply_changes(layer, changes, self.reach) for layer in self.layers)
         return {path: reason for each in skipped for path, reason in each.items()}
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
-        """Keeps what it wrote for the session's next commands. Never raises."""
+        """Keeps what the command wrote for the session's next commands. Never raises."""
         for layer in self.layers:
             carry_layer(layer, changes)
 
     def _launcher_arguments(self) -> tuple[str, ...]:
-        """The beginning of a command's argument list; keeps the descriptors it names open."""
+        """Builds the beginning of the argument list; keeps the descriptors that it names open."""
         from kode.sandbox import kernel
 
         sandbox, alone, cwd = self.sandbox, self.kind == "landlock", self.sandbox.place.cwd
         store = sandbox.store()
         masks = {} if alone else {path: make_mask(store, path) for path in self.masked}
-        # What the entry of a server names is no text from outside.
+        # What a server's config entry names is no text from outside.
         watched = dict.fromkeys(map(str, sandbox.grants.read), "") if sandbox.has_layers else {}
         watched |= self.interest.marked
         sources = islice(self.interest.marked.values(), 1)  # git shows any file of its records
@@ -611,7 +611,7 @@ class Attempt:
         return variables
 
     def _carry(self, data: bytes) -> str:
-        """The number of a descriptor of a file in memory, to be read from its beginning."""
+        """Writes data to a file in memory, to be read from its start; returns its descriptor."""
         self._files.append(os.memfd_create("kode"))
         os.pwrite(self._files[-1], data, 0)
         return str(self._files[-1])

@@ -45,12 +45,12 @@ def succeeds(code, argument):
     except OSError: return False
 print(json.dumps([succeeds(*act) for act in marshal.loads(bytes.fromhex(sys.argv[1]))]))
 """
-"""What an interpreter in the sandbox runs. Of the acts it gets the code alone, so they use nothing
-but `os` and `socket`."""
+"""The program for an interpreter in the sandbox. It gets only the code objects of the acts, so that
+they can use no modules but `os` and `socket`."""
 
 
 def _can_read(path: str) -> bool:
-    """Whether a folder has names, or a file can be opened."""
+    """Whether a folder lists any name, or a file can be opened."""
     return os.listdir(path) != [] if os.path.isdir(path) else os.open(path, os.O_RDONLY) >= 0
 
 
@@ -80,19 +80,19 @@ class Support(NamedTuple):
 
     kind: Kind
     why: str = ""
-    """Why there is nothing better, with the next step where there is none."""
+    """Why no better kind works; for kind `none`, also what to do next."""
 
 
 class Trial(NamedTuple):
     fault: str
-    """What is wrong with the sandbox otherwise, to complete "it ..."."""
+    """What is wrong with the sandbox if the act turns out otherwise, to complete "it ..."."""
     act: Callable[[Any], object]
     argument: object
     should_succeed: bool = False
 
 
 def find_faults(sandbox: "Sandbox", kind: Kind, trials: Sequence[Trial]) -> dict[str, None]:
-    """What the trials find wrong. Raises: OSError, KeyError, ValueError, SubprocessError."""
+    """Runs trials; returns the faults. Raises: OSError, KeyError, ValueError, SubprocessError."""
     acts = marshal.dumps([(trial.act.__code__, trial.argument) for trial in trials]).hex()
     attempt = sandbox.begin(kind=kind)
     try:
@@ -147,7 +147,7 @@ def find_fault(sandbox: "Sandbox", kind: Kind) -> str:
 
 
 def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
-    """What is known to keep a kind from being used, without a trial; "" for nothing."""
+    """What keeps a kind from being used, as far as known without a trial; "" for nothing."""
     if kind == "seatbelt":
         return "" if os.access(reach.SEATBELT, os.X_OK) else f"{reach.SEATBELT} is missing"
     if kind in BUBBLEWRAP and not reach.find_program("bwrap"):
@@ -157,7 +157,7 @@ def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
     folders = tuple(f"{folder}/" for folder in sandbox.folders)
     private = [f"{path}/" for path in (*sandbox.place.protected, *user_homes())]
     inside = next((path for path in private if path.startswith(folders)), "").rstrip("/")
-    if inside and kind == "landlock":  # new files of it could not be hidden
+    if inside and kind == "landlock":  # files made there later could not be hidden
         return f"it cannot hide {inside} inside the working folder"
     if inside and kind == "layered":
         return f"the working folder contains {inside}, a home or kode's own folder"
@@ -210,7 +210,7 @@ PROMISES = {
     "network": "no interface, and no unix socket",
     "processes": "no other can be looked into or ended",
 }
-"""What a self-test has tried."""
+"""What the self-test checks → what holds once it has passed."""
 
 
 def prove_sandbox(sandbox_type: "type[Sandbox]") -> Iterator[tuple[str, bool, str]]:

@@ -1,7 +1,7 @@
-"""Predicts what a command line would do: the pure function `judge` takes a text and returns its
-parts, each with a risk and a reason. `kode.permissions.decide` decides.
+"""Predicts what a command line would do: `judge_line` takes a text and returns its parts,
+each with a risk and a reason, without running anything. `kode.permissions.decide` decides.
 
-It only saves an attempt or a question. The sandbox keeps a command from doing harm; without one,
-only a line in the closed grammar runs without asking. `judge.py` judges the commands that
-`parse.py` finds in a text, by what `programs.py` and `programs.toml` say of programs.
+Judging only saves an attempt or a question. The sandbox keeps a command from doing harm; without
+one, only a line in the closed grammar runs without asking. `judge.py` judges the commands that
+`parse.py` finds in a text, by what `programs.py` and `programs.toml` say about programs.
 """

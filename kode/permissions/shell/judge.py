@@ -1,6 +1,6 @@
 """What a command line would do, as its words tell: its parts, each with a risk.
 
-Only a plain text has parts that are `safe`. Of any other text each part is at least `unknown`, and
+Only a plain text has parts that are `safe`. In any other text, each part is at least `unknown`, and
 so is the line. No state passes from one part to the next except `cd DIR && ...`.
 """
 
@@ -41,13 +41,13 @@ _STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _SINKS = frozenset(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 
 _PATH = re.compile(r"(?!\w+://)(?=[^/.~]*[/.~])[\w@%+=:,./~*?\[\] -]+")
-"""What may name a file, among the words of a program that nobody knows."""
+"""A word that may name a file, among those of a program that kode does not know."""
 
 _LOOPBACK = re.compile(
     r"(?:(?<=://)|(?<![\w./:@-]))(?:[\w.-]+@)?"
     r"(localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?![\w.@-])"
 )
-"""This machine's own, as the host of an address or a word of its own."""
+"""A name of this machine's loopback, as the host of an address or as a separate word."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 _UNKNOWN = ProgramRule("runs", "", "unknown", "runs a program that kode does not know")
@@ -93,7 +93,7 @@ class LinePart:
 
 @dataclass(frozen=True, kw_only=True)
 class ShellLine:
-    """A command line, as its words tell what it does."""
+    """What a command line would do, as far as its words tell."""
 
     parts: tuple[LinePart, ...]
     only_reads: bool
@@ -108,7 +108,7 @@ class ShellLine:
 
     @property
     def risk(self) -> Risk:
-        """The worst of its parts; `safe` for none."""
+        """The worst risk of its parts; `safe` if there are none."""
         return max((part.risk for part in self.parts), key=get_args(Risk).index, default="safe")
 
     @property
@@ -131,8 +131,8 @@ class ShellLine:
 
 
 def judge_line(command: str, where: PathRules) -> ShellLine:
-    """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
-    reads only the text and where symlinks lead."""
+    """Judges part by part what a command line would do, in some 50 ms at most. Never raises. Reads
+    the text, where links lead, and which programs the project's settings name."""
     walk = _Walk(where)
     items, last = _search_text(command)
     try:
@@ -157,7 +157,7 @@ def judge_line(command: str, where: PathRules) -> ShellLine:
 
 
 def _search_text(text: str) -> tuple[list[Item] | None, Words]:
-    """What `parse.search_commands` finds; None in a text that is too long to judge."""
+    """What `parse.search_commands` finds; None if it gives up, [] in a text too long for it."""
     try:
         is_text = len(text) <= MAX_CHARS and not _CONTROL.search(text)
         return parse.search_commands(text) if is_text else ([], ())
@@ -166,11 +166,11 @@ def _search_text(text: str) -> tuple[list[Item] | None, Words]:
 
 
 def _find_checks(items: Sequence[Item]) -> tuple[CheckPart, ...]:
-    """The checks among the commands of a line. Decides nothing: bash tells how each of them
-    ended, and their places say how to find that."""
+    """The checks among the commands of a line. They permit nothing: bash reports how each one
+    ended, and their places say where in its report."""
     commands = [it for it in items if isinstance(it, ShellCommand)]
     commands = [it for it in commands if 0 < len(it.words) <= MAX_WORDS]
-    is_unseen = any(command.words[0].text == "trap" for command in commands)  # it replaces ours
+    is_unseen = any(it.words[0].text == "trap" for it in commands)  # it replaces kode's trap
     checks: dict[str, CheckPart] = {}
     for command in commands:
         if (check := command.place) is not None and programs.is_check(command.words):
@@ -188,10 +188,10 @@ class _Walk:
         self.is_closed = self.is_known = True
         self.cwd: str | None = where.cwd
         self.has_moved, self.words_left = False, MAX_WORDS
-        self.run_input: list[int] = []  # parts that run what they read, or no literal text
+        self.run_input: list[int] = []  # indices of parts that run their input or a computed text
 
     def judge_text(self, text: str, searched: Sequence[Item] | None, *, depth: int) -> None:
-        """Judges a text as a command line; `searched` is what a search finds in it. Raises:
+        """Judges a text as a command line; `searched` is what `_search_text` found in it. Raises:
         TooLong."""
         if depth > MAX_DEPTH or len(text) > MAX_CHARS or text.count("/") > MAX_SLASHES:
             raise TooLong
@@ -249,8 +249,8 @@ class _Walk:
     def _judge_wrapper(
         self, part: LinePart, inner: list[Inner], is_plain: bool, depth: int
     ) -> None:
-        """A command that runs others: judges itself, then those. Nothing behind it is safe: found
-        on its way, the name may be another program."""
+        """Judges a command that runs others, then those. None of them is safe: found through PATH,
+        the name may be another program's."""
         self.is_closed = False
         is_transparent = is_plain and all(command.transparent for command in inner)
         self.is_known = self.is_known and is_transparent
@@ -285,7 +285,7 @@ class _Walk:
             leaves = _leaves_loopback(rule.leaves, part.text) or leaves
         is_heavier = GRAVITY.index(effect.risk) > GRAVITY.index(risk)
         if is_heavier or (effect.leaves and not rule.leaves):
-            reason = effect.reason  # what decides, be the program's own risk greater
+            reason = effect.reason  # what decides, even if the program's risk is greater
         risk = effect.risk if is_heavier else risk
         undo = " ".join(filter(None, (rule.undo, effect.undo)))
         effect = replace(effect, text=part.text, argv=part.argv, undo=undo, leaves=leaves)
@@ -299,7 +299,7 @@ class _Walk:
         return LinePart() if kind in ("", "none") else self._touch(operands, kind)
 
     def _touch(self, words: Sequence[Word], kind: str) -> LinePart:
-        """The effect on the files that words name: `last` writes the last and reads the others."""
+        """The effect on the files that words name: of kind `last`, only the last is written."""
         paths = [self._locate(word) for word in words]
         at = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
         reads = [_read_effect(path, self.where) for path in paths[:at] if path is not None]
@@ -418,7 +418,7 @@ def _write(path: str | None, where: PathRules) -> LinePart:
 
 
 def _merge_effects(effects: Sequence[LinePart]) -> LinePart:
-    """Some effects as one, with the reason of the worst."""
+    """Merges effects into one, with the risk and the reason of the worst."""
     if len(effects) < 2:
         return effects[0] if effects else LinePart()
     worst = max(effects, key=lambda effect: get_args(Risk).index(effect.risk))
@@ -450,8 +450,8 @@ def _runs_input(words: Words) -> bool:
 
 
 def _leaves_loopback(leaves: Leaves, text: str) -> Leaves:
-    """What a command leaves for, unless its only host is the loopback: the sandbox has its own. A
-    wrong guess costs a failed command, since there is no other network in it."""
+    """Returns `leaves`, but "" if the only host in the text is the loopback: the sandbox has its
+    own. A wrong guess costs a failed command, since the sandbox has no other network."""
     count = len(_LOOPBACK.findall(text))
     return "" if leaves == "host" and count and text.count("://") <= count else leaves
 

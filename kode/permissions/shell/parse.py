@@ -5,7 +5,7 @@ redirections to files. Every byte of a text must match one of the patterns here,
 plain. Quotes mean the same in every shell, nothing is expanded, no word is a keyword.
 
 `search_commands` finds the same in any other text, by tree-sitter's grammar of bash. That is not
-bash's own and sometimes wrong, so nothing found there is ever safe or complete: it serves to ask
+bash's own and is sometimes wrong, so nothing found there is ever safe or complete: it serves to ask
 early about what would be asked anyway, and to find how a command of the line ended. Its precedence
 is not bash's either (`a && b 2>&1 | c` is one pipeline in it), so of a pipeline only the order of
 commands and operators counts.
@@ -46,7 +46,7 @@ Words = tuple[Word, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class CheckPart:
-    """A command, as one that checks the project, and its place in its pipeline."""
+    """A command that may check the project, and its place in its pipeline."""
 
     command: str
     """As written, without redirections."""
@@ -54,19 +54,19 @@ class CheckPart:
     """Whether it is the whole line."""
     at: int = 0
     of: int = 0
-    """It is number `at`, from 0, of so many; 0: nothing can tell how it ends, as in the
-    background."""
+    """The command is number `at`, from 0, of `of` elements; `of` is 0 if nothing can tell how it
+    ends, as in the background."""
     behind: int = 0
     """How many simple commands follow in the pipeline; others run in shells of their own."""
     forks: int = 0
-    """How many others there are in the pipeline: subshells, loops."""
+    """How many elements of the pipeline are not simple commands: subshells, loops."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShellCommand:
     text: str
     words: Words = ()
-    """Empty: an assignment."""
+    """Empty for an assignment."""
     before: str = ""
     """The operator before it in a plain text: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
     behind: str = ""
@@ -157,7 +157,7 @@ def parse_plain(text: str) -> tuple[Item, ...] | None:
 
 
 def word_of(source: str) -> Word:
-    """The word for its source text."""
+    """Makes a word of its source text."""
     if re.fullmatch(_WORD, source) or source in ("{}", "[", "]"):
         return Word(_unquote(source))
     pattern = _HOME.sub("~", source, count=1) if _HOME.match(source) else source
@@ -171,9 +171,9 @@ def _unquote(word: str) -> str:
 
 
 def search_commands(text: str) -> tuple[list[Item], Words]:
-    """The commands and redirections of a text, nested ones included, in order of their beginning;
-    and the words of the command whose exit status is that of the text, "test" for what
-    only tests. Raises: TooLong."""
+    """Returns the commands and redirections of a text, nested ones included, in order of their
+    beginning; and the words of the command whose exit status is that of the text, "test" if the
+    text only tests. Raises: TooLong."""
     match parse_plain(text):
         case (ShellCommand(words=words, before="", behind="") as it,) if words[0].text != "[":
             whole = CheckPart(command=it.text, alone=True, of=1)  # the usual line needs no tree
@@ -219,7 +219,7 @@ def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[N
     """The elements of the pipelines of a node, each with its place."""
     pipelines: list[list[Node]] = []
     in_background = set[int]()
-    first = 0  # of the pipelines that a `&` would send to the background
+    first = 0  # the first pipeline that a `&` would send to the background
     operator = ""
     children = list(_flatten(node))
     for child in children:

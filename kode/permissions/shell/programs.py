@@ -25,10 +25,10 @@ machine, writes what runs later, or reads keys. `destructive` loses what cannot 
 """
 
 Leaves = Literal["", "kode", "keys", "push", "host", "machine", "place"]
-"""What a command needs that the sandbox has not: to write in kode's own folders; files with keys; a
-repository to push to; another host; the machine's own programs, accounts, settings or sockets; a
-place outside the project and the private `/tmp`. Empty: nothing, so it can run there, and what it
-changes is judged afterwards."""
+"""What a command needs that the sandbox does not offer: kode's own folders to write in; files with
+keys; a repository to push to; another host; the machine's own programs, accounts, settings or
+sockets; a place outside the project and the private `/tmp`. Empty if it needs none of these: then
+it can run in the sandbox, and its changes are judged afterwards."""
 
 GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
 """Which of several risks of one command counts: what it does by its name outweighs that it runs a
@@ -42,7 +42,7 @@ _RISKS: dict[str, tuple[Risk, Leaves]] = {
     "checks": ("unknown", ""),
     "runs": ("unknown", ""),
 }
-"""A section of rules → their risk, and what they need where they do not say."""
+"""A section of `programs.toml` → the risk of its rules, and their `leaves` if they name none."""
 
 _TEXT_OPTIONS = ("-e", "-f", "--regexp", "--expression", "--file", "--from-file")
 """With one of these, no operand is a pattern or a program's text."""
@@ -56,11 +56,11 @@ Options = Mapping[str, str]
 
 
 class ProgramRule(NamedTuple):
-    """What a program does: a row of `programs.toml`, and its fields from `reason` on."""
+    """What a program does: a row of `programs.toml`, whose fields begin at `reason`."""
 
     section: str
     words: str
-    """The words that it begins with, `|` between choices."""
+    """The words that a command begins with, `|` between choices."""
     risk: Risk
     reason: str
     leaves: Leaves = ""
@@ -78,7 +78,7 @@ class Inner(NamedTuple):
     words: tuple[Word, ...] = ()
     text: str = ""
     transparent: bool = False
-    """Whether these words are everything: nothing is set, nothing added."""
+    """Whether the program runs exactly this: it sets no variable and adds no word."""
     system: str = ""
     """What the wrapper itself does to the machine."""
 
@@ -86,7 +86,7 @@ class Inner(NamedTuple):
 def files_of_reader(words: Sequence[str]) -> tuple[str, ...] | None:
     """The files that a command reads if it does nothing but read and print; None for any other, or
     if a word is not understood."""
-    is_installed = words[0].startswith(("/usr/local/", "/opt/"))  # by hand: it may be another
+    is_installed = words[0].startswith(("/usr/local/", "/opt/"))  # installed by hand: it may differ
     name = words[0] if is_installed else strip_system_folder(words[0])
     key = next((it for it in ((name, *words[1:2]), (name,)) if it in reading_programs()), None)
     if key is None or reading_programs()[key].get("style") == "text":
@@ -127,7 +127,7 @@ def files_of_reader(words: Sequence[str]) -> tuple[str, ...] | None:
 def _take_option(
     word: str, left: list[str], options: Options, is_exact: bool = False
 ) -> tuple[list[str], str | None] | None:
-    """The options in a word, and the value of the last of them, which may be the word behind it,
+    """The options in a word, and the value of the last of them, which may be the next word, then
     taken from `left`. `is_exact`: options are whole words, without clusters, `=` and `--`. None if
     the word is not understood."""
     if word in options:
@@ -157,8 +157,8 @@ def _take_option(
 
 
 def find_rule(words: Sequence[Word]) -> ProgramRule | None:
-    """The gravest rule that a command matches. Matching is generous: in option clusters,
-    abbreviated, after values."""
+    """The gravest rule that a command matches. Options match generously: in clusters, abbreviated,
+    after values."""
     name = os.path.basename(words[0].text)
     if name.startswith("python") and len(words) > 2 and words[1].text == "-m":
         return find_rule(words[2:])  # `python3 -m pip` is pip
@@ -236,8 +236,8 @@ def operands_of(words: Sequence[Word], rule: ProgramRule) -> list[Word]:
 
 
 def script_of(words: Sequence[str]) -> str:
-    """The word of a command line that may be the file of a program, which an interpreter reads; ""
-    for none."""
+    """The word of a command line that may be a program file for an interpreter to read; "" if there
+    is none."""
     operands = (word for word in words[1:] if not word.startswith("-"))
     return next(operands, "") if words and _is_interpreter(os.path.basename(words[0])) else ""
 
@@ -248,7 +248,7 @@ def _is_interpreter(name: str) -> bool:
 
 def offer_prefix(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
-    empty if only all of its words are."""
+    empty if no beginning is."""
     name = os.path.basename(words[0])
     count = 0
     if _is_interpreter(name):
@@ -298,7 +298,7 @@ def inner_commands(words: Sequence[Word]) -> list[Inner]:
     appends, system = row.get("appends", False), row.get("system", "")
     is_transparent = len(operands) == len(left) and not appends and not system
     command = operands[row.get("skip", 0) :]
-    read = [Word("", "open")] if appends else []  # what it appends to them
+    read = [Word("", "open")] if appends else []  # the words that the program reads and appends
     inner = Inner((*command, *read), transparent=is_transparent, system=system)
     return [inner] if command else []
 
@@ -366,7 +366,7 @@ def reading_programs() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
 
 @functools.cache
 def rules() -> Mapping[str, list[ProgramRule]]:
-    """What programs do: the rows of the other sections, by the program; globs under ""."""
+    """The rules of the sections in `_RISKS`, by program name; those with a glob are under ""."""
     by_name: dict[str, list[ProgramRule]] = {"": []}
     for section, (risk, leaves) in _RISKS.items():
         for words, value in _read_table()[section].items():
