@@ -1,8 +1,8 @@
-"""Makes changes: prepares the texts of files, appends to the log, and lets the files follow.
+"""Makes changes: prepares the texts of files, appends to the log, then updates the files.
 
-From its line in the log on, a change is made: a kode that was killed before the files followed is
-continued by the next one. An edit that a person made in a file becomes a change of theirs before
-any other change is made.
+A change counts once its line is in the log: if kode is killed before the files are updated, the
+next process completes them. A person's edit of a file is recorded as a change of theirs before any
+other change is made.
 """
 
 import asyncio
@@ -41,10 +41,10 @@ from kode.values import KW_ONLY, dataclass, replace
 
 Changes = MemoryChange | Sequence[MemoryChange] | None
 UNDO = "kode memory undo"
-"""The command that undoes a change, before the change's id."""
+"""The command that undoes a change; the change's id follows it."""
 PREPARED = ".prepared.json"
-"""Name of each file that a change has not reached → the change's id, the fingerprint of the file,
-and the text to give it."""
+"""Contents: name of each file that a change has not reached yet → the change's id, the fingerprint
+of the file before it, and the new text."""
 _LOCK_TIMEOUT_S = 10.0
 """The holder of the lock only writes small files: a longer wait means that it hangs."""
 _PAUSE_S = 0.005
@@ -69,8 +69,8 @@ async def hold_folder(folder: Path) -> AsyncIterator[None]:
 
 @dataclass(eq=False)
 class FileStore:
-    """The log and the files of one memory folder, seen from one project by one system. What raises
-    MemoryRefused, StorageError or BusyError has changed nothing."""
+    """The log and the files of one memory folder, as one system sees them in one project. After
+    MemoryRefused or BusyError a change was not made; after StorageError the log may have it."""
 
     root: Path
     system: str
@@ -85,14 +85,14 @@ class FileStore:
         self.log = Log(self.root / "history.jsonl", read_only=self.read_only)
         self.view = self.log.view
         self._watched: tuple[MemoryView | None, list[str], list[str]] = None, [], []
-        """The files of facts: the view and the places from which they follow, and their names."""
+        """A cache: the view and the places of facts, and the names of the resulting files."""
 
     def fact_places(self) -> list[str]:
-        """The places of facts in this project that there are, in the order of a prompt."""
+        """Returns this project's places of facts in the order of a prompt, patterns expanded."""
         return self._find_existing(self.layout.facts(self.project))
 
     def record_places(self, *, is_for_all: bool = True) -> list[str]:
-        """The places of records of past work that there are; `is_for_all`: whether all are read."""
+        """Returns the places of records of past work; `is_for_all`: whether each will be read."""
         return self._find_existing(self.layout.records(self.project), is_for_all=is_for_all)
 
     def fact_file_times(self) -> Mapping[str, int]:
@@ -107,8 +107,8 @@ class FileStore:
         return times
 
     def is_here(self, place: str, project: Project | None = None) -> bool:
-        """Whether a place concerns a project, this one by default, whether anything stands there or
-        not."""
+        """Whether a place belongs to a project, by default this one, even if nothing is stored
+        there yet."""
         project = project or self.project
         patterns = (*self.layout.facts(project), *self.layout.records(project))
         return any(matches(place, pattern) for pattern in patterns)
@@ -145,7 +145,7 @@ class FileStore:
         return list(dict.fromkeys(names))
 
     def _files(self, place: str, *views: MemoryView) -> dict[str, FileFormat]:
-        """The files of a place that always count, and those of its statements: name → format."""
+        """Returns name → format of a place's files: those always checked, and its statements'."""
         files = dict[str, FileFormat]()
         if format := self.layout.format_of(place):
             files |= dict.fromkeys(self.layout.files_of(place, None), format)
@@ -155,11 +155,11 @@ class FileStore:
         return files
 
     def _select(self, name: str, statements: Iterable[Statement]) -> list[Statement]:
-        """Those statements that stand in a file, each text once."""
+        """Returns the statements that belong in a file, each text once."""
         return drop_repeats(s for s in statements if name in self.layout.files_of(s.place, s))
 
     def draft(self, kind: str, author: Author, batch: str = "") -> MemoryChange:
-        """A change that does nothing yet."""
+        """Makes a change that does nothing yet."""
         return MemoryChange(
             at=timestamp(self.now()),
             who=author.who,
@@ -171,7 +171,7 @@ class FileStore:
         )
 
     def new_statement(self, author: Author, place: str, text: str, **values: Any) -> Statement:
-        """A statement of now as it can stand in a place; `values` are its other fields."""
+        """Makes a statement dated now, in the form of its place; `values` are its other fields."""
         layout, project = self.layout, self.project.hash
         format, of_project = layout.format_of(place), project if project in place else ""
         text = format.fit_text(text) if format else text.strip()
@@ -183,12 +183,12 @@ class FileStore:
         return source.find_code_state(self.project.root, statement.source, statement.source_hash)
 
     def rank(self, statement: Statement) -> Rank:
-        """How much a statement counts, with its cited code as it is now."""
+        """Returns the rank of a statement, given the present state of the code that it cites."""
         return rank_statement(statement, self.code_state(statement))
 
     def plan(self, view: MemoryView, new: Sequence[Statement], relations: Relations) -> Settlement:
-        """What follows from relations between new statements and current ones; what contradicted
-        one of these before is left out."""
+        """Returns what follows from relations between new and current statements. Earlier conflicts
+        of these are considered, but not returned again."""
         both = ({first.id, second.id} for first, second in view.conflicts())
         before = [pair for pair in both if not pair.isdisjoint(relations.ids())]
         conflict = (*relations.conflict, *((first, second) for first, second in before))
@@ -202,8 +202,8 @@ class FileStore:
     def settle(
         self, view: MemoryView, new: Sequence[Statement], relations: Relations, draft: MemoryChange
     ) -> MemoryChange:
-        """The change that adds statements as far as their relations let them remain, and ends the
-        current ones that they outdate. `draft` has the change's other values."""
+        """Extends `draft` to the change that adds the new statements that remain under their
+        relations, and ends the current ones that they outdate."""
         result, add = self.plan(view, new, relations), list[Statement]()
         for statement in new:
             if statement.id not in result.ends:
@@ -216,8 +216,8 @@ class FileStore:
     def apply_edit(
         self, edit: TextDifference, place: str, draft: MemoryChange, author: Author, may_end: Rank
     ) -> MemoryChange:
-        """The change that another text of a file makes. A statement that it leaves out ends, unless
-        it ranks higher than `may_end`."""
+        """Extends `draft` to the change that an edit of a place's file makes. A statement that the
+        edit leaves out ends, unless it ranks higher than `may_end`."""
         view = self.view()
         present = {statement.text for statement in view.in_place(place)}
         new = [self.new_statement(author, place, text) for text in edit.new if text not in present]
@@ -248,8 +248,8 @@ class FileStore:
                     return self._write(changes, after, touched, drafts) if changes else []
 
     async def reconcile(self, places: Iterable[str] | None = None) -> list[Notice]:
-        """Continues what a killed kode left, writes missing files again, and takes over edits in
-        the files of these places, by default of facts; says what it did, or cannot read."""
+        """Completes what a killed process left, writes missing files again, and takes over edits in
+        the files of these places, by default of facts. Returns what it did, or could not read."""
         if not self.root.is_dir():  # nothing was ever stored
             return []
         places = self.fact_places() if places is None else places
@@ -257,7 +257,7 @@ class FileStore:
             return self._reconcile(places)
 
     def _preview_changes(self, changes: Sequence[MemoryChange]) -> tuple[MemoryView, set[str]]:
-        """What the places have that changes touch, after them; and which these are."""
+        """Returns a view of the places that the changes touch, as after them, and these places."""
         view = self.view()
         if any(change.undoes for change in changes):
             after = fold([*self.log.changes(), *changes])
@@ -277,8 +277,8 @@ class FileStore:
         followed: str = "",
         earlier: Sequence[Statement] = (),
     ) -> list[MemoryChange]:
-        """The durable steps of changes: what was prepared, the log, the files. `followed`: a file
-        that shows one of them itself, in its draft, and may have `earlier` statements."""
+        """Writes changes durably: what was prepared, the log, the files. `followed`: the file whose
+        edit is taken over, with its text in `drafts`; it may still have `earlier` statements."""
         view, files = self.view(), dict[str, tuple[str, str]]()
         *others, last = changes
         prepared = self._publish()
@@ -288,7 +288,7 @@ class FileStore:
                 is_followed, recorded = name == followed, view.file(name).after
                 old = drafts[name] if is_followed else self.read_text(name) or ""
                 if followed and not is_followed and fingerprint(old) != recorded:
-                    continue  # it was edited, too, and is followed next
+                    continue  # it was edited, too: its turn comes next
                 template, wanted = drafts.get(name, old), self._select(name, now)
                 new = render(format, template, wanted, (*before, *now))
                 new = self.layout.derive(name, new, wanted, template)
@@ -307,8 +307,8 @@ class FileStore:
         return written
 
     def _publish(self) -> dict[str, list[str]]:
-        """Gives files the texts that were prepared for them, if the log has the change; returns
-        what is left, of files that were edited before the change reached them."""
+        """Writes the prepared texts into files, if the log has the change. Returns the texts left
+        over, of files that were edited before the change reached them."""
         path, left = self.root / PREPARED, dict[str, list[str]]()
         try:
             prepared: dict[str, list[str]] = json.loads(path.read_bytes())
@@ -356,8 +356,8 @@ class FileStore:
         return [Notice(text=text)] if damage else []
 
     def _reconcile_file(self, name: str, place: str, format: FileFormat, unfinished: str) -> str:
-        """Brings a file and the log together; says what a person or a damage changed, "" for
-        nothing. `unfinished`: the id of a change that the file was edited before."""
+        """Takes over an edit of a file, or restores it; returns what happened, "" for nothing.
+        `unfinished`: the id of a change that had not reached the file when it was edited."""
         view, old = self.view(), self.view()
         record, text = view.file(name), self.read_text(name)
         is_followed = fingerprint(text) == record.after and not (record.is_doubtful and text)

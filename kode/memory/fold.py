@@ -18,7 +18,7 @@ DAMAGE = "damage"
 EDIT = "edit"
 """The kind of a change that a person made in a file."""
 RESTORE = "restore"
-"""The kind of one that only wrote files again, or took over what was recovered from them."""
+"""The kind of a change that only wrote files again, or took over what was recovered from them."""
 LAYOUT = "layout"
 """The kind of an edit of headings and blank lines alone."""
 _LISTED = 8
@@ -33,7 +33,7 @@ class MemoryEntry(NamedTuple):
     change: MemoryChange
     """The change that added it."""
     end: MemoryChange | None = None
-    """The change that withdrew it."""
+    """The change that withdrew it; None while it is alive."""
     amendments: tuple[MemoryChange, ...] = ()
 
     @property
@@ -42,26 +42,26 @@ class MemoryEntry(NamedTuple):
 
 
 class FileRecord(NamedTuple):
-    """What the log says of a file."""
+    """What the log says about a file."""
 
     change: str
     """The id of the last change that wrote it."""
     after: str
     """The fingerprint of its text."""
     is_doubtful: bool
-    """Whether the log may not say how it became so: it lost lines, or two logs were joined."""
+    """Whether the log may lack a change of the file: it lost lines, or two logs were joined."""
 
 
 @dataclass(kw_only=True)
 class MemoryView:
-    """What a sequence of changes makes true."""
+    """The state of memory after a sequence of changes."""
 
     changes: list[MemoryChange] = field(default_factory=list)
-    """Those in effect, oldest first."""
+    """The changes in effect, oldest first."""
     entries: dict[str, MemoryEntry] = field(default_factory=dict)
     """By the id of the statement, in the order in which they were added."""
     facts: dict[str, MemoryEntry] = field(default_factory=dict)
-    """Those of them that are no records of past work."""
+    """The entries that are not records of past work."""
     places: dict[str, dict[str, Statement]] = field(default_factory=dict)
     """The current and archived statements by place and id."""
     proposals: dict[str, Statement] = field(default_factory=dict)
@@ -70,12 +70,12 @@ class MemoryView:
     """Contradictions as they were recorded; see `conflicts`."""
     distinct: set[frozenset[str]] = field(default_factory=set)
     files: dict[str, FileRecord] = field(default_factory=dict)
-    """By name, also after changes that were undone."""
+    """By name; changes that were undone count here, too."""
     is_damaged: bool = False
     """Whether the log has ever lost lines."""
 
     def with_topics(self, *topics: str) -> "MemoryView":
-        """A view that is right about these topics, as `Log.topics` names them."""
+        """Returns a view that is complete for these topics (see `Log.topics`); here, this view."""
         return self
 
     def entry(self, id: str) -> MemoryEntry | None:
@@ -83,7 +83,7 @@ class MemoryView:
         return self.with_topics(f"id/{id}").entries.get(id)
 
     def file(self, name: str) -> FileRecord:
-        """What the log says of a file, also of one that it does not name."""
+        """Returns the record of a file; an empty one if the log does not name the file."""
         part = self.with_topics(f"file/{name}", DAMAGE)
         return part.files.get(name) or FileRecord("", "", part.is_damaged)
 
@@ -92,22 +92,22 @@ class MemoryView:
         return [*self.with_topics(f"place/{place}").places.get(place, {}).values()]
 
     def list_places(self, pattern: str, *, is_for_all: bool = True) -> list[str]:
-        """The places that match a pattern and have statements, or had some; `is_for_all`: whether
-        each of them will be read."""
+        """Returns the places that match a pattern and have, or had, statements; `is_for_all`:
+        whether each of them will be read."""
         return [place for place in self.places if matches(place, pattern)]
 
     def current(self, place: str = "") -> list[Statement]:
-        """The statements that count, of one place or of all, each text of a place once."""
+        """Returns the current statements of one place or of all, each text of a place once."""
         places = (place,) if place else self.places
         every = (statement for name in places for statement in self.in_place(name))
         return drop_repeats(statement for statement in every if statement.state == "current")
 
     def statements(self) -> Iterator[Statement]:
-        """Those that were not withdrawn: current, archived and waiting ones."""
+        """Yields the statements that were not withdrawn: current, archived and waiting ones."""
         return (entry.statement for entry in self.entries.values() if entry.is_alive)
 
     def alive(self, ids: Iterable[str]) -> list[Statement]:
-        """Those of the statements with these ids that there are and that were not withdrawn."""
+        """Returns the statements with these ids that exist and were not withdrawn."""
         return [entry.statement for entry in map(self.entry, ids) if entry and entry.is_alive]
 
     def find_waiting(self) -> list[Statement]:
@@ -125,8 +125,8 @@ class MemoryView:
         return list(pairs.values())
 
     def find(self, words: str, places: Iterable[str] | None = None) -> list[MemoryEntry]:
-        """The statements in these places that `words` may mean and that were not withdrawn: by id,
-        or the only beginning of one, else by their text, else by a part of it."""
+        """Returns the live entries that `words` may mean: by id, or by a unique beginning of one (4
+        characters or more), in any place; else in `places`, by all or part of their text."""
         ids = [id for id in self.entries if len(words) >= 4 and id.startswith(words)]
         ids = [words] if words in self.entries else ids
         if len(ids) == 1 and self.entries[ids[0]].is_alive:
@@ -142,7 +142,7 @@ class MemoryView:
         return [entry for entry in matches if entry.statement.text == wanted] or matches
 
     def chain(self, id: str) -> list[MemoryEntry]:
-        """The statement with all that it replaced, directly or not, oldest first."""
+        """Returns the entry and all that it replaced, directly or indirectly, oldest first."""
         chain, left = dict[str, MemoryEntry](), [id]
         while left:
             entry = self.entry(left.pop())
@@ -156,14 +156,14 @@ class MemoryView:
         return [entry for entry in self.entries.values() if id in entry.statement.replaces]
 
     def with_more(self, changes: Iterable[MemoryChange]) -> "MemoryView":
-        """The view after further changes, none of which is undone or an undo. It shares its parts
-        with this one, which it replaces: a copy of them would take longer with every statement."""
+        """Returns the view after further changes, none of which is undone or an undo. It shares its
+        data with this view, which it replaces: copying would take longer with every statement."""
         for change in changes:
             self.apply_change(change)
         return copy(self)
 
     def extract(self, places: Iterable[str], changes: Iterable[MemoryChange]) -> "MemoryView":
-        """What these places have after such changes, apart from this view."""
+        """Returns a separate view of these places as they are after such changes."""
         ids = [old.id for place in places for old in self.in_place(place)]
         ids += [id for change in changes for id in (*change.end, *change.set)]
         part = MemoryView()
@@ -172,7 +172,7 @@ class MemoryView:
         return part.with_more(changes)
 
     def apply_change(self, change: MemoryChange, *, is_undone: bool = False) -> None:
-        """Adds the newest change; of one that is undone, what it did to files."""
+        """Applies the newest change; if it is undone, only what it did to files."""
         if not is_undone:
             self.changes.append(change)
             for new in change.add:
@@ -217,7 +217,7 @@ class MemoryView:
 
 
 def drop_repeats(statements: Iterable[Statement]) -> list[Statement]:
-    """The first statement with each text of a place."""
+    """Returns the first statement with each text of a place."""
     texts = dict[tuple[str, str], Statement]()
     for statement in statements:
         texts.setdefault((statement.place, statement.text), statement)
@@ -241,7 +241,7 @@ def matches(name: str, pattern: str) -> bool:
 
 
 def require_single(entries: Sequence[MemoryEntry], words: str, called: str = "") -> MemoryEntry:
-    """The one statement that was found. Raises: MemoryRefused for none or several, listing ids."""
+    """Returns the only entry found. Raises: MemoryRefused for none or several, listing ids."""
     if len(entries) == 1:
         return entries[0]
     where, short = f" of {called}" if called else "", shorten(words, 60)

@@ -37,7 +37,7 @@ from kode.values import replace
 TIMEOUT_S = 5.0  # for a pattern over a history of years
 MAX_PATTERN_CHARS = 1_000  # more is no question
 MAX_MATCHES = "2000"  # a pattern that matches everything ends here
-MAX_ENTRIES, NEAREST = 50, 10  # that match, and of those that do not
+MAX_ENTRIES, NEAREST = 50, 10  # entries that match; the nearest, if none does
 SHOWN_CHARS = 1_500  # of one entry
 
 
@@ -74,8 +74,8 @@ async def history_search(
 
 
 async def _grep_lines(pattern: str, lines: Iterable[str]) -> list[int]:
-    """The numbers of the matching lines, from 0, by grep itself, which no pattern can hang. Raises:
-    MemoryRefused for one that it rejects, or that takes too long."""
+    """Returns the indices of the matching lines. It runs grep itself, which no pattern can hang.
+    Raises: MemoryRefused for a pattern that grep rejects, or that takes too long."""
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
         raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
     if (program := find_program("grep")) is None:
@@ -105,9 +105,9 @@ FILES = {"memory": MEMORY, "history": HISTORY}  # by target
 _STAMP = re.compile(r"## (\d{4}-\d{2})-\d{2}T[0-9:.]+Z$", re.MULTILINE)
 """The header of an entry, with its month."""
 RAW = "[raw-fallback]"
-"""Begins the entry of a part of a session that no model has summed up."""
+"""Begins the entry of a part of a session that no model has summarized."""
 RAW_MESSAGES, LINE_CHARS = 10, 200  # as the document has it
-SHOWN_OVER_LIMIT = 4  # times the limit are shown of a memory that was edited far over it
+SHOWN_OVER_LIMIT = 4  # times the limit: the most that is shown of a memory edited far over it
 
 
 class JournalPolicy(Policy):
@@ -137,7 +137,7 @@ class JournalPolicy(Policy):
         return session_statement(record, place, LINES.fit_text(f"- {fact.text}"))
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
-        """A line of MEMORY.md becomes a list item, an entry of the history gets its time."""
+        """Makes a line of MEMORY.md a list item, and gives an entry of the history its time."""
         text = as_list_item(addition.text.strip())
         if addition.target == "history" and text:
             text = format_entry(addition.text, memory.context.now())
@@ -147,7 +147,7 @@ class JournalPolicy(Policy):
         return self.settings.llm_consolidate and bool(record.messages)
 
     def part_to_sum_up(self, view: MemoryView, record: SessionRecord) -> SessionRecord:
-        """The messages since the newest entry on this session: none is summed up twice."""
+        """Returns the part after the newest entry by a model: no message is summarized twice."""
         done = (note.details for note in _list_entries(view, record) if not note.details.get("raw"))
         end = max((details["messages"] for details in done), default=0)
         return replace(record, messages=record.messages[end:], skipped=end)
@@ -156,7 +156,7 @@ class JournalPolicy(Policy):
         return [note for note in _list_entries(view, record) if note.details.get("raw")]
 
     def record_without_model(self, view: MemoryView, record: SessionRecord) -> str:
-        """The latest messages, short."""
+        """Returns the latest messages, each cut to a line."""
         lines = _shorten_messages(record.messages)[-RAW_MESSAGES:]
         return "\n".join((f"{RAW} of session {record.id}, which has it whole", *lines))
 
@@ -166,8 +166,8 @@ class JournalPolicy(Policy):
     async def before_drop(
         self, memory: OpenMemory, messages: Sequence[Message], reason: DropReason
     ) -> Drop:
-        """Sums up what was said since the last time. When the window is full, the recent half of
-        the messages stays."""
+        """Summarizes what was said since the last summary. If the message window is full, its newer
+        half stays."""
         keep, spoken = None, [n for n, message in enumerate(messages) if _is_spoken(message)]
         if reason == "window" and len(spoken) > self._journal.memory_window:
             keep = len(messages) - spoken[-self._half]
@@ -183,7 +183,7 @@ class JournalPolicy(Policy):
         return Drop(keep=keep, recap=recap, done=is_done)
 
     async def after_learning(self, memory: OpenMemory) -> None:
-        """Has a memory over its limit said in less."""
+        """Lets the model consolidate a MEMORY.md over its limit; a failure becomes a notice."""
         place = place_in(memory.store.project, MEMORY)
         size = len((memory.store.read_text(place) or "").encode(errors="replace"))
         if size > self._journal.max_memory_size and memory.model.usable:
@@ -194,7 +194,7 @@ class JournalPolicy(Policy):
                 memory.warn(f"{MEMORY} is over its limit and was not consolidated: {error}")
 
     async def _add_raw_entry(self, memory: OpenMemory, record: SessionRecord) -> None:
-        """Until the session can be summed up, the history has its latest messages."""
+        """Adds the latest messages to the history, until the session can be summarized."""
         view = memory.store.view()
         part = self.part_to_sum_up(view, record)
         ends = [note.details["messages"] for note in _list_entries(view, record)]
@@ -247,7 +247,7 @@ def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
 
 
 def _list_entries(view: MemoryView, record: SessionRecord) -> list[Statement]:
-    """The entries of the history on a session, also those that wait for the person."""
+    """Returns the entries of the history on a session, including those that wait for approval."""
     place = place_in(record.project, HISTORY)
     notes = (*view.current(place), *view.find_waiting())
     of_session = (note for note in notes if note.place == place and note.session == record.id)

@@ -1,6 +1,6 @@
-"""What a new fact does to those that are known, at the moment it is written. What is near goes to a
-model, which answers with one word; without an answer the fact is added: a duplicate can be removed
-later, while nobody notices a lost fact. `statement.plan_settlement` decides what follows.
+"""How a new fact relates to the known ones, judged when it is written. A model gets the nearest and
+answers with one word. Without an answer the fact is added: a duplicate can be removed later, while
+nobody notices a lost fact. `statement.plan_settlement` decides what follows.
 """
 
 import json
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from kode.config.model import MemoryConfig
 
 MAX_CANDIDATES = 2
-"""Of one question: what a fact outdates is often only the second nearest, after a lookalike."""
+"""How many facts a question shows: the outdated one is often only second, after a lookalike."""
 TIMEOUT_S = 15.0  # one word; the tool call waits for it
 COSINE_SCALE = 1.5
-"""Two texts that share one of three telling words have a cosine of 0.2. There a question becomes
-worth its price, which is 0.3 on the scale of the thresholds."""
+"""Two texts that share one of three telling words have a cosine of 0.2. From there on a question is
+worth its price; on the scale of the thresholds this is 0.3."""
 BACKGROUND_TEXTS = 5
-"""Imaginary texts without any of the words: else every shared word of two texts seems common."""
+"""Imaginary texts without any of the words; else every shared word of two texts seems common."""
 MIN_BAND = 0.05
-"""Of the two thresholds, whatever the embedder."""
+"""The least distance in cosines between the two thresholds, whatever the embedder."""
 
 SAME = (
     ("User prefers short answers", "The user likes brief replies"),
@@ -46,8 +46,8 @@ UNRELATED = (
     ("Frontend is built with Vite", "User dislikes emojis in output"),
     ("Backups are kept for 30 days", "User prefers tabs over spaces"),
 )
-"""Cosines of neural embedders crowd in a narrow band, in which two unrelated facts may have 0.5.
-The thresholds are shares of the way from unrelated to equal pairs."""
+"""Pairs for calibration: cosines of neural embedders crowd in a narrow band, where unrelated facts
+may have 0.5. The thresholds are shares of the way from unrelated to equal pairs."""
 
 INSTRUCTIONS = (
     "You keep a list of short facts free of repetition and of outdated statements. The facts are "
@@ -71,8 +71,8 @@ async def compare(
     model: MemoryModel,
     embedder: Embedder | None = None,
 ) -> Relations:
-    """How a new statement relates to facts of its place, with one question to a model at most; an
-    answer that is no single known word says nothing. Call it without a lock."""
+    """Returns how a new statement relates to facts of its place, asking a model at most once. An
+    answer other than one known word gives no relations. Call it without holding a lock."""
     nearest = await find_near(new.text, [fact.text for fact in facts], settings, embedder)
     if not nearest or any(fact.text == new.text for fact in facts):
         return NO_RELATIONS
@@ -92,8 +92,8 @@ async def compare(
 async def find_near(
     text: str, facts: Sequence[str], settings: "MemoryConfig", embedder: Embedder | None = None
 ) -> list[int]:
-    """The indices of the known texts that may be about the same thing, nearest first. Below
-    `add_threshold` a text is new."""
+    """Returns the indices of the known texts that may be about the same thing, nearest first. Texts
+    below `add_threshold` are left out."""
     if not settings.merge_on_write or not facts:
         return []
     nearness = (embedder and await _rate_by_vectors(text, facts, embedder)) or by_words(text, facts)
@@ -102,7 +102,7 @@ async def find_near(
 
 
 def by_words(text: str, facts: Sequence[str]) -> list[float]:
-    """How near each known text is, from 0 to 1: the share of common telling words, by rarity."""
+    """Returns how near each known text is, from 0 to 1: its share of telling words, by rarity."""
     bags = [telling_stems(words) for words in (*facts, text)]
     numbers = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS
@@ -118,8 +118,8 @@ def by_words(text: str, facts: Sequence[str]) -> list[float]:
 async def _rate_by_vectors(
     text: str, facts: Sequence[str], embedder: Embedder
 ) -> list[float] | None:
-    """The same by an embedder, scaled so that its thresholds are those of the settings; None while
-    its server fails."""
+    """Returns how near each known text is by vectors, scaled so that the settings' thresholds
+    apply; None while the embedding server fails."""
     pairs = [await embedder.cosines(first, {"": second}) for first, second in (*SAME, *UNRELATED)]
     cosines = await embedder.cosines(text, {str(n): fact for n, fact in enumerate(facts)})
     if cosines is None or not all(pairs):

@@ -1,11 +1,11 @@
 """The log of memory, `history.jsonl`: the only place that says what is true.
 
-Each line is a checksum and the JSON of one change. Lines are only appended; `set_damage_aside` and
-`erase`, which rewrite the file, need the lock of the memory folder, as every append of a store has
-it. A line that cannot be read is skipped and counted.
+Each line is a checksum and the JSON of one change. Lines are only appended, but for `erase` and
+`set_damage_aside`, which rewrite the file. These need the lock of the memory folder, which a store
+also holds for appending. A line that cannot be read is skipped and counted.
 
-Of a long log an index says which lines concern what, so that opening it need not read them all. It
-holds no text, and may be deleted at any time.
+For a long log, an index records which lines concern what, so that opening the log does not read all
+of them. The index holds no text, and may be deleted at any time.
 """
 
 import json
@@ -33,8 +33,8 @@ T = TypeVar("T")
 ERASED = "(erased)"
 """Takes the place of a text that a person erased."""
 MIN_LINES, BATCH = 2_000, 100
-"""From how many changes on a log has an index, and how many more are then written to it at once."""
-MANY_PLACES = 1_000  # of more, a long log is read as a whole
+"""How many changes a log has before it gets an index, and how many are then added at once."""
+MANY_PLACES = 1_000  # to read more of them, a long log is read as a whole
 _TABLES = """
 CREATE TABLE lines (topic TEXT, start INTEGER, PRIMARY KEY (topic, start)) WITHOUT ROWID;
 CREATE TABLE mark (size INTEGER, time INTEGER, end INTEGER, last INTEGER, checksum INTEGER);
@@ -52,7 +52,7 @@ class Log:
         self._drop_read()
 
     def view(self) -> MemoryView:
-        """What counts now, until the next change."""
+        """Returns the current view, which is valid until the next change."""
         self._read_on()
         return self._view
 
@@ -64,7 +64,7 @@ class Log:
         return self._changes
 
     def change(self, id: str) -> MemoryChange | None:
-        """The change with this id."""
+        """Returns the change with this id; None if there is none."""
         self._read_on()
         if self._is_partial and id not in self._by_id:
             lines = self.changes_about(f"change/{id}") or ()
@@ -82,12 +82,12 @@ class Log:
     # ── for a view of a part ─────────────────────────────────────────────────────────────────
 
     def changes_about(self, *topics: str) -> list[MemoryChange] | None:
-        """The changes on some topics, oldest first; None if the index is of no use any more: then
-        all were read."""
+        """Returns the changes on some topics, oldest first; None if the index was unusable and the
+        whole log was read instead."""
         return self._query_index(lambda: self._index.find(topics))
 
     def list_places(self, prefix: str) -> list[str] | None:
-        """The places that begin so and that any change concerns; None as of `changes_about`."""
+        """Returns the places with this prefix that any change concerns; None as `changes_about`."""
         topics = self._query_index(lambda: self._index.list_topics(f"place/{prefix}"))
         return topics and [topic.partition("/")[2] for topic in topics]
 
@@ -99,8 +99,8 @@ class Log:
         return None
 
     def topics(self, change: MemoryChange) -> set[str]:
-        """What a change concerns: statements, their places, files, itself; `waiting`, `pairs` and
-        `damage`, as the parts of a view. An undo concerns all that the undone change does."""
+        """Returns the topics of a change: itself, statements, places, files; `waiting`, `pairs` and
+        `damage` for those parts of a view. An undo also has the topics of the undone change."""
         topics = {f"change/{change.id}", *(f"file/{name}" for name in change.files)}
         topics |= {change.kind} & {DAMAGE}
         topics |= {"pairs"} if change.conflicts or change.distinct else set()
@@ -134,8 +134,8 @@ class Log:
         return masked
 
     def damage(self) -> str:
-        """What happened to the file since kode wrote it, as a part of a sentence; "" for nothing.
-        Lines that it has twice are no damage: they count once."""
+        """Says what happened to the file since kode wrote it, as a part of a sentence; "" for
+        nothing. A repeated line is no damage: it counts once."""
         cut_bytes = durable.count_lost_bytes(self.path)
         self._read_on()
         bad = len(self._bad_lines)
@@ -180,8 +180,8 @@ class Log:
         self._stamp = stamp
 
     def _read_on(self, *, whole: bool = False, is_verified: bool = False) -> None:
-        """Reads what is new; of another file, or one without the last line in its place, what its
-        index does not know, or the `whole`. `is_verified`: what was read before is unchanged."""
+        """Reads what is new; if the file was replaced or its last line moved, what the index lacks;
+        with `whole`, everything. `is_verified`: the lines read before are known to be unchanged."""
         stamp = os.path.exists(self.path) and _file_stamp(self.path)
         if stamp == self._stamp and not whole and not is_verified:
             return
@@ -214,7 +214,7 @@ class Log:
         self._read_on(whole=True)
 
     def _take_lines(self, lines: Sequence[bytes]) -> None:
-        """Adds lines to what was read. Raises: ValueError if that needs all lines."""
+        """Adds lines to what was read. Raises: ValueError if the whole log has to be read."""
         new = list[MemoryChange]()
         for line in lines:
             change = _decode_change(line)
@@ -247,14 +247,14 @@ class Log:
 
 
 class _PartView(MemoryView):
-    """The view of a long log: it reads the lines on a topic at the first question about it, and all
-    at the first about all."""
+    """The view of a long log: it reads the lines on a topic when first asked about that topic, and
+    the whole log when first asked about everything."""
 
     def __init__(self, log: Log) -> None:
         self._log, self._parts = log, dict[tuple[str, ...], MemoryView]()
 
     def __getattr__(self, name: str) -> Any:
-        """A field of the whole view, which is read now."""
+        """Returns a field of the whole view, for which the whole log is read."""
         if name not in _FIELDS:
             raise AttributeError(name)
         self._log.changes()  # from here on, the log has the whole view
@@ -278,7 +278,7 @@ class _PartView(MemoryView):
         return [name for name in names if matches(name, pattern)]
 
     def with_more(self, changes: Iterable[MemoryChange]) -> MemoryView:
-        """The view after further changes, also undos."""
+        """Returns the view after further changes, including undos."""
         for change in changes:
             topics = self._log.topics(change)
             self._parts = {key: part for key, part in self._parts.items() if topics.isdisjoint(key)}
@@ -293,7 +293,7 @@ _FIELDS = frozenset(field.name for field in fields(MemoryView))
 
 
 class _Index:
-    """Which lines of a log concern what."""
+    """The index of a log: which lines concern which topics."""
 
     def __init__(self, log: Path, read_only: bool) -> None:
         self._log, self._path = log, log.with_name("index-history.sqlite")
@@ -308,7 +308,7 @@ class _Index:
         self.end, self.last_line, self._checksum, self._seen = 0, b"", 0, (0, 0)
 
     def delete(self) -> None:
-        """Removes the file, which does not fit the log or is damaged."""
+        """Removes the index file, which does not match the log or is damaged."""
         self._close()
         if not self.is_off:
             delete_disposable(self._path)
@@ -318,7 +318,7 @@ class _Index:
         return self.end > 0 and os.path.exists(self._log) and _file_stamp(self._log) == self._seen
 
     def resume(self, log: IO[bytes]) -> None:
-        """Opens the file, unless it is missing or was made for another log."""
+        """Opens the index file, if there is one; removes it if it does not match the log."""
         self._close()
         if not self._path.exists():
             return
@@ -353,14 +353,14 @@ class _Index:
         return [lines[start] for start in sorted(lines)]
 
     def list_topics(self, prefix: str) -> list[str]:
-        """The topics that begin so. Raises as `find`."""
+        """Returns the topics with this prefix. Raises as `find`."""
         sql = "SELECT DISTINCT topic FROM lines WHERE topic >= ? AND topic < ?"
         topics = self._query(sql, prefix, f"{prefix}\U0010ffff")
         topics += [topic for topic in self.recent if topic.startswith(prefix)]
         return [*dict.fromkeys(topics)]
 
     def _query(self, sql: str, *values: object) -> list[Any]:
-        """The first column of a result."""
+        """Returns the first column of a result. Raises: ValueError."""
         import apsw
 
         try:
@@ -376,8 +376,8 @@ class _Index:
             self.recent[topic].append((start, change))
 
     def save(self, log: IO[bytes], end: int, last_line: bytes) -> None:
-        """Writes that the log was seen as it is, and what was noted if it is much. It is left to
-        others once that failed."""
+        """Records the present state of the log and, if there are enough, the changes noted so far.
+        After a failure this object leaves the index alone."""
         stamp, is_full = _file_stamp(log.fileno()), self._count >= BATCH
         if self.is_off or not (is_full or (self.end and stamp != self._seen)):
             return
@@ -392,7 +392,7 @@ class _Index:
                 if not self.end:
                     index.execute(_TABLES)  # fails if another process has made them
                 if [*index.execute("SELECT end FROM mark")] != [(self.end,)]:
-                    return  # another process has gone on
+                    return  # another process has extended it
                 index.execute("UPDATE mark SET size = ?, time = ?", stamp)
                 if is_full:
                     index.executemany("INSERT INTO lines VALUES (?, ?)", rows)
