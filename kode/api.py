@@ -249,7 +249,7 @@ class Conversation:
     def __init__(self, on_event: Callable[[Event], None] | None) -> None:
         self._on_event = on_event
         self._hear: Callable[[Event], None] | None = None
-        """Takes the events of the turn that runs."""
+        """Gets the events of the running turn; None between turns."""
         self._waiting: list[Event] = []
         """Events in between, for the next turn."""
         self._loop = asyncio.get_running_loop()
@@ -405,7 +405,7 @@ async def _interrupt_turn(running: "asyncio.Task[TurnEnded]") -> None:
 
 
 def _make_ask(gate: Gate, emit: Emit) -> Ask:
-    """A gate as the conversation asks it. One that raises has refused, with a notice."""
+    """Adapts a gate to the questions of a conversation; an exception refuses, with a notice."""
 
     async def ask(question: Question) -> Answer:
         try:

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from kode.tools.processes import ProgramRun
 
 SMALL_WINDOW = 16_384
-"""Below this size the prompt and all tools would take too much of the window."""
+"""In tokens; in a smaller window the prompt and all tools would take too much of the room."""
 
 PASSED_ON = frozenset(
     "PATH HOME LANG LANGUAGE TERM SHELL USER LOGNAME TMPDIR TZ PWD VIRTUAL_ENV CONDA_PREFIX "
@@ -91,7 +91,7 @@ def can_search_web(config: Config, provider: Provider) -> bool:
 def open_configured_model(
     config: Config, key: str, named: str | None, origins: Mapping[str, str] = {}
 ) -> Provider:
-    """The model that the setting `key` names; for None the vendor's small one, else the session's.
+    """The model `named` in the setting `key`; if None, the vendor's small model or the session's.
     Raises: UserError if it cannot be asked."""
     try:
         return make_provider(config, choose_small_model(config, os.environ, named, origins))
@@ -100,7 +100,7 @@ def open_configured_model(
 
 
 def uses_small_profile(config: Config, provider: Provider) -> bool:
-    """Whether a conversation gets few tools and a short prompt."""
+    """Whether a conversation gets the small profile: few tools and a short prompt."""
     is_cramped = provider.info.context_window < SMALL_WINDOW
     return is_cramped if config.profile == "auto" else config.profile == "small"
 
@@ -147,8 +147,8 @@ def _render_system(settings: "Settings", small: bool, late: Mapping[str, str]) -
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
-    """The workplace for `cwd`, not yet of a session. Raises: ConfigError for a memory folder that
-    contains the work: no tool could write there."""
+    """The workplace for `cwd`, before it has a session. Raises: ConfigError if the memory folder
+    contains the work, where no tool could write then."""
     data_dir, roots = config.memory.data_dir, config.roots(cwd)
     folders = paths.own_folders(home, data_dir)
     own_folders = (*folders, *paths.own_folders(paths.kode_home(), data_dir))
@@ -297,8 +297,8 @@ def read_rules(config: Config, origins: Mapping[str, str] = {}) -> Rules:
 
 
 def _open_undo(config: Config, place: Workplace, session: Session, start: "Start | None") -> Undo:
-    """Where undo data is kept: beside the session; without a file, in a folder that is removed with
-    the process, or after its death by the next; for a subagent, with its parent's. Raises:
+    """Opens the undo data: beside the session; for a session without a file, in a folder that this
+    process, or after a crash the next one, removes; for a subagent, with its parent's. Raises:
     StorageError."""
     if start is not None:
         return _open_undo_folder(config, Path(start.undo))
@@ -338,9 +338,9 @@ def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:
 async def run_check(
     command: str, *, cwd: Path, mode: PermissionMode | None = None, timeout_s: float
 ) -> "ProgramRun":
-    """Runs a shell command that checks the work in `cwd`, as the model's commands run there: see
-    `run_recording_opens`; in mode `full` without a sandbox. The mode defaults to the configured
-    one. Raises: ConfigError."""
+    """Runs a shell command that checks the work in `cwd`, in a sandbox that drops its changes, or
+    without one in mode `full`; see `run_recording_opens`. The mode defaults to the configured one.
+    Raises: ConfigError."""
     home = paths.kode_home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     if (mode or config.permissions.mode) == "full":
@@ -353,8 +353,8 @@ async def run_check(
 async def run_recording_opens(
     config: Config, place: Workplace, argv: Sequence[str], timeout_s: float
 ) -> "tuple[ProgramRun, Opens]":
-    """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
-    without a sandbox where this machine has none, and nothing then."""
+    """Runs a program in a sandbox of its own, which drops its changes, and returns which files it
+    opened. Without a sandbox on this machine it runs unprotected, and no files are reported."""
     from kode.tools.processes import run_program
 
     sandbox, opens = open_sandbox(config, place), Interest(records_opens=True)
@@ -386,8 +386,8 @@ def _open_budget(config: Config, session: Session, start: "Start | None") -> Sha
 def _make_opening_renderer(
     config: Config, place: Workplace, marks: Provenance, emit: Emit
 ) -> Callable[[int], Mapping[str, str]]:
-    """The sections about the workplace, for the current day. Reads the project's instructions once,
-    when they are first needed: a person is asked before about those that wait."""
+    """Makes a function that renders the sections about the workplace, for the current day. It reads
+    the project's instructions on first use: until then a person may be asked to approve them."""
 
     @cache
     def read_section() -> str:

@@ -4,7 +4,7 @@ A folder that was looked at can be a link elsewhere when it is used. So a folder
 by component, none of them a link, and everything in it is done relative to its descriptor, which
 costs microseconds.
 
-All functions raise OSError; those that open a folder `LinkInTheWay` where one is in the way.
+All functions raise OSError; those that open a folder raise `LinkInTheWay` for a link in its path.
 """
 
 import contextlib
@@ -21,10 +21,10 @@ TEMPORARY_PREFIX = ".kode-tmp-"
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS = _OPEN | getattr(os, "O_PATH", 0)
-"""For a folder that is only passed through, and may be unreadable."""
+"""Flags to open a folder that is only passed through, and may be unreadable."""
 
 ModeOf = Callable[[int], int | None]
-"""The exact mode of a missing folder, by its place among the steps; None: as a person's."""
+"""Index of a missing folder among the steps → its exact mode; None: the person's default."""
 
 
 class LinkInTheWay(OSError):
@@ -32,12 +32,12 @@ class LinkInTheWay(OSError):
 
 
 LOOKS = 16
-"""A folder that a process swaps all the time is looked at so often before that is a fault."""
+"""So many times `real_path` looks at a path that a process keeps changing, before it fails."""
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """The path without links, as `os.path.realpath` gives it, which raises where a link became a
-    folder between its two looks: this looks again. Raises: OSError."""
+    """The path without links, like `os.path.realpath`, but it tries again if a link became a folder
+    meanwhile, for which `realpath` raises. Raises: OSError."""
     for _ in range(LOOKS):
         with contextlib.suppress(OSError):
             return os.path.realpath(path)
@@ -58,7 +58,7 @@ def folder_mode(step: int) -> None:
 
 
 def open_folder(path: Path, *, make: ModeOf | None = None) -> AbstractContextManager[int]:
-    """A folder by its absolute path, to work in; made with its parents if `make` is given."""
+    """Opens a folder by its absolute path; creates it and its parents if `make` is given."""
     return open_below(path.anchor, path.parts[1:], make=make)
 
 
@@ -66,7 +66,7 @@ def open_folder(path: Path, *, make: ModeOf | None = None) -> AbstractContextMan
 def open_below(
     top: int | str, steps: Iterable[str], *, make: ModeOf | None = None
 ) -> Iterator[int]:
-    """A folder by the steps that lead to it from an open one, or from the root. Raises: OSError."""
+    """Opens a folder by the names that lead to it from an open one or a path. Raises: OSError."""
     folder = os.open(top, _PASS) if isinstance(top, str) else os.dup(top)
     try:
         for place, step in enumerate(steps):
@@ -93,7 +93,7 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
             os.mkdir(name, 0o777 if (mode := make(place)) is None else 0o700, dir_fd=folder)
             if mode is not None:
                 with auto_close(os.open(name, _OPEN, dir_fd=folder)) as made:
-                    # Beside the given bits, those that it has from the folder it is in: a group's.
+                    # The given bits, and those inherited from the parent folder: a group's.
                     os.fchmod(made, os.fstat(made).st_mode & 0o7000 | mode)
         return _enter_or_make(folder, name, place, None)
     except OSError as error:
@@ -104,13 +104,13 @@ def _enter_or_make(folder: int, name: str, place: int, make: ModeOf | None) -> i
 
 
 def set_mode(folder: int, name: str, mode: int) -> None:
-    """Gives a folder this mode, also one that its owner cannot open."""
+    """Sets the mode of a folder, even of one that its owner cannot open."""
     with auto_close(os.open(name, _PASS, dir_fd=folder)) as target:
         os.chmod(target if _PASS == _OPEN else f"/proc/self/fd/{target}", mode)
 
 
 def stat_entry(folder: int, name: str) -> os.stat_result | None:
-    """Of what stands under a name; None for nothing."""
+    """The `lstat` of a name in an open folder; None if there is nothing."""
     try:
         return os.lstat(name, dir_fd=folder)
     except FileNotFoundError:
@@ -118,8 +118,8 @@ def stat_entry(folder: int, name: str) -> os.stat_result | None:
 
 
 def _copy_over(source: int, name: str, folder: int, to: str) -> None:
-    """Puts a copy of a regular file in place of what is named `to`, atomically. Raises: OSError,
-    for a pipe or a device too: nobody waits for it."""
+    """Replaces the entry `to` of a folder by a copy of a regular file, atomically. Raises: OSError,
+    for a pipe or a device too, which reading might wait for."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, reads, dir_fd=source), "rb") as file, stage(folder, to) as temporary:
         entry = os.fstat(file.fileno())
@@ -140,13 +140,13 @@ def make_link(target: str, folder: int, to: str) -> None:
             with stage(folder, to) as temporary:
                 os.symlink(target, temporary, dir_fd=folder)
             return
-        except FileNotFoundError:  # a link has no lock: another kode took it for a dead one's
+        except FileNotFoundError:  # a link has no lock, so another kode removed it as a leftover
             if is_last:
                 raise
 
 
 def move_entry(source: int, name: str, folder: int, to: str) -> None:
-    """Moves a file or a link of one folder into another, atomically, also to another disk."""
+    """Moves a file or a link from one folder into another, atomically, even across disks."""
     try:
         os.rename(name, to, src_dir_fd=source, dst_dir_fd=folder)
         return
@@ -162,7 +162,7 @@ def move_entry(source: int, name: str, folder: int, to: str) -> None:
 
 
 def remove_entry(folder: int, name: str) -> None:
-    """Removes what stands under a name, a folder with all that is in it; nothing is no error."""
+    """Removes an entry of a folder, itself a folder or not; a missing one is no error."""
     entry = stat_entry(folder, name)
     if entry is None:
         return
@@ -173,8 +173,8 @@ def remove_entry(folder: int, name: str) -> None:
 
 
 def remove_tree(path: Path, *, only_empty: bool = False) -> None:
-    """Removes what stands at a path without links, with all that is in it, or, with `only_empty`,
-    an empty folder; nothing is no error."""
+    """Removes the file or the folder with all its content at a path without links; with
+    `only_empty`, only an empty folder. A missing one is no error."""
     with contextlib.suppress(OSError if only_empty else FileNotFoundError):
         with open_folder(path.parent) as folder:
             os.rmdir(path.name, dir_fd=folder) if only_empty else remove_entry(folder, path.name)

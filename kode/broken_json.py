@@ -11,20 +11,20 @@ _LOOSE_VALUE = re.compile(
     rf"""(?s)\s*(?:(?P<mark>[{{}}\[\],:])|(?P<word>"(?!"")(?:[^"\\]|\\.|"(?!{_AFTER_STRING}))*"|"""
     rf"""'(?:[^'\\]|\\.|'(?!{_AFTER_STRING}))*'|[\w.+-]+))"""
 )
-"""A quote that nobody escaped belongs to the string only where none could end it."""
+"""An unescaped quote belongs to a string only where a string cannot end."""
 _LOOSE_KEY = re.compile(r"""\s*(?:(?P<mark>[{}])|(?P<word>"[^"\\\n]*"|'[^'\\\n]*'|[\w.-]+))""")
 _ESCAPE = re.compile(r'(?s)\\(u[0-9a-fA-F]{4}|.)|"')
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 def object_of(text: str | bytes) -> dict[str, Any] | None:
-    """The JSON object that a text is, however it came about; None for any other text."""
+    """Parses a text that is a JSON object; None for any other text."""
     value = parse_value(text, strict=True)
     return value if isinstance(value, dict) else None
 
 
 def parse_value(text: str | bytes, *, strict: bool = False) -> Any:
-    """The JSON value that a text is, with line breaks in strings unless `strict`; else None."""
+    """Parses a JSON value; strings may have line breaks unless `strict`. None for other text."""
     try:
         return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
@@ -43,9 +43,9 @@ def parse_loosely_at(text: str, position: int) -> tuple[Any, int] | None:
     """The value that begins at `position` as models write it, and the index where it ends; None if
     there is none.
 
-    Read are Python's quotes and constants, keys without quotes, extra commas, doubled braces,
+    Accepted are Python's quotes and constants, keys without quotes, extra commas, doubled braces,
     brackets missing before a fence, a tag or the end, and quotes in a string that cannot end it.
-    Strings are taken with all they hold; comments are not, since they explain.
+    Strings stay as they are. Comments are not accepted: a text with them explains something.
     """
     pieces, closers, at = [""], list[str](), position  # the same as strict JSON
     while closers or len(pieces) == 1:
@@ -89,7 +89,7 @@ def parse_loosely_at(text: str, position: int) -> tuple[Any, int] | None:
 
 
 def _fix_escape(match: re.Match[str]) -> str:
-    """An escape as JSON has it; a backslash that escapes nothing stays."""
+    """Turns an escape into JSON's; a backslash that escapes nothing stays."""
     escaped = match[1]
     if escaped is None:
         return '\\"'

@@ -93,14 +93,14 @@ def replace_file(
 
 
 _NO_OTHER_FILE = frozenset({errno.EBUSY, errno.EACCES, errno.EPERM})
-"""Errors of a file that no other can take the place of: it is a mount, its folder is not
+"""Errors for a file that cannot be replaced by a rename: it is a mount point, or its folder is not
 writable."""
 
 
 def replace_content(path: Path, data: bytes, *, mode: int, sync_name: bool = True) -> bool:
-    """Gives a file at a path without links this content: by `replace_file`, or in place where no
-    other file can take its place; returns whether in place. Save its old content first: a kill in
-    between leaves parts of both.
+    """Replaces the content of the file at a path without links: by `replace_file` or, if the file
+    cannot be replaced, in place; returns whether in place. Save its old content first: a kill
+    during a write in place leaves a mixture of both.
 
     Raises: StorageError; then the file has its old content.
     """
@@ -132,8 +132,8 @@ def _overwrite(descriptor: int, data: bytes) -> None:
 
 
 def _write_new(name: str, data: bytes, mode: int, folder: int, lock: contextlib.ExitStack) -> None:
-    """Writes a new file and syncs it. It stays locked until `lock` closes, when it is in place:
-    see `remove_stale_temporaries`."""
+    """Writes a new file and syncs it. The file stays locked until the caller has renamed it and
+    closes `lock`: see `remove_stale_temporaries`."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(name, flags, mode, dir_fd=folder)
     lock.callback(os.close, descriptor)
@@ -160,7 +160,7 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
 
 @contextlib.contextmanager
 def hold_log(path: Path) -> Iterator[IO[bytes]]:
-    """A file of lines, created if missing, locked for `append_line`. Raises: StorageError."""
+    """Opens, creates if missing, and locks a file for `append_line`. Raises: StorageError."""
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
@@ -224,7 +224,7 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
 
 
 def read_backwards(file: IO[bytes]) -> Iterator[bytes]:
-    """What stands between the line feeds of a file, last first. Raises: OSError."""
+    """The lines of a file without line feeds, last first. Raises: OSError."""
     position, rest, size = file.seek(0, os.SEEK_END), b"", _BLOCK_BYTES
     while position > 0:
         start = max(0, position - size)
@@ -278,7 +278,7 @@ def unlock(file: IO[bytes] | int) -> None:
 
 
 def busy_error(folder: Path, waited_s: float) -> BusyError:
-    """The error for a lock that stays taken."""
+    """The error for a lock that another process holds for too long."""
     return BusyError(
         f"Another kode has held {folder} locked for {waited_s:g} s. "
         "Wait for it to finish, or stop it, and try again."
@@ -334,9 +334,9 @@ def remove(path: Path) -> None:
 
 
 def map_in_threads(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
-    """Calls `do` for each, several at the same time, and returns the results in order: syncs that
-    wait beside each other share one write of the journal. Raises: what `do` raises first; what was
-    not begun by then is not done."""
+    """Calls `do` for each item, several at the same time, and returns the results in order: syncs
+    that wait at the same time share one write of the journal. Raises: the first error of `do` in
+    that order; items that were not begun by then are left out."""
     waiting = list(many)
     if len(waiting) < 2:
         return [do(item) for item in waiting]
@@ -395,8 +395,8 @@ def write_length(log: Path, size_bytes: int) -> None:
 
 
 def read_length(log: Path) -> int:
-    """The bytes that a log has had; 0 if unknown. Read it first: another kode may append to the
-    log."""
+    """The noted length of a log in bytes; 0 if unknown. Read it before the log, to which another
+    kode may append."""
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError), open(os.open(f"{log}.end", flags), "rb") as file:
         note = _LENGTH.fullmatch(os.pread(file.fileno(), 100, 0))
@@ -405,7 +405,7 @@ def read_length(log: Path) -> int:
 
 
 def count_lost_bytes(log: Path) -> int:
-    """How many bytes of the end of a log are lost."""
+    """How many bytes are missing from the end of a log, by its noted length."""
     before = read_length(log)
     try:
         return max(0, before - os.stat(log).st_size)
@@ -414,13 +414,13 @@ def count_lost_bytes(log: Path) -> int:
 
 
 def remove_length(log: Path) -> None:
-    """Removes the note of a log that is removed. Never raises."""
+    """Removes the noted length of a log that is removed. Never raises."""
     with contextlib.suppress(OSError):
         os.unlink(f"{log}.end")
 
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}\s*$')
-"""Unescaped quotes: no string inside the object can look like it."""
+"""Its quotes are unescaped, so no string inside the object can match."""
 
 
 def seal(line: bytes) -> bytes:
@@ -435,7 +435,7 @@ def is_intact(line: bytes) -> bool:
 
 
 def seal_object(value: Mapping[str, Any]) -> dict[str, Any]:
-    """An object that becomes a file, with its checksum."""
+    """Adds the checksum to an object that becomes a file."""
     return {**value, "sum": f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"}
 
 
@@ -448,23 +448,23 @@ def unseal_object(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RecordLog:
-    """The log in one file, as far as this object has read it. Each line is unlike every other. What
-    was damaged is counted."""
+    """Reads and appends to the log in one file, whose lines are all different. Damaged and repeated
+    lines are skipped and counted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.damaged = 0
         """How many lines cannot be read."""
         self.duplicates = 0
-        """How many lines were there before; they count once."""
+        """How many lines repeat an earlier one."""
         self.lost_bytes = 0
-        """How many bytes of its end are missing."""
+        """How many bytes are missing from the end of the file."""
         self._read_to = 0
         self._hashes: set[int] = set()
 
     def read(self) -> Iterator[bytes]:
-        """The whole lines that are new. What follows the last line feed is still being written, or
-        was cut off by a crash. Raises: StorageError."""
+        """Yields the lines added since the last call. It leaves what follows the last line feed: it
+        is still being written, or was cut off by a crash. Raises: StorageError."""
         noted = read_length(self.path)
         size, data = 0, b""
         with storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
@@ -491,7 +491,7 @@ class RecordLog:
 
             def append(line: bytes) -> None:
                 lost = count_lost_bytes(self.path)
-                # Not sealed, and no record to any reader: it counts as damaged from then on.
+                # A line without checksum that no reader takes, so that the log counts as damaged.
                 loss = [b'{"lost_bytes":%d}' % lost] if lost else []
                 append_line(file, b"\n".join([*loss, seal(line)]), self.path)
 

@@ -39,7 +39,7 @@ class KodeError(Exception):
 
     text: str
     setting: Setting | None = field(default=None, init=False)
-    """The one to change, if there is one: the last sentence names it."""
+    """The setting to change, if there is one: the last sentence names it."""
 
     def about(self, setting: Setting | None) -> Self:
         self.setting = setting
@@ -83,7 +83,7 @@ class TransientError(ProviderError):
     """Likely to pass, so the loop retries (408, 409, 429, 5xx, dropped streams)."""
 
     retry_after_s: float | None = None
-    """What the server asked for."""
+    """The pause in seconds that the server asked for."""
     loading: bool = False
     """Whether the server is still loading its model."""
 
@@ -93,7 +93,7 @@ class Unavailable(ProviderError):
     """The last attempt failed for a reason that passes: a fallback model may answer."""
 
     reason: str
-    """The text without what to do next."""
+    """The error's text without the advice on what to do next."""
     partial: str = ""
     """What the attempt had streamed."""
 
@@ -126,8 +126,8 @@ class RefusedError(ProviderError):
     server_text: str = ""
     """Why, in the server's words, with its codes and the parameter it names; "" for no words."""
     part: str = ""
-    """What of the request the model does not take: a key of `RefusalTable.settings`, "" if that is
-    not known."""
+    """The part of the request that the model does not take: a key of `RefusalTable.settings`; "" if
+    unknown."""
 
 
 class ThinkingRefused(RefusedError):

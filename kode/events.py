@@ -148,13 +148,13 @@ class ToolFinished:
     failed: bool = False
     """Whether a command ran and failed, or a check in it did: no error of the call."""
     stopped: bool = False
-    """Whether its turn's end cut it short."""
+    """Whether the end of the turn cut the call short."""
     exit_status: int | None = None
     """Of a finished command; -1 when it timed out. None for other tools."""
     checks: tuple[tuple[str, int | None], ...] = ()
     """See `tool.ToolOutput`: a pipeline has a status of its own for each check in it."""
     refusals: tuple[Refusal, ...] = ()
-    """What was refused: all of it, if `refused`, or a part."""
+    """The refusals: of the whole call if `refused`, else of a part."""
     type: Literal["tool_finished"] = "tool_finished"
 
     @property
@@ -201,7 +201,7 @@ class TurnEnded:
     """The final text, or as much of it as arrived."""
     error: str | None = None
     setting: Setting | None = None
-    """The one to change because of the error, if there is one."""
+    """The setting to change because of the error, if there is one."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = None
@@ -210,7 +210,7 @@ class TurnEnded:
     denials: tuple[Denial, ...] = ()
     """What was refused, in the order requested."""
     refused: tuple[Denial, ...] = ()
-    """Those of them that did more than read or remember, and were not done later either."""
+    """Those denials of more than reading or remembering whose effect did not come later, either."""
     checks: tuple[Check, ...] = ()
     """The last run of each check whose exit status is known."""
     checked: Checked = "unknown"
@@ -220,7 +220,7 @@ class TurnEnded:
     structured: Any = None
     """The answer parsed to the requested schema; None: it does not fit, or none was requested."""
     goal: Mapping[str, Any] | None = None
-    """How a goal stands that turns like this one pursue, for programs; None: there is none."""
+    """The state of the goal that the turns pursue, for programs; None: there is none."""
     type: Literal["turn_ended"] = "turn_ended"
 
     def join_with(self, later: "TurnEnded") -> "TurnEnded":
@@ -239,7 +239,7 @@ class TurnEnded:
         )
 
     def with_check(self, command: str, *, passed: bool) -> "TurnEnded":
-        """The same with a check that ran after it."""
+        """A copy of this end, with a check that ran after the turn."""
         run = Check(command=command, passed=passed, after_last_edit=True)
         checked: Checked = "passed" if passed else "failed"
         return replace(self, checks=(*self.checks, run), checked=checked)

@@ -52,7 +52,7 @@ compares and checks out. Anything else may have git run a program (hooks, settin
 rebase), or take objects and refs from elsewhere (alternates, replace, shallow)."""
 
 _SHARED = ("objects/", "refs/heads", "refs/tags", "logs", "packed-refs")
-"""The beginnings of those that a command in one of several worktrees may change for all of them."""
+"""Prefixes of the records that a command in one of several worktrees may change for all of them."""
 
 
 def _compile_names(names: Iterable[str], *, before: str = "") -> re.Pattern[str]:
@@ -109,8 +109,8 @@ def settings_folders(tree: str) -> tuple[str, str]:
 
 
 def repository_name(tree: Path) -> str:
-    """What a repository is called on every machine: the address of its `origin` without protocol
-    and person, as `github.com/org/repo`; "" for one that has none."""
+    """The name of a repository that is the same on every machine: the address of its `origin`
+    without protocol and user, as `github.com/org/repo`; "" if it has no `origin`."""
     url = _URL_OF_ORIGIN.search(_read_text(f"{settings_folders(str(tree))[1]}/config"))
     address = url and _ADDRESS.fullmatch(url[1])
     return f"{(address[1] or address[2]).lower()}/{address[3]}" if address else ""
@@ -140,7 +140,7 @@ def _find_folders(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
     yield GitFolder(path=path, worktree=root)
     yield from _list_submodules(path, root)
     if shared := _shared_folder(path):
-        # Only who may write in a folder can make one in it that says to share it.
+        # Only somebody who may write in the shared folder can have made the other in it.
         is_within = os.path.dirname(path) == f"{shared}/worktrees" and _is_owned_by_user(shared)
         if (is_within or is_below_any(shared, roots)) and not is_below(root, shared):
             yield GitFolder(path=shared, worktree="")
@@ -156,13 +156,13 @@ def _find_git_folder(tree: str) -> str:
 
 
 def _shared_folder(path: str) -> str:
-    """The folder that a folder of git shares with others, as it says; "" for none."""
+    """The folder that a git folder names as shared with other worktrees; "" for none."""
     name = _read_text(f"{path}/commondir").strip()
     return real_path(os.path.join(path, name)) if name else ""
 
 
 def _is_git_folder(path: str) -> bool:
-    """By the files without which git takes no folder for a repository."""
+    """Whether a folder has the files without which git does not accept it as a repository."""
     if not path or not os.path.lexists(f"{path}/HEAD"):
         return False
     parts = all(os.path.isdir(f"{path}/{name}") for name in ("objects", "refs"))

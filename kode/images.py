@@ -148,7 +148,7 @@ def read_image(image: Image) -> bytes | None:
 
 
 def with_copy_in(image: Image, folder: Path) -> Image:
-    """The same picture with its copy in `folder`, if there is one: of a copied or moved session."""
+    """The image, with the path of its copy in `folder` if there is one: for a moved session."""
     beside = folder / os.path.basename(image.kept_in)
     return replace(image, kept_in=str(beside)) if beside.exists() else image
 
@@ -183,7 +183,7 @@ def _too_large_error(picture: Picture, looks: Looks) -> UserError:
 
 
 def _unpack_pair(form: str, data: bytes, position: int) -> tuple[int, int]:
-    """Two numbers of a picture's head; zeros if it is cut before them."""
+    """Two numbers of a picture's header; zeros if the data ends before them."""
     if position + struct.calcsize(form) > len(data):
         return 0, 0
     first, second = struct.unpack_from(form, data, position)

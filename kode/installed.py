@@ -34,7 +34,7 @@ FILES = "KODE_PLUGIN_FILES"
 """The variable with the files of `--plugin`, for this process and those that it starts."""
 
 Code = str | Callable[..., Any] | Sequence[Any]
-"""What a plug-in adds: "module:name", imported when it is first used, or the thing itself."""
+"""Something that a plug-in adds: "module:name", imported on first use, or the object itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Command:
     summary: str
     """What it does, in a few words; "" for another name of a command, which no list shows."""
     systems: Sequence[str] = ()
-    """Of one below `kode memory`: the memory systems whose help lists it; () for all."""
+    """For a command of `kode memory`: the memory systems whose help lists it; () for all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class Plugin:
 
     @property
     def session_parts(self) -> tuple[Code, ...]:
-        """What it adds to a session, but slash commands and what decides about calls."""
+        """What the plug-in adds to a session, besides slash commands and `before_call`."""
         return self.tools, self.sections, self.subscriber, self.around_turn
 
 
@@ -140,7 +140,7 @@ class Installed:
     fault: str = ""
     """Why it is not used although it is on, in a sentence; "" if it is."""
     plugin: Plugin | None = None
-    """None while it is off, and where it has a fault."""
+    """None if the plug-in is off or has a fault."""
 
     @property
     def is_own(self) -> bool:
@@ -173,7 +173,7 @@ def find_additions(kind: str) -> dict[str, tuple[Plugin, Any]]:
 
 
 def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> str | None:
-    """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
+    """Returns the task to use in place of TASK; see `Plugin.task`. Raises: ConfigError."""
     is_wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
     for plugin in enabled_plugins() if is_wanted else ():
         if plugin.task:
@@ -183,13 +183,13 @@ def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> st
 
 
 def find_command(*words: str) -> Callable[[Sequence[str]], int] | None:
-    """What runs a command, or one of a group, that a plug-in adds; None where none does."""
+    """The function that runs a plug-in's command, alone or in a group; None if there is none."""
     addition = find_additions("commands").get(" ".join(words))
     return addition and functools.partial(call_part, addition[0], addition[1].run)
 
 
 def subcommands(group: str, system: str = "") -> dict[str, str]:
-    """The commands that plug-ins add to a group, of a memory system or all: name → what it does."""
+    """The commands that plug-ins add to a group, for one memory system or all: name → summary."""
     return {
         name.removeprefix(f"{group} "): command.summary
         for name, (_, command) in find_additions("commands").items()
@@ -203,8 +203,8 @@ faults: dict[str, str] = {}
 
 
 def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of a plug-in, plain or async, for kode to call: what it raises by mistake comes
-    as a PluginError. Of a plug-in that came with kode it stays a fault of kode."""
+    """Wraps a function of a plug-in, plain or async: an exception that is not a KodeError becomes a
+    PluginError, unless the plug-in came with kode, whose fault it is then."""
 
     @contextlib.contextmanager
     def blame_plugin() -> Iterator[None]:
@@ -265,8 +265,8 @@ def call_part(plugin: Plugin, where: Code, *arguments: Any) -> Any:
 
 
 def try_plugin(plugin: Plugin, make: Callable[[], Any], instead: Any) -> Any:
-    """What a plug-in's code makes; where that fails, `instead`, and `faults` says so. Raises: what
-    it raises on purpose, such as a ConfigError."""
+    """Returns what a plug-in's code makes; if it fails, records that in `faults` and returns
+    `instead`. Raises: what the code raises on purpose, such as a ConfigError."""
     try:
         return make()
     except Exception as error:
@@ -277,8 +277,8 @@ def try_plugin(plugin: Plugin, make: Callable[[], Any], instead: Any) -> Any:
 
 
 def use_plugin_file(name: str) -> None:
-    """Uses the plug-in of a file, here and in the kodes that this one starts, before any of the
-    same name that is not kode's own. Raises: ConfigError."""
+    """Uses the plug-in in a file, in this process and in kodes that it starts. It takes precedence
+    over an installed one with its name, except kode's own. Raises: ConfigError."""
     path = paths.real_path(paths.expand_path(name))
     plugin = _run_file(path)
     if any(other.name == plugin.name and other.is_own for other in find_plugins()):
@@ -313,8 +313,8 @@ def _run_file(path: str) -> Plugin:
 
 @functools.lru_cache(maxsize=1)
 def _read_entry_points(home: str, files: str) -> tuple[Installed, ...]:
-    """Of several with one name the first, which is kode's own if one is: another package cannot
-    take the place of a plug-in by its name."""
+    """Reads all plug-ins. If several share a name, kode's own counts, else the one of a file, so
+    that no package can replace a plug-in of kode by using its name."""
     from importlib.metadata import entry_points
 
     sections = _read_plugin_settings()
@@ -335,7 +335,7 @@ def _read_entry_points(home: str, files: str) -> tuple[Installed, ...]:
 
 
 def _find_clash(plugin: Installed, others: Iterable[Installed]) -> str:
-    """A sentence if a plug-in adds something of a name that another one has; else ""."""
+    """A sentence if a plug-in adds something under a name that another one uses; else ""."""
     for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
         for other in others:
             if both := {*getattr(plugin.plugin, kind, ())} & {*getattr(other.plugin, kind, ())}:
@@ -344,8 +344,8 @@ def _find_clash(plugin: Installed, others: Iterable[Installed]) -> str:
 
 
 def _read_plugin_settings() -> Mapping[str, Any]:
-    """What the person's own config file says of plug-ins, as written; {} where that file cannot be
-    read, which whoever loads the config reports."""
+    """The plug-in section of the person's config file, unvalidated; {} if the file cannot be read,
+    which loading the config reports."""
     try:
         sections = json.loads(paths.config_file(paths.kode_home()).read_bytes())[SECTION]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):

@@ -106,7 +106,7 @@ class Refusal:
 
     by: RefusedBy
     message: str = ""
-    """What the person said with it; of others the reason, in sentences. "" if they gave none."""
+    """The person's words with it; of any other refusal the reason, in sentences; "" for none."""
     decisive: str = ""
     """The part of a command that decides, with its reason, in a sentence; "" if it is all of it."""
     passes: str = ""
@@ -264,7 +264,7 @@ def shorten(text: str, max_chars: int) -> str:
 
 
 def cut_list(names: Sequence[str], most: int) -> list[str]:
-    """The first names, and how many more there are."""
+    """The first `most` names, then how many more there are: "and 3 more"."""
     more = len(names) - most
     return [*names[:most], f"and {more:,} more"] if more > 0 else list(names)
 
@@ -275,8 +275,8 @@ def plural(number: int, noun: str, several: str = "") -> str:
 
 
 def align_columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[str]:
-    """Rows of as many cells each as lines, two spaces between; every column is as wide as its
-    widest cell. `right`: the columns, from 0, whose cells stand at the right."""
+    """Formats rows with equally many cells as lines; columns are as wide as their widest cell, with
+    two spaces between. `right`: the indices of the columns that are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     ways = [">" if index in right else "<" for index in range(len(widths))]
     return ["  ".join(map("{:{}{}}".format, row, ways, widths)).rstrip() for row in rows]

@@ -67,21 +67,21 @@ def find_home_fault(home: Path) -> str:
 
 
 def _below(*steps: str) -> Callable[[Path], Path]:
-    """A function of a folder that returns what lies there below it."""
+    """Makes a function that maps a folder to the path with these steps below it."""
     return lambda folder: folder.joinpath(*steps)
 
 
 def _below_named(place: str) -> Callable[[Path, str], Path]:
-    """A function of `$KODE_HOME` and what the file is of, which has that in its name."""
+    """Makes a function that maps `$KODE_HOME` and a name, which replaces `{}`, to a path."""
     return lambda home, name: home / place.format(name)
 
 
 def _of_project(folder: str) -> Callable[[Path, Path], Path]:
-    """A function of `$KODE_HOME` and a project's root."""
+    """Makes a function that maps `$KODE_HOME` and a project's root to a file of the project."""
     return lambda home, project: home / folder / f"{path_hash(project)}.json"
 
 
-# Of `$KODE_HOME`:
+# Functions of `$KODE_HOME`:
 config_file = _below("config.json")
 history_file = _below("history")
 """What a person typed at the prompt."""
@@ -99,7 +99,7 @@ unfinished_folder = _below("unfinished")
 """Where each piece of work that a crash must not cut short in silence has a file, from before its
 first step until after its last."""
 
-# Of a session, by its id:
+# Functions of `$KODE_HOME` and a session's id:
 session_file = _below_named("sessions/{}.jsonl")
 session_folder = _below_named("sessions/{}")
 plan_file = _below_named("sessions/{}/plan.md")
@@ -108,7 +108,7 @@ open_mark = _below_named("open/{}")
 unfinished_undo = _below_named("unfinished/{}")
 """A file that is there while an undo or a redo of the session is under way."""
 
-# Of a session's folder:
+# Functions of a session's folder:
 images_folder = _below("images")
 """Copies of the images shown in a session."""
 agents_folder = _below("agents")
@@ -121,11 +121,11 @@ permissions_file = _of_project("permissions")
 trust_file = _of_project("trust")
 """Which extensions of a project a person trusts."""
 mcp_tokens_file = _below_named("mcp/{}.json")
-"""The login tokens of an MCP server, by what stands for its address."""
+"""The login tokens of an MCP server, named by a hash of its address."""
 mcp_cache_folder = _below_named("mcp/caches/{}")
 """What the launcher of an MCP server has downloaded, by what stands for its entry."""
 shown_notice = _below_named("notices/{}")
-"""A file that is there once a notice, which is shown once in a home, has been."""
+"""A file that exists once a notice that is shown only once in a home was shown."""
 
 
 def outputs_folder(home: Path, session_id: str | None) -> Path:

@@ -82,8 +82,8 @@ MAX_SOURCE_CHARS = 200  # a URL or path that can be recognized
 
 
 def fence_text(text: str, source: str) -> str:
-    """Puts text from outside between two lines that show a model where it begins, ends and comes
-    from, with a nonce that it does not have. Safety does not depend on it: the gate decides."""
+    """Puts outside text between two lines that show a model where it begins, ends and comes from.
+    They share a nonce that the text does not have. Safety rests on the gate, not on this."""
     while (nonce := os.urandom(8).hex()) in text.lower():
         pass
     source = re.sub('["<>]', "?", escape_path(source))
@@ -93,7 +93,7 @@ def fence_text(text: str, source: str) -> str:
 
 
 CONTEXT_LINES = 3
-"""As in `diff -u` and git."""
+"""The default of `diff -u` and git."""
 MAX_DIFF_CHARS = 200_000  # more than a person reads or a window takes
 MAX_SHOWN_LINES = 60  # a model reads it with every later request
 MAX_SHOWN_CHARS = 4_000  # a thousand tokens
@@ -127,7 +127,7 @@ def unified_diff(name: str, before: str, after: str) -> str:
 
 
 def count_common(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many lines the two share at the start."""
+    """How many lines two texts share at the start."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((i for i, (before, after) in pairs if before != after), min(len(old), len(new)))
 
@@ -158,7 +158,7 @@ def changed_lines(diff: str, *, whole: bool = False) -> str:
 
 
 def _number_new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]:
-    """Number and text of each line to show; number 0 where some are left out."""
+    """The number and text of each line to show; the number 0 where lines are left out."""
     number = 0
     for is_new, run in itertools.groupby(diff, key=lambda line: line[:1] == "+"):
         lines = list(run)

@@ -57,15 +57,15 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
             is_below(paths.real_path(place), other)
             for place in (folder, program)
             for other in distrusted
-            if other != "/"  # which says nothing about who may write
+            if other != "/"  # the root contains every program
         ):
             return program
     return None
 
 
 async def start_program(*argv: str | Path, **options: Any) -> "asyncio.subprocess.Process":
-    """`asyncio.create_subprocess_exec`, which waits for ever where it is cancelled before the pipes
-    are connected (CPython up to 3.12). Cancelled here, the program is killed and waited for.
+    """Like `asyncio.create_subprocess_exec`, which hangs if it is cancelled before the pipes are
+    connected (CPython up to 3.12). Here a cancellation kills the program and waits for its end.
 
     Raises: OSError, ValueError.
     """
@@ -88,7 +88,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def cancelled_by_signals(task: "asyncio.Future[Any]") -> contextlib.AbstractContextManager[None]:
-    """Makes SIGINT, SIGTERM and SIGHUP, also a second one, end the turn with its progress saved."""
+    """Makes SIGINT, SIGTERM and SIGHUP cancel the turn, with its progress saved; repeats, too."""
     return handle_signals(dict.fromkeys(SIGNALS, task.cancel))
 
 

@@ -20,26 +20,26 @@ from kode.values import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a server's Chat Completions differ; the default is for one of which nothing is known."""
+    """How a server's Chat Completions differ; the defaults suit an unknown server."""
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     switch: str = "reasoning_effort"
     """How a request asks for thinking, a case of `thinking_settings` in `kode.providers.chat`."""
     thinks_by_default: bool = False
-    """Whether a level that the vendor recommends is sent where the person set none."""
+    """Whether the level that the vendor recommends is sent if the person set none."""
     thinks_in: tuple[str, ...] = ("reasoning_details", "reasoning_content", "reasoning")
-    """Fields in which thinking comes. The first of them that came goes back with its message."""
+    """Fields in which thinking may arrive; the first that did goes back with its message."""
     is_open: bool = True
-    """Whether it takes fields that the format does not have: those of a reply go back."""
+    """Whether the server takes unknown fields: those of a reply are then sent back to it."""
     empty_thinking: str | None = None
-    """What goes in the first field of `thinks_in` for a reply without thinking, such as another
-    model's, which the server refuses otherwise. None: nothing."""
+    """Sent in the first field of `thinks_in` for a reply without thinking, such as another model's,
+    if the server refuses one without. None: nothing is sent."""
     older_models: tuple[str, ...] = ()
     """Prefixes of models that neither sign their calls nor take a `thinking_config`."""
     binds_thinking_of: tuple[str, ...] = ()
     """Prefixes of models whose thinking is only taken back after the same conversation."""
     ids: Literal["short", "nine", "any"] = "short"
-    """Call ids that it takes: 40 characters, nine letters and digits, or any."""
+    """The call ids that the server takes: 40 characters, nine letters and digits, or any."""
     takes_plain_results: bool = True
     """Whether a result may lack the name of its tool, and a user message follow it; else an
     assistant's goes between."""
@@ -109,25 +109,25 @@ PROVIDERS = tuple(
     ProviderRow(dialect=Dialect(**_with_tuples(row.pop("dialect", {}))), **_with_tuples(row))
     for row in _read_table("providers/providers.toml")["provider"]
 )
-"""The rows of `providers.toml`; of several with a key the first is used."""
+"""The rows of `providers.toml`; the default is the first for which there is a key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SystemRow:
-    """One memory system: all that kode knows of it by name."""
+    """One memory system: all that the rest of kode knows about it."""
 
     opens: str = ""
     """module:class of its `Policy`; "" for a system of a plug-in."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """What `kode memory add` accepts → what it is; NAME is any other word. {}: every word."""
     about_user: str = "memory"
-    """The target of what is proposed about the person, or added without a target."""
+    """The target of proposals about the person, and of what is added without a target."""
     about_project: str = "memory"
-    """The target of what is proposed about the project."""
+    """The target of proposals about the project."""
     options: tuple[str, ...] = ()
-    """The flags of `kode memory add` that it keeps."""
+    """The flags of `kode memory add` whose values the system stores."""
     commands: tuple[str, ...] = ()
-    """Those of `kode memory` that it has besides the ones that all have."""
+    """The subcommands of `kode memory` that only this system has."""
     readable: str = ""
     """A pattern of its files in a project's folder that tools may read."""
 
@@ -135,7 +135,7 @@ class SystemRow:
 SYSTEMS: Mapping[str, SystemRow] = {
     name: SystemRow(**_with_tuples(row)) for name, row in _read_table("memory/systems.toml").items()
 }
-"""By name, the rows of `systems.toml`."""
+"""System name → its row of `systems.toml`."""
 
 COMPATIBLE = "openai"
 """The provider whose wire format compatible servers speak."""

@@ -17,8 +17,8 @@ from kode.errors import KodeError
 
 
 class SharedBudget:
-    """The budget in one file. `add` names `by`, the spending session; with `only_looks` it adds
-    nothing, because another process does."""
+    """The budget in one file. `by` is the spending session, recorded by `add`; with `only_looks`
+    nothing is added, because another process adds it."""
 
     def __init__(self, path: Path, *, by: str = "", only_looks: bool = False) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class SharedBudget:
         self._only_looks = only_looks
 
     def refresh(self) -> None:
-        """Reads new lines. One that is no money counts as damage until the limit is set again.
+        """Reads new lines. One without a valid amount is damage until the limit is set again.
         Raises: StorageError."""
         for line in self._log.read():
             try:
@@ -47,7 +47,7 @@ class SharedBudget:
                 self.spent_by[str(value.get("by", ""))] += amount
 
     def explain_stop(self) -> str:
-        """Why nothing more is to be spent, as of the last `refresh`; "" where it is."""
+        """Why no more money may be spent, as of the last `refresh`; "" if it may."""
         if self._log.damaged or self._log.lost_bytes:
             return (
                 f"{self.path} is damaged, so more than ${self.spent_usd:.4f} of the budget may be "
@@ -58,7 +58,7 @@ class SharedBudget:
         return ""
 
     def check(self) -> None:
-        """Raises: KodeError if nothing more is to be spent; StorageError."""
+        """Refreshes. Raises: KodeError if no more money may be spent; StorageError."""
         self.refresh()
         if why := self.explain_stop():
             raise KodeError(why)
@@ -73,7 +73,7 @@ class SharedBudget:
         self._append({"limit_usd": limit_usd})
 
     def _append(self, value: dict[str, object]) -> None:
-        # Unlike every other line, so that one that is there twice counts once.
+        # Makes the line unique, so that one that is there twice counts once.
         line = json.dumps({**value, "id": secrets.token_hex(4)}).encode()
         with self._log.hold() as append:
             append(line)

@@ -73,11 +73,11 @@ class ToolOutput:
     """Names the outside source of the text (a URL, a file outside the project); "" when it is the
     project's own. Marks the session as having read untrusted content."""
     notes: tuple[str, ...] = ()
-    """What kode says of the call: lines for the model, that follow the text."""
+    """What kode says about the call: lines for the model that follow the text."""
     refusals: tuple[Refusal, ...] = ()
-    """What was refused of the call although it ran, or could not be kept of its changes."""
+    """Refusals of parts of a call that ran: what was not done, or which changes were not kept."""
     exit_status: int | None = None
-    """Of a finished command; -1 when it timed out. None for other tools."""
+    """The status of a finished command; -1 if it timed out. None for other tools."""
     lost: tuple[str, ...] = ()
     """The paths of a command's changes that were not kept; an ignored folder's ends with "/"."""
     ran_s: float | None = None
@@ -256,7 +256,7 @@ class ToolContext:
     path: str = ""
     """See `Action`."""
     decision: Decision = ALLOWED
-    """The one that lets the call run."""
+    """The decision that lets the call run."""
     wrap_command: "WrapCommand | None" = None
     """Wraps the command for the sandbox; None: it runs outside."""
     earlier: Callable[[str], str | None] = lambda entry_id: None
@@ -267,7 +267,7 @@ class ToolContext:
     """Characters that the result may have: a share of the model's window. A longer one is cut to
     both ends, and kept whole in a file."""
     keep_output: "Callable[[ToolOutput], None]" = lambda output: None
-    """Takes what a command printed, in case the turn is interrupted and the call has no result."""
+    """Stores what a command has printed, in case an interruption leaves the call without result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,8 +298,8 @@ class Tool:
     grammar: str = ""
     """As in `ToolSpec`."""
     parts: Callable[[Mapping[str, Any]], "Sequence[tuple[Tool, Mapping[str, Any]]]"] | None = None
-    """The calls that a call stands for, each judged and run as such, once all are allowed; None: it
-    is one itself. Takes checked arguments, gives unchecked ones. Raises: ToolError."""
+    """Splits a call into several, which are judged one by one and run once all are allowed; None:
+    no call is split. Takes checked arguments, returns unchecked ones. Raises: ToolError."""
 
     def effect_on(self, arguments: Mapping[str, Any]) -> Effect:
         """The effect of a call with these arguments."""
@@ -334,10 +334,10 @@ class Action:
     """The real path that the gate judges, for a call about one. The tool works on this path or not
     at all, so that swapping in a link achieves nothing."""
     advice: Decision | None = None
-    """What an interceptor says of it, for this call only: `allow` and `ask` count as a rule of the
-    person; `run_in="read_only"`: as mode `plan` decides, whatever allows it."""
+    """An interceptor's decision about this call: `allow` and `ask` count like a rule of the person;
+    `run_in="read_only"` counts like mode `plan`, whatever else allows the call."""
     changed_by: str = ""
-    """Who wants it in place of what the model asked for: "The hook rtk"."""
+    """Who replaced the model's action by this one: "The hook rtk"; "" for nobody."""
     change: str = ""
     """Who changed it and how, in a sentence; "" if nobody did."""
 
@@ -477,9 +477,9 @@ def _make_schema(model: "type[BaseModel]", unlisted: Sequence[str]) -> Mapping[s
 
 
 def _slim_schema(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """Drops what costs tokens and tells a model nothing: titles, null alternatives, defaults that
-    are as good as nothing (None, false, 0, ""), `additionalProperties: false`. References are
-    resolved in place, because some servers do not follow `$ref`."""
+    """Drops what costs tokens and tells a model nothing: titles, null alternatives, empty defaults
+    (None, false, 0, ""), `additionalProperties: false`. Replaces references by what they refer to,
+    because some servers do not follow `$ref`."""
     if isinstance(node, list):
         return [_slim_schema(item, definitions) for item in node]
     if not isinstance(node, dict):

@@ -43,7 +43,7 @@ class Workplace:
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
     git: tuple[GitFolder, ...] = ()
-    """Those of the working folders and of the project, which may lie elsewhere."""
+    """The git folders of the working folders and the project, which may lie elsewhere."""
     user_home: Path
     """`paths.NO_HOME` for a person without one."""
     temp: tuple[Path, ...] = ()
@@ -71,9 +71,9 @@ TMP = "/tmp"
 
 
 def to_host(place: Workplace, path: str) -> str:
-    """Where an absolute path lies for this machine: one in `/tmp` means the session's own, if it
-    has one, as in its commands, but what is only in the machine's, or in folders that commands see
-    there too."""
+    """The path on this machine that an absolute path means in the session's commands. One in `/tmp`
+    means the session's own `/tmp`, if there is one; except what exists only in the machine's, and
+    folders that commands see there too."""
     if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
     seen = [*map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))]
@@ -87,7 +87,7 @@ def to_host(place: Workplace, path: str) -> str:
 
 
 def to_command(place: Workplace, path: str) -> str:
-    """A path of this machine as commands know it, the reverse of `to_host`."""
+    """The path under which commands know a path of this machine; reverses `to_host`."""
     if is_below_any(path, map(str, (place.cwd, *place.roots))):
         return path  # the usual case needs no sandbox
     folder = place.private_tmp()

@@ -1,5 +1,5 @@
-"""A turn whose answer is a value that fits a schema: like any other, with its tools. One that does
-not fit is requested again with its error, and the server must then enforce the schema if it can."""
+"""A turn whose answer is a value that fits a schema; it has tools like any other. An answer that
+does not fit is requested again with its error; the server is then asked to enforce the schema."""
 
 import json
 import re
