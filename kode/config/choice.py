@@ -26,18 +26,18 @@ LOCAL_KEY = "none"
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderChoice:
-    """The chosen provider, and how to ask it. None leaves it to the provider's default."""
+    """The chosen provider, and how to ask it. None leaves a value to the provider's default."""
 
     row: ProviderRow
     model: str | None = None
     base_url: str | None = None
     api_key: str | None = None
     api: Api | None = None
-    """The wire format; None chooses by server and model, see `kode.providers.api_of`."""
+    """The wire format; None: chosen by server and model, see `kode.providers.api_of`."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     effort: Effort | None = None
     used: Mapping[str, Setting] = field(default_factory=dict)
-    """As in `ProviderSettings`."""
+    """What set each value, as in `ProviderSettings`."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ def resolve_provider(
 ) -> ProviderChoice:
     """Chooses the provider. If none is named, the one with a key; with two keys the one that the
     model's name belongs to, else the first of the table; with only a base URL, one that uses
-    OpenAI's format. Its key is masked from then on, whatever it looks like. `origins` is as in
+    OpenAI's format. From then on its key and headers are masked in all output. `origins` is as in
     `Loaded`.
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
@@ -62,15 +62,15 @@ def resolve_provider(
             row = row_of(config, provider)
         config = config.model_copy(update={"model": resolved})
     part = config.part(row.name)
-    alone = ("script", "retry.idle_timeout_s")  # no provider has its own
+    alone = ("script", "retry.idle_timeout_s")  # these are never set per provider
     used = {key: Setting(key, origins.get(key, "default")) for key in alone}
 
     def choose(name: str, variable: str = "") -> str | None:
-        """The value to use of a key, of which `used` gets the origin."""
+        """Returns the value of a setting, and records its origin in `used`."""
         key_of_part = f"providers.{row.name}.{name}"
         for key, value in ((name, getattr(config, name)), (key_of_part, getattr(part, name))):
             if value:
-                # `switched` moves a general value to its provider.
+                # `switch_provider` moves a general value to the part of its provider.
                 used[name] = Setting(key, origins.get(key) or origins.get(name, "default"))
                 return str(value)
         used[name] = Setting(key_of_part, variable or "default")
@@ -135,7 +135,7 @@ def _find_address(config: Config, environ: Mapping[str, str], row: ProviderRow) 
 
 
 def _choose_unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
-    """The provider, determined by everything but its name."""
+    """Chooses the provider by all other settings, if none is named."""
     if config.script is not None:
         return row_of(config, "scripted")
     compatible, owner = row_of(config, COMPATIBLE), provider_of_model(config.model)
@@ -189,8 +189,8 @@ def list_configured(config: Config, environ: Mapping[str, str]) -> tuple[Provide
 def switch_provider(
     config: Config, environ: Mapping[str, str], provider: str, model: str | None
 ) -> Config:
-    """The settings for another model, perhaps of another provider. An address and a key that were
-    given without a provider's name stay with the provider in use: nobody else gets that key.
+    """Returns the settings for another model, perhaps of another provider. An address and a key set
+    without a provider's name stay with the provider in use, so that no other one gets that key.
 
     Raises: UserError as `resolve_provider`.
     """
@@ -204,7 +204,7 @@ def switch_provider(
 def choose_small_model(
     config: Config, environ: Mapping[str, str], named: str | None, origins: Mapping[str, str] = {}
 ) -> ProviderChoice:
-    """Whom to ask for small work: the model `named`, as `MODEL` or `PROVIDER/MODEL`; else the
+    """Chooses the model for small work: the model `named`, as `MODEL` or `PROVIDER/MODEL`; else the
     vendor's small one, if its own server is asked; else the session's.
 
     Raises: UserError as `resolve_provider`.
@@ -225,10 +225,10 @@ def choose_small_model(
 def resolve_model(
     config: Config, environ: Mapping[str, str], current: ProviderRow, text: str
 ) -> tuple[str, str]:
-    """(provider, model) of what a person calls a model: an alias such as `sonnet`, `PROVIDER/MODEL`
-    or `MODEL`, beside the provider `current`. The part before the first slash names another one if
-    that is configured. A provider without models of its own passes on those of others under names
-    like `openai/gpt-oss-20b`: there a maker's name belongs to the model.
+    """Resolves what a person calls a model to (provider, model): an alias such as `sonnet`,
+    `PROVIDER/MODEL` or `MODEL`. `current` is the provider in use; the part before the first slash
+    names another one if that is configured. A provider without models of its own passes on those
+    of others under names like `openai/gpt-oss-20b`, where the maker's name is part of the model's.
 
     Raises: UserError for an alias of a provider without a key.
     """
@@ -240,7 +240,7 @@ def resolve_model(
     for row in (current, *others):
         if text in row.aliases:
             return row.name, row.aliases[text]
-    # At another address a name may be another model's.
+    # At a custom address, the same name may mean another model.
     if not current.models or config.base_url or _find_address(config, environ, current):
         return current.name, text
     for row in PROVIDERS:
@@ -250,7 +250,7 @@ def resolve_model(
 
 
 def is_url(text: str) -> bool:
-    """Whether requests can be sent there."""
+    """Whether a text is an http(s) address that requests can be sent to."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

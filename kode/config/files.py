@@ -1,9 +1,9 @@
 """Reads and writes config files, whose keys `model.py` defines, and reads Claude Code's settings as
-far as kode has an equal. Also guards the folder of the person's own config: whoever can write there
-decides what kode runs.
+far as kode has equivalents. Also guards the person's config folder: whoever can write there decides
+what kode runs.
 
-Denials and questions of other settings files count as if the person's own config had them: they
-only make it stricter. What they allow does not count.
+The `deny` and `ask` rules there count as if the person's own config had them, since they
+only make it stricter. Their `allow` rules do not count.
 https://docs.claude.com/en/docs/claude-code/settings describes their keys.
 """
 
@@ -32,15 +32,15 @@ _PATH = re.compile(r"^((?:Edit|Glob|Grep|LS|MultiEdit|NotebookEdit|Read|Write)\(
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """What a config file holds; {} if it does not exist. Raises: ConfigError that names the place
-    and what to do."""
+    """Reads a config file; {} if it does not exist. Raises: ConfigError that names the place and
+    what to do."""
     text = read_text(path)
     return {} if text is None else parse_document(text, path)
 
 
 def read_flag_document(text: str, flag: str, cwd: Path) -> tuple[dict[str, Any], Path]:
-    """What the value of a flag holds, JSON or a file with it, and where that is from. Raises:
-    ConfigError."""
+    """Reads a flag's value, JSON or the path of a file with it; returns the content and its origin,
+    the file or the flag. Raises: ConfigError."""
     if text.lstrip().startswith("{"):
         return parse_document(text, Path(flag)), Path(flag)
     path = cwd / paths.expand_path(text)
@@ -51,7 +51,7 @@ def read_flag_document(text: str, flag: str, cwd: Path) -> tuple[dict[str, Any],
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
-    """Replaces a config file, which keeps its mode; a new one only its owner can read. Raises:
+    """Replaces a config file, which keeps its mode; only its owner can read a new one. Raises:
     StorageError."""
     durable.make_folder(path.parent)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
@@ -80,7 +80,7 @@ def read_text(path: Path) -> str | None:
 
 
 def parse_document(text: str, path: Path) -> dict[str, Any]:
-    """What the text of a config file holds. Raises: ConfigError."""
+    """Parses the text of a config file; blank text is {}. Raises: ConfigError."""
     data = (text if text.strip() else "{}").encode()
     try:
         values = jiter.from_json(data, allow_inf_nan=False, catch_duplicate_keys=True)
@@ -97,7 +97,7 @@ def parse_document(text: str, path: Path) -> dict[str, Any]:
 
 
 def resolve_inside(path: Path, *folders: Path) -> Path:
-    """Where a path really is. Raises: ConfigError for a link out of one of these folders."""
+    """Resolves a path. Raises: ConfigError if it leads out of any one of these folders."""
     real = Path(real_path(path))
     for folder in folders:
         if not real.is_relative_to(real_path(folder)):
@@ -106,7 +106,7 @@ def resolve_inside(path: Path, *folders: Path) -> Path:
 
 
 def project_folders(cwd: Path) -> list[Path]:
-    """From the working directory up to the repository's root; outside a repository only itself."""
+    """The folders from `cwd` up to the repository's root; outside a repository only `cwd`."""
     start, top = Path(real_path(cwd)), paths.project_root(cwd)
     return [folder for folder in (start, *start.parents) if folder.is_relative_to(top)]
 
@@ -150,9 +150,9 @@ def restrict_home(home: Path) -> str:
 def find_foreign_settings(
     cwd: Path, named: str | None
 ) -> tuple[list[tuple[str, list[str], Path]], tuple[str, ...]]:
-    """Of what `--settings` names, a file or JSON, and of the files for this working directory, the
-    project's, the nearest first, then those of the person's home: the rules, as `deny` or `ask`,
-    the rules in kode's words, and the file; and sentences about what kode does not use.
+    """Reads Claude Code's settings: `named` (by `--settings`: a file or JSON), then the project's
+    files, the nearest first, then those of the person's home. Returns for each (`deny` or `ask`,
+    its rules in kode's words, the file), and sentences about what kode does not use.
 
     Raises: ConfigError for `named` alone.
     """

@@ -38,8 +38,8 @@ from kode.values import dataclass, replace
 
 Keys = tuple[str, ...]
 Layer = dict[Keys, tuple[Any, str]]
-"""One source of settings: the path of each value in a config file → the value, and the name of its
-place: `FILE:LINE`, a variable, a flag."""
+"""One source of settings: the keys that lead to a value → the value, and the name of its origin:
+`FILE:LINE`, a variable, a flag."""
 Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -53,11 +53,11 @@ Not where requests and keys go, what runs without asking, what is spent, stored 
 key in `Config` is not a project's until it is listed here."""
 
 OF_EXTENSIONS = ("mcpServers", "hooks")
-"""Sections of the person's config file that are not settings: `kode.extensions` reads them. Of a
-project's file only the first, once a person has approved it."""
+"""Sections of the person's config file that are not settings: `kode.extensions` reads them. In a
+project's file only the first counts, once a person has approved it."""
 
 OTHER_SPELLINGS: Mapping[Keys, Keys] = {("memory", "dataDir"): ("memory", "data_dir")}
-"""A key as it is known from elsewhere → kode's."""
+"""A key as other programs spell it → as kode does."""
 
 STRICTNESS = ("full", "auto-edit", "ask", "plan")
 """Permission modes, loosest first."""
@@ -76,10 +76,10 @@ ENVIRONMENT = {
     "memory.notes.url": "KODE_NOTES_URL",
     "memory.notes.team": "KODE_NOTES_TEAM",
 }
-"""Key → its variable."""
+"""Key → the environment variable that sets it."""
 
 OWN_MARKS = "KODE_BASH_ENV KODE_DEPTH KODE_PLUGIN_FILES KODE_PROJECT_DIR KODE_SHELL_ID".split()
-"""What kode sets for the processes it starts; no person does."""
+"""Variables that kode sets for processes that it starts; they are no settings."""
 
 FLAGS = {
     "timeout_s": "--timeout",
@@ -90,7 +90,7 @@ FLAGS = {
     "add_dirs": "--add-dir",
     "sandbox.enabled": "--sandbox",
 }
-"""Flags with a value that are not named like their key."""
+"""Key → its flag, if the flag has a value and another name than the key."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +102,11 @@ class Loaded:
     files: tuple[Path, ...] = ()
     """The config files that were read."""
     unused: tuple[str, ...] = ()
-    """What kode does not use of other agents' settings, sentences."""
+    """Sentences about what kode does not use of other agents' settings."""
 
 
 class Faults(ConfigError):
-    """Faults in the settings. Its message is the first; `faults` has them all."""
+    """Faults in the settings. The message is the first one; `faults` has all of them."""
 
     def __init__(self, faults: Mapping[Setting, str]) -> None:
         self.setting = next(iter(faults))
@@ -126,8 +126,8 @@ def load_config(
     flags: Mapping[str, Any],
     flags_of: str | None = None,
 ) -> Loaded:
-    """The effective settings in `cwd`. `flags` are dotted keys, and `settings` of another agent, a
-    file or JSON; `flags_of` names their origin in errors, None: the command line.
+    """Loads the settings for `cwd`. `flags` has dotted keys, and `settings`: another agent's, as
+    file or JSON. `flags_of` is the origin of `flags` in errors; None: the command line.
 
     Raises: ConfigError (`Faults` if there are several) that names file, line, key, value and what
         is allowed.
@@ -144,7 +144,7 @@ def load_config(
                 f"Ignored in {project}, since a project may not set it: {', '.join(ignored)}. "
                 f"If you want it, set it in {own_file}."
             )
-        # No variables: a name does not show what it holds, which would go to requests and logs.
+        # No variables: a project must not choose which of them go to requests and logs.
         _merge_layer(merged, _expand(layer, {}))
     flags = dict(flags)
     foreign, unused = find_foreign_settings(cwd, flags.pop("settings", None))
@@ -171,9 +171,9 @@ def load_config(
 
 
 def with_key(document: Mapping[str, Any], key: str, value: Any, place: str) -> dict[str, Any]:
-    """A config file's document with one more key, dotted. `place` is named in errors.
+    """Returns a config file's document with a dotted key set. `place` is named in errors.
 
-    Raises: ConfigError (`Faults`) for a key or a value that is none.
+    Raises: ConfigError (`Faults`) for an unknown key or a value that is not allowed.
     """
     keys = tuple(key.split("."))
     keys = OTHER_SPELLINGS.get(keys, keys)
@@ -184,7 +184,7 @@ def with_key(document: Mapping[str, Any], key: str, value: Any, place: str) -> d
 
 
 def store_value(key: str, value: Any, place: str) -> Path:
-    """Sets a key in the person's own config file, and returns that. Raises: as `with_key`;
+    """Sets a key in the person's config file; returns its path. Raises: as `with_key`;
     StorageError."""
     path = paths.config_file(paths.kode_home())
     write_document(path, with_key(read_document(path), key, value, place))
@@ -192,7 +192,7 @@ def store_value(key: str, value: Any, place: str) -> Path:
 
 
 def add_setting_source(error: BaseException, origins: Mapping[str, str]) -> None:
-    """Completes an error whose raiser did not know what set its setting."""
+    """Adds the origin of its setting to an error that was raised without knowing it."""
     if isinstance(error, KodeError) and (setting := error.setting) is not None:
         error.setting = replace(setting, source=origins.get(setting.key, setting.source))
 
@@ -207,8 +207,8 @@ def project_file(cwd: Path) -> Path | None:
 
 
 def _flatten_file(text: str, path: Path, others: Sequence[str] = ()) -> Layer:
-    """The values of a file, without the sections in `others`, each with its line, found in the
-    order of the text, which JSON keeps. Raises: ConfigError."""
+    """The values of a file, without the sections in `others`, each with its line: keys are searched
+    in the order of the text, which JSON keeps. Raises: ConfigError."""
     layer: Layer = {}
     position, shown = 0, paths.short_path(path)
 
@@ -252,8 +252,8 @@ def _expand(layer: Layer, environ: Mapping[str, str]) -> Layer:
 
 
 def _split_allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
-    """The allowed settings of a project file, given the `personal` ones, and the refused keys.
-    Unknown keys stay: they are faults."""
+    """Returns the allowed settings of a project file, given the `personal` ones, and the refused
+    keys. Unknown keys stay among the allowed, to be reported as faults."""
     all_keys = {*flatten(Config()), "hooks"}
     personal_mode, _ = personal.get(("permissions", "mode"), ("", ""))
     loosest = MODE_CALLED.get(str(personal_mode), Config().permissions.mode)
@@ -279,7 +279,7 @@ def _make_environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def _make_layer(values: dict[str, Any], places: dict[str, str]) -> Layer:
-    """The layer of values by dotted keys. Naming a memory system turns memory on; `off` is none."""
+    """The layer of values by dotted keys. A memory system turns memory on, `off` turns it off."""
     if (system := values.get("memory.system")) is not None:
         values = {"memory.enabled": system != "off", **values}
         places = {"memory.enabled": places["memory.system"], **places}
@@ -316,7 +316,7 @@ def _merge_layer(merged: Layer, layer: Layer) -> None:
 
 
 def _nest_settings(layer: Layer) -> dict[str, Any]:
-    """The settings as in a config file."""
+    """Nests the settings as in a config file."""
     nested: dict[str, Any] = {}
     for keys, (value, _) in layer.items():
         section = nested
@@ -341,7 +341,7 @@ def _validate(layer: Layer) -> Config:
 
 
 def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: Keys = ()) -> Model:
-    """The values as the model has them. Raises: Faults."""
+    """Validates the values as an instance of the model. Raises: Faults."""
     try:
         # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
         return model.model_validate_json(json.dumps(values), strict=True)
@@ -354,7 +354,7 @@ def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: K
 
 
 def _make_setting(keys: Keys, layer: Layer) -> Setting:
-    """A setting with the place of its value, or of what is nearest to it."""
+    """A setting with the place of its value or, if it has none, of the nearest one that has."""
     for end in range(len(keys), 0, -1):
         for other, (_, place) in sorted(layer.items(), key=lambda it: len(it[0])):
             if other[:end] == keys[:end]:

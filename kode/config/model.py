@@ -19,7 +19,7 @@ from kode.provider import Effort
 from kode.registry import SYSTEMS
 
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
-"""A row of `kode.registry`, or a name that the config itself gives: `layers` checks that it is one
+"""A row of `kode.registry`, or a name that the config itself gives: `load.py` checks that it is one
 of the two."""
 
 
@@ -40,7 +40,7 @@ Mode = Annotated[
     PermissionMode,
     BeforeValidator(lambda name: MODE_CALLED.get(name, name) if isinstance(name, str) else name),
 ]
-"""Under other agents' names too."""
+"""Also accepts other agents' names for the modes."""
 
 
 class Section(BaseModel):
@@ -225,7 +225,7 @@ class Config(ServerChoice):
     """The name of a plug-in → whether it is `enabled`, and its own settings."""
 
     def part(self, provider: str) -> ProviderPart:
-        """What is set of a provider."""
+        """The settings of a provider; the defaults if it has none."""
         return self.providers.get(provider) or ProviderPart()
 
     def roots(self, cwd: Path) -> tuple[Path, ...]:
@@ -242,7 +242,7 @@ def configured_prices(config: Config) -> dict[str, dict[str, Any]]:
 
 
 def flatten(part: BaseModel, prefix: str = "") -> dict[str, Any]:
-    """Every key, dotted, with its value; sections are flattened, mappings are not."""
+    """Dotted key → value; sections are flattened, mappings are not."""
     values: dict[str, Any] = {}
     for name, value in part:
         is_section = isinstance(value, Section)
@@ -251,7 +251,7 @@ def flatten(part: BaseModel, prefix: str = "") -> dict[str, Any]:
 
 
 def display_value(key: str, value: Any) -> Any:
-    """A value as plain JSON for display: of a key only the last four characters."""
+    """A value as plain JSON for display: of an API key only the last four characters."""
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, Mapping):
@@ -264,7 +264,7 @@ def display_value(key: str, value: Any) -> Any:
         return "set"
     if key.rpartition(".")[2] == "api_key":
         return f"set, ends in …{value[-4:]}" if len(value) >= 12 else "set"
-    # In an address any password, even if it does not look like one.
+    # The password in an address is hidden even if it does not look like one.
     return redact(_URL_PASSWORD.sub(r"\1[redacted password]@", value))
 
 

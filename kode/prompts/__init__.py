@@ -28,7 +28,7 @@ def system_sections(
     a compaction. They are joined by blank lines.
 
     `base` replaces kode's own text (`--system`), which is short with `small`; `late` are memory's
-    sections. Empty ones are left out. Nothing else depends on the folder or the day, and what
+    sections. Empty sections are left out. Nothing else depends on the folder or the day, and what
     changes most comes last: many servers put the tools after the system prompt, and would read them
     all again after the first different byte.
     """
@@ -42,8 +42,8 @@ def opening_sections(
     *, cwd: Path, repository: Path | None, today: date, project_instructions: str, window: int
 ) -> dict[str, str]:
     """The sections for a session's first message, by name: project instructions and workplace.
-    What changes most comes last. Long instructions are cut to as many
-    characters as the window has tokens, about a quarter of it."""
+    The one that changes most comes last. Instructions are cut to as many characters as the window
+    has tokens, which is about a quarter of the window."""
     if len(project_instructions) > window:
         project_instructions = project_instructions[:window] + INSTRUCTIONS_CUT
     place = _describe_workplace(cwd, repository, today)
@@ -52,8 +52,8 @@ def opening_sections(
 
 
 def compaction_prompt(max_words: int, wish: str = "") -> str:
-    """What asks for a hand-over note, at the end of a conversation; `wish` is what the person wants
-    in it."""
+    """The message that asks for a hand-over note at the end of a conversation; `wish` is what the
+    person wants in the note."""
     prompt = template("compaction").replace("{max_words}", str(max_words))
     return f"{prompt.rstrip()}\n\nThe person asks of this note: {wish}\n" if wish else prompt
 

@@ -1,8 +1,8 @@
 """Reads instruction files, in which a project addresses agents, and builds one bounded section of
 the system prompt.
 
-In each folder AGENTS.md counts; otherwise the first of other agents' files. They are not memory,
-and kode never writes one by itself.
+In each folder AGENTS.md counts or, without one, the first of other agents' files. They are not
+memory, and kode never writes one by itself.
 """
 
 import contextlib
@@ -55,9 +55,9 @@ class ProjectInstructions:
     sources: tuple[InstructionsFile, ...] = ()
     """In the order of the section."""
     waiting: tuple[InstructionsFile, ...] = ()
-    """What is left out until a person approves it."""
+    """The files that are left out until a person approves them."""
     warning: str = ""
-    """What was cut or unreadable, in one sentence; "" for nothing."""
+    """Sentences about what was cut, left out or unreadable; "" if nothing."""
 
     def describe_files(self, folder: Path) -> list[str]:
         """One line per file, relative to `folder`: `CLAUDE.md (40 lines)`."""
@@ -78,7 +78,7 @@ def read_agents_files(
     waits: Callable[[InstructionsFile], bool] = lambda source: False,
 ) -> ProjectInstructions:
     """Reads the instructions of each folder from `cwd` up to the repository root, nearest first, 32
-    KB in all. `is_secret` says which paths no import may name, `waits` which texts a person must
+    KB in all. `is_secret` says which paths may not be read, `waits` which texts a person must
     approve first.
 
     Outside a repository only the working directory's own file counts. Never raises: an unreadable
@@ -127,7 +127,7 @@ class _Reading:
     waiting: dict[Path, InstructionsFile] = field(default_factory=dict)
 
     def take_folder(self, folder: Path) -> None:
-        """Adds the file of a folder that counts. One that waits hides no other."""
+        """Adds the file that counts in a folder. One that awaits approval hides no other."""
         for path in (folder / name for name in NAMES if os.path.lexists(folder / name)):
             self.take(path)
             if Path(real_path(path)) not in self.waiting:
@@ -139,8 +139,8 @@ class _Reading:
     def take(
         self, path: Path, imported_by: str = "", depth: int = 0, *, by_waiting: bool = False
     ) -> None:
-        """Adds a file, followed by its imports. Of what a waiting file imports, only what waits too
-        is noted, so that a person is asked about all of it at once."""
+        """Adds a file, followed by its imports. If the file awaits approval, only
+        imports that do too are noted, so that a person is asked about all of them at once."""
         text, sha256 = self._read_text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)
@@ -157,7 +157,7 @@ class _Reading:
                 self.take(imported, str(path), depth + 1, by_waiting=is_waiting)
 
     def _add_part(self, source: InstructionsFile, real: Path) -> bool:
-        """Adds the part of a text that fits; False, with a warning, if none does."""
+        """Adds the part of a text that fits; warns if it is cut; returns False if nothing fits."""
         if self.room == 0:
             self.warnings.append(f"{source.path} was left out: {_LIMIT}.")
             return False
@@ -223,7 +223,7 @@ class _Reading:
                 yield path
 
     def _is_own(self, path: Path) -> bool:
-        """Whether it is a text in the person's own folder of instructions."""
+        """Whether it is a Markdown file in the person's own folder of instructions."""
         return path.suffix == ".md" and (
             self.own in path.parents or Path(real_path(self.own)) in path.parents
         )
