@@ -122,8 +122,8 @@ def create_record(folder: Path, task: Task, **about: str) -> None:
 
 
 def continue_task(agents: Path, id: str, task: Task) -> Task:
-    """The task for the ended child that goes on with it, as the agent that it was. Raises:
-    ToolError if there is none, or it still runs."""
+    """Returns `task` for the ended child `id` to continue with, as the same agent and with the same
+    effort if it names none. Raises: ToolError if there is no such child, or it still runs."""
     finished = {
         record.id: record.task
         for record in read_records(agents)
