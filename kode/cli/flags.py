@@ -170,8 +170,8 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 
 
 def directory(name: str | None = None, flag: str = "--cwd") -> Path:
-    """The directory that a flag names, else the current one. Raises: ConfigError if it does not
-    exist."""
+    """Resolves the directory that a flag names, else the current one. Raises: ConfigError if that
+    does not exist or is no directory."""
     try:
         folder = paths.expand_path(name or ".").resolve(strict=True)
     except (OSError, RuntimeError) as error:

@@ -148,7 +148,7 @@ def _dispatch(argv: list[str]) -> int:
 
 
 def _suggest_command(word: str, rest: list[str]) -> str:
-    """What to type instead of an unknown command."""
+    """Suggests what to type instead of an unknown command."""
     if hint := HINTS.get(word):
         return f" {hint}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.find_plugins()):

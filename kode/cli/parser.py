@@ -1,4 +1,4 @@
-"""The list of commands, and the parser that each of them uses."""
+"""The list of commands, and the parser that all of them use."""
 
 import argparse
 import math

@@ -1,5 +1,5 @@
-"""`kode config`: the effective value and origin of every key, secrets masked; and `kode
-permissions`: the rules that apply in a project, the person's saved approvals among them."""
+"""`kode config`: shows each key's value and origin, secrets masked, checks and sets them; and `kode
+permissions`: shows and changes the rules of a project, the person's saved approvals included."""
 
 import contextlib
 import json

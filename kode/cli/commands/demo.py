@@ -1,7 +1,7 @@
 """`kode demo`: a tour that needs no key. A script plays the model; everything else is real: a
-scratch project, the tools, the gate and its question, two sessions, memory, undo.
+scratch project, the tools, the permission question, two sessions, memory, undo.
 
-At a terminal the person answers the question and says when to go on; without one the demo plays by
+At a terminal the person answers the question and says when to continue; otherwise the demo plays by
 itself. It uses a temporary folder and home, which are deleted afterwards.
 """
 
@@ -119,7 +119,7 @@ class _Tour:
         self.screen.print("\n$ cat dates.py\n" + text.rstrip("\n"))
 
     async def say(self, text: str) -> None:
-        """Prints what comes next, and waits until a person wants it. Raises: CancelledError."""
+        """Prints what comes next, and waits for Enter. Raises: CancelledError for other input."""
         self.screen.print(f"\n── {text}")
         if self.takes_part:
             line = await self.screen.read_answer("   Press Enter to continue, q to quit: ")

@@ -200,8 +200,8 @@ def _ask_url(example: str = "https://host/v1 or 192.168.1.5:8080") -> str:
 
 
 def _read_url(answer: str) -> str | None:
-    """The URL that an answer names; None for a single word and the like. Without a scheme it is
-    `http` in the local network, where servers seldom have a certificate, else `https`."""
+    """Returns the URL that an answer names; None for a single word and the like. The default scheme
+    is `http` in the local network, where servers seldom have a certificate, else `https`."""
     from kode.config.choice import is_url
     from kode.providers.server import is_near
 
@@ -215,8 +215,8 @@ def _read_url(answer: str) -> str | None:
 
 
 def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
-    """The settings with a model, unless the provider has a default that its server offers, and
-    with a key if the server refused to answer without one."""
+    """Returns the settings with a model, unless the server offers the provider's default, and with
+    a key if the server refused to answer without one."""
     if reached.state == "refused":
         say("It requires a key.")
         return _ask_key(settings)

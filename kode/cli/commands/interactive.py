@@ -1,4 +1,4 @@
-"""`kode` without a command, and `kode continue`: the prompt, one task, or a session to resume.
+"""`kode` without a command, and `kode continue`: opens the prompt, or runs a task, in a session.
 
 Runs the set-up before the first prompt if there is none yet; `prompt.repl` runs the prompt.
 """
@@ -245,7 +245,7 @@ async def _repl(
 
 
 def _warm_up(conversation: "Conversation") -> None:
-    """Imports what the first turn and its reply need, while the person types."""
+    """Imports what the first turn and its reply need while the person types."""
     import ctypes
 
     from kode.cli.screen import markdown

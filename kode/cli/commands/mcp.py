@@ -560,8 +560,8 @@ async def _approve_pending(
 
 
 async def _test(entry: mcp_config.ServerEntry, *, unasked: bool) -> Answered:
-    """Raises: ConfigError for an unapproved server; ServerError; StorageError, BusyError if its
-    tools cannot be pinned."""
+    """Lists what a server offers. Raises: ConfigError for an unapproved server; ServerError;
+    StorageError, BusyError if its tools cannot be pinned."""
     approvals = _load_approvals(entry)
     if trust.state(entry.item, approvals) != "trusted":
         raise ConfigError(

@@ -63,15 +63,15 @@ def main(argv: Sequence[str]) -> int:
 
 @dataclass
 class RunOptions:
-    """What a command line of `kode run` asks for."""
+    """The options of a command line of `kode run`, with the input that `read_task` reads."""
 
     arguments: argparse.Namespace
     task: str = ""
-    """As it was typed, or read from stdin."""
+    """The task as it was typed, or as it was read from stdin."""
     title: str = ""
     """The task, or the text that a plug-in's flag puts in its place."""
     piped: tuple[str, ...] = ()
-    """Texts that were piped in beside the task."""
+    """Texts that were piped in together with the task."""
     prompt: "RunningPrompt | None" = None
     """The prompt; None until `open_prompt` has opened it."""
 

@@ -1,5 +1,5 @@
-"""`kode session`: list, search, show, delete, trim, clean up, fork, export and check sessions; and
-`kode cost`: tokens and dollars of one, request by request."""
+"""`kode session`: lists, searches, shows, deletes, trims, cleans up, forks, exports and checks
+sessions; and `kode cost`: the tokens and dollars of one session, request by request."""
 
 import argparse
 import itertools
@@ -72,8 +72,8 @@ NUMBERS = ("turns", "cost")
 
 
 def draw_table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
-    """A header line, then one line per session. On a narrow screen the last columns are left out,
-    and the task is cut, but never the id."""
+    """Returns a header line, then one line per session. On a narrow screen the last columns are
+    left out, and then the task is cut, but never the id."""
     widest_task = max(WIDEST_TASK, width // 3)
     rows = [HEAD, *(_make_cells(summary, widest_task, today) for summary in summaries)]
     widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
@@ -116,7 +116,7 @@ def _make_cells(summary: Summary, widest_task: int, today: date | None) -> tuple
 
 
 SHOWN = 20
-"""Lines of a list for people; `--all` and `--json` show every session."""
+"""How many sessions or matches a person gets; `--all` and `--json` show every one."""
 
 
 def _list_sessions(parser: Parser, argv: Sequence[str]) -> CommandAnswer:
@@ -274,8 +274,8 @@ HEADS = ("uncached", "cached", "written", "output", "cost")
 
 
 def show_cost(argv: Sequence[str]) -> CommandAnswer:
-    """Runs `kode cost` with these arguments: a table with one row per request, each break's reason
-    below its row. Raises: SessionError, StorageError, ConfigError."""
+    """Runs `kode cost` with these arguments: prints one row per request and, with `--why`, under it
+    why its cache was lost. Raises: SessionError, StorageError, ConfigError."""
     parser = Parser("kode cost", "Show the cost of each request, by default of the last session.")
     parser.add_argument("id", nargs="?", metavar="ID", help=ID_HELP)
     parser.add_flags(("--why", "where a cache was lost, why, and what that cost"))

@@ -1,4 +1,4 @@
-"""`kode subagent`: one task in a process of its own, run as `kode run` runs one; JSON lines on
+"""`kode subagent`: runs one task in a process of its own, as `kode run` would; prints JSON lines on
 stdout, the result last.
 
 Whatever happens, set-up failures and signals included, the last line is the result.
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 PARENT_GONE = "The kode that started it has ended."
 PARENT_GONE_S = 1.0
-"""How long a child may outlive its parent."""
+"""How many seconds a child may outlive its parent."""
 STOP_GRACE_S = 6.0
 """A child that has not ended this long after being asked to is stuck: it kills itself."""
 AFTER_DEADLINE_S = 8.0
@@ -136,7 +136,7 @@ async def _run(argv: Sequence[str], pipes: ChildPipes) -> int:
     """Runs the child from its command line to its result. Raises: KodeError."""
     from kode.cli.commands.run import take_turn
 
-    if "--from-parent" not in argv:  # marks what it starts, as a parent does for its children
+    if "--from-parent" not in argv:  # marks its processes, as a parent does for its children
         from kode.tools import processes
 
         os.environ.update(processes.mark_environment(processes.new_mark()))
@@ -214,9 +214,9 @@ def _load_settings(
     start: Start | None,
     definition: AgentDefinition | None,
 ) -> Loaded:
-    """The settings of a child: its parent's, or those of this directory, within a child's limits.
+    """Returns a child's settings: its parent's or this directory's, within a child's limits.
 
-    A child never gets a wider permission mode than its parent. Without a parent the flag takes
+    A child never gets a wider permission mode than its parent. Without a parent, flags take
     precedence over the task file, and that over the configuration. Raises: ConfigError.
     """
     from kode.config.load import STRICTNESS, Loaded, load_config
@@ -253,8 +253,8 @@ def _load_settings(
 
 
 def _model_of(definition: AgentDefinition, config: Config) -> str | None:
-    """The model of a definition, if it names one that the provider in use has: names like `opus`
-    are another agent's, and the session's own model is better than none."""
+    """Returns the model of a definition if the provider in use has it, else None: a name like
+    `opus` may be another agent's, and then the session's own model is better than none."""
     from kode.config.choice import resolve_model, resolve_provider
     from kode.providers.models import info_of
 
@@ -315,7 +315,7 @@ class ChildTurn:
             self.request.cancel()
 
     def end_within(self, seconds: float) -> None:
-        """Kills this process and its children after `seconds`; the shortest limit set counts."""
+        """Kills this process tree if it still runs after `seconds`; the shortest limit counts."""
         timer = threading.Timer(seconds, self._kill_tree)
         timer.daemon = True
         timer.start()

@@ -1,4 +1,4 @@
-"""The input of `kode run`: the task's text, piped and attached texts, and the schema for its
+"""Reads the input of `kode run`: the task, piped and attached texts, and the schema for its
 answer."""
 
 import argparse
@@ -37,7 +37,7 @@ pipe as its standard input, write nothing to it, and never close it."""
 
 
 def interrupt_by_signals() -> None:
-    """Makes SIGTERM and SIGHUP end kode as Ctrl-C does before a turn."""
+    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt, as Ctrl-C does before a turn."""
     for number in SIGNALS[1:]:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
@@ -75,8 +75,8 @@ async def open_from_flags(
     provider: "Provider | None" = None,
 ) -> "Conversation":
     """Opens the conversation that the flags of `kode run` or of the prompt ask for; `settings` say
-    how it shows and asks. Images that the flags and TASK name go with the first turn; piped
-    text is somebody else's, so names in it do not count. Raises: KodeError."""
+    how it shows events and asks. Images that the flags or the task name go with the first turn;
+    names in piped text do not count, because others wrote it. Raises: KodeError."""
     from kode.conversation import open_conversation
 
     if arguments.no_session and (arguments.session_id or arguments.name):
@@ -120,8 +120,8 @@ async def open_from_flags(
 def read_attachments(
     groups: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
 ) -> "tuple[list[Text], list[Picture]]":
-    """Reads the text files of `--ctx` as parts of the first message, and its images. A group that
-    names a file as a whole is one name, commas and all. A file in none of `roots` is outside text,
+    """Reads the text files of `--ctx` as parts of the first message, and its images. A group is
+    split at commas unless the whole of it names a file. A file outside all `roots` is outside text,
     and so is one written by a session that had read such text.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor an image.

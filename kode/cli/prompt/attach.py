@@ -64,8 +64,8 @@ class FileIndex:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, query: str, limit: int = 50) -> list[str]:
-        """The best matches of a fuzzy query, best first. Lists the files if the last listing is
-        old; so do not call it on the event loop's thread."""
+        """Returns the best matches of a fuzzy query, best first. Lists the files again if the last
+        listing is old, so it must not be called on the event loop's thread."""
         with self._lock:
             if time.monotonic() - self._listed_at >= FRESH_S:
                 files = list_files(self.root)

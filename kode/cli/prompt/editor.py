@@ -344,7 +344,7 @@ class Editor:
         self.app.invalidate()
 
     def idle_s(self) -> float:
-        """How long ago a key was pressed."""
+        """Returns how many seconds ago a key was pressed."""
         return time.monotonic() - self._key_at
 
     async def quiet(self, pause_s: float) -> None:

@@ -24,8 +24,8 @@ PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
 
 
 async def pick_value(screen: Screen, title: str, choices: Sequence[Choice], **more: Any) -> str:
-    """The value that the person picks: from a menu, which they narrow by typing, or from a list by
-    its number; "" for none. Without a menu any other line counts as a value. `more` are other
+    """Returns the value that the person picks from a menu, which typing narrows, or by its number
+    from a list; "" for none. Without a menu any other line counts as a value. `more` are other
     fields of the menu."""
     menu = Menu(
         choices,
@@ -39,7 +39,7 @@ async def pick_value(screen: Screen, title: str, choices: Sequence[Choice], **mo
 
 
 def mark_current(values: Sequence[str], current: str) -> tuple[list[Choice], int]:
-    """A choice for each value, and which of them is the current one."""
+    """Returns a choice for each value, and the index of the current one (0 if it is not listed)."""
     choices = [Choice(it, f"{it}  (now)" if it == current else it) for it in values]
     return choices, values.index(current) if current in values else 0
 
@@ -137,9 +137,9 @@ SHOWN_MODELS = 8  # named in the error about a model that the server lacks
 
 
 async def use_model(state: PromptState, argument: str) -> None:
-    """Switches to a model from the next request on: to the one named, or picked from those of the
-    provider. A model that a local server lacks is refused: the session would depend on a model that
-    fails. Raises: UserError."""
+    """Switches to a model from the next request on: the one named, or one picked from the
+    provider's. A model that a local server lacks is refused, because the session's requests would
+    fail. Raises: UserError."""
     from kode.config.choice import resolve_model, resolve_provider, row_of, switch_provider
     from kode.providers.models import vendor_models
     from kode.providers.server import is_near, reach_server, url_of
@@ -185,7 +185,7 @@ def _show_model(state: PromptState) -> None:
 
 async def use_effort(state: PromptState, argument: str) -> None:
     """Shows how much the model thinks and what it accepts, or sets it from the next request on.
-    Raises: UserError for a word that is no level."""
+    Raises: UserError for an unknown level."""
     conversation = state.conversation
     info = conversation.agent.provider.info
     if not argument:

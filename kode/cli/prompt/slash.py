@@ -451,7 +451,7 @@ async def leave(state: PromptState, argument: str) -> None:
 
 
 def _format_background(command: BackgroundCommand, width: int) -> str:
-    """Id, state, time and command on one line."""
+    """Describes a background command on one line: id, state, time and what runs."""
     seconds = time.monotonic() - command.running.since if command.runs else command.took_s
     status = "running" if command.runs else command.outcome
     text = f"{command.name}  {status} · {duration(seconds)} · {one_line(command.running.command)}"
@@ -497,4 +497,4 @@ FURTHER = (
     SlashCommand("/copy", "copy the last answer", copy, while_busy=True),
 )
 COMMANDS = {command.name: command for command in (*FIRST, *FURTHER)}
-"""All, in the order in which a lone `/` offers them."""
+"""All commands, in the order in which a lone `/` offers them."""

@@ -104,9 +104,9 @@ class PromptState:
     stopping_since: float | None = None
     """When the job's stop was requested; None if it was not."""
     job: "asyncio.Task[None] | None" = None
-    """The running work, one at a time, which Ctrl-C stops."""
+    """The running work, of which there is one at a time; Ctrl-C stops it."""
     beside: set["asyncio.Task[None]"] = field(default_factory=set)
-    """Work that runs beside the job."""
+    """Work that runs beside the job, such as the commands that are allowed during a turn."""
     questions: dict["asyncio.Task[object]", str] = field(default_factory=dict)
     """The task that asks each side question (`/btw`) → the question."""
     _job_since: float = 0.0

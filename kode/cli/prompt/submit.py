@@ -132,7 +132,7 @@ def start_line(state: PromptState, text: str) -> None:
 
 def _start_next(state: PromptState, was_stopped: bool) -> None:
     """After a job, starts the next queued line; after a stop, puts the line back to be edited."""
-    # Messages left over from a failed turn go to the next one.
+    # Steering messages that a failed turn never took go to the next one.
     state.queued[:0], state.steering = state.steering, []
     state.renderer.progress.clear()
     state.screen.redraw()

@@ -40,9 +40,9 @@ class EventLine:
 
 
 def describe_event(event: events.Event, width: int) -> EventLine | None:
-    """The line about an event; None for one that gets no line of its own: streamed text, a reply,
-    the end of a turn. What a call or a subagent does takes at most `width` columns, and what kode
-    itself says is whole."""
+    """Returns the line about an event; None for an event without one: streamed text, a reply, the
+    end of a turn. A line about a call or a subagent takes at most `width` columns; what kode itself
+    says is not cut."""
     match event:
         case events.ToolStarted() | events.ToolFinished():
             return describe_call(event, width)
@@ -101,7 +101,7 @@ def describe_call(event: events.ToolStarted | events.ToolFinished, width: int) -
 
 
 def describe_calls(calls: Sequence[events.ToolFinished], width: int) -> EventLine:
-    """Calls that only looked at something, in one line: each verb once, with its subjects."""
+    """Describes calls that only looked at something: each verb once, with its subjects."""
     if len(calls) == 1:
         return describe_call(calls[0], width)
     subjects: dict[str, list[str]] = {}
@@ -176,7 +176,7 @@ def is_reported(event: events.ToolFinished, memory: str) -> bool:
 
 
 def indent(text: str, limit: int, *, tail: bool = False) -> str:
-    """The first or last lines of a text, indented under the line they explain."""
+    """Indents a text by two, cut to its first `limit` lines, or to its last ones with `tail`."""
     lines = [line.rstrip() for line in sanitize(text).strip("\n").split("\n")]
     if len(lines) > limit:
         rest = f"… {plural(len(lines) - limit, 'more line')}"

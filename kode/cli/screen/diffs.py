@@ -103,7 +103,7 @@ def paint_diff(
 
 
 def _wrap_diff_line(line: DiffLine, width: int, numbers: int, most: int | None) -> Iterator[Text]:
-    """A line as screen rows: its number, its sign, its text."""
+    """Yields a line as screen rows: its number, its sign, its text."""
     gutter = f"{line.number or '':>{numbers}} " if numbers else ""
     if line.kind == "h":
         yield Text(line.text, "bold")
@@ -164,7 +164,7 @@ def _parse_diff(diff: str) -> list[DiffLine]:
 
 
 def _mark_changes(lines: Sequence[DiffLine]) -> None:
-    """Marks the differences between removed lines and equally many added lines after them."""
+    """Marks words that differ between removed lines and as many added lines right after them."""
     runs = [list(run) for _, run in groupby(lines, key=lambda line: line.kind)]
     for old, new in pairwise(runs):
         is_pair = (old[0].kind, new[0].kind, len(old)) == ("-", "+", len(new))
@@ -187,7 +187,7 @@ def _mark_words(removed: DiffLine, added: DiffLine) -> None:
 
 
 def _colour_syntax(lines: list[DiffLine]) -> None:
-    """Gives each line of a known language its colours."""
+    """Colours the lines of each file whose language is known, unless they are too long."""
     for file, hunk in groupby(lines, key=lambda line: line.file):
         hunk_lines = list(hunk)
         # The old and the new text are each code on their own.
@@ -204,7 +204,7 @@ def _colour_syntax(lines: list[DiffLine]) -> None:
 
 @lru_cache(maxsize=64)
 def find_lexer(file_name: str) -> Lexer | None:
-    """The lexer for a file's name; None if its language is unknown."""
+    """Returns the lexer for a file's name; None if its language is unknown."""
     try:
         return get_lexer_for_filename(file_name, stripnl=False)
     except ClassNotFound:

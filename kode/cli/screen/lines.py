@@ -23,9 +23,9 @@ _WORD = re.compile(
     rf"(?:[^\s{_WIDE}]+|[{_WIDE}])[{_CLOSING}]*"
 )
 _BEFORE = re.compile(r"\s*(?:[-•●✗–│] |\[[ x>]\] )?")
-"""The margin of a line, and the mark of an item."""
+"""The indentation of a line, and the mark of a list item."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
-"""Between the columns of a table."""
+"""The space between the columns of a table."""
 
 
 def make_public(text: str) -> str:
@@ -71,7 +71,7 @@ def clip(text: str, width: int) -> str:
 
 
 def clip_middle(text: str, width: int) -> str:
-    """As `clip`, keeping both ends: the end of a path is more telling than its middle."""
+    """Like `clip`, but cuts the middle: the end of a path tells more than its middle."""
     if width <= 4 or cell_width(text) <= width:
         return clip(text, width)
     tail = cut_to_width(text[::-1], (width - 1) * 2 // 3)[::-1]
@@ -106,8 +106,8 @@ def fold(text: str, width: int) -> str:
 
 
 def words(line: str) -> list[str]:
-    """The parts that stay on one line, each with the space before it. Chinese and Japanese have no
-    spaces: each of their letters is a part, with the punctuation that belongs to it."""
+    """Returns the parts that are not broken between lines, each with the space before it. In
+    Chinese and Japanese each character is a part, with the punctuation that belongs to it."""
     return _WORD.findall(line)
 
 
@@ -154,7 +154,7 @@ def align_pairs(pairs: Sequence[tuple[str, str]], width: int) -> str:
         (cell_width(word.strip()) for _, what in pairs for word in words(what)), default=0
     )
     room = width - names - 4
-    # A path that fits a line of its own is not broken.
+    # A path that fits on a line of its own must not be broken.
     if room < MIN_MEANING_COLUMNS or room < longest <= width - 6:
         rows = (
             ([f"  {name}"] if name else []) + [fold(f"      {what}", width)] for name, what in pairs

@@ -27,7 +27,7 @@ class Choice:
 class Menu:
     choices: Sequence[Choice]
     above: Callable[[int], list[str]] = lambda width: []
-    """The subject of the choice: painted lines for a width."""
+    """Makes the painted lines of the menu's subject for a width."""
     is_searchable: bool = False
     """Whether what is typed narrows the choices; otherwise keys choose."""
     preview: Callable[[Choice], list[str]] | None = None
@@ -50,7 +50,7 @@ class Menu:
 
     @property
     def has_keys(self) -> bool:
-        """Whether a key chooses; otherwise it is part of a line."""
+        """Whether a pressed key chooses; otherwise it is typed into the line."""
         return not (self.is_searchable or self.writing)
 
     def list_offered(self, typed: str = "") -> Sequence[Choice]:
@@ -96,7 +96,7 @@ class Menu:
         self.writing, self.pressed, self._selected_behind = on, "", None
 
     def _by_word(self) -> dict[str, Choice]:
-        """Each choice by the word that names it in a line: its key, else its number."""
+        """Returns the choices by the word that names each in a line: its key, else its number."""
         each = [it for choice in self.choices for it in self.behind.get(choice.key, (choice,))]
         return {choice.key or str(number): choice for number, choice in enumerate(each, 1)}
 
@@ -113,8 +113,8 @@ class Menu:
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int
     ) -> list[str]:
-        """At most `height` lines, painted by `Screen.paint`: the subject, the choices around the
-        highlighted one, its preview. Choices that are answers are never left out."""
+        """Returns at most `height` lines, painted by `Screen.paint`: the subject, the choices
+        around the highlighted one, its preview. Choices that are answers are never left out."""
         offered, current = self.list_offered(typed), self.find_highlighted(typed)
         above = self.above(width)
         preview = self.preview(current) if self.preview and current else []

@@ -1,5 +1,5 @@
-"""The printer of commands: answers for people and programs, permission rules, events of a turn as
-JSON lines, and remarks on stderr.
+"""Prints what commands answer, for people and for programs; also permission rules, the events of a
+turn as JSON lines, and remarks on stderr.
 
 `docs/scripts.md` lists every event.
 """
@@ -29,22 +29,22 @@ class CommandAnswer:
     """What a command answers, printed once it has ended."""
 
     value: Any = None
-    """For programs: anything that JSON can say."""
+    """What programs get: anything that JSON can express."""
     as_json: bool = False
-    """Whether a program asked: only `value` is printed then."""
+    """Whether a program asked; if so, only `value` is printed, and any `faults`."""
     rows: Sequence[Sequence[str]] = ()
-    """For people: a table, as `messages.align_columns` takes it."""
+    """What people get: a table, in the form that `messages.align_columns` takes."""
     lines: Iterable[str] = ()
-    """Below the table."""
+    """What people get below the table."""
     empty: str = ""
     """Printed if there is neither a row nor a line."""
     faults: Iterable[str] = ()
-    """For people, on stderr, whoever asked."""
+    """What went wrong; printed to stderr, whoever asked."""
     exit_code: int = EXIT_OK
 
 
 Answered = CommandAnswer | str | int
-"""What a command returns: an answer, one as text, or the exit code if it has printed all itself."""
+"""What a command returns: an answer, an answer's text, or the exit code if it has printed all."""
 
 
 def print_answer(answer: Answered) -> int:
@@ -79,14 +79,14 @@ def print_either(
 
 
 def complain(*faults: str) -> None:
-    """Writes to stderr what went wrong beside an answer; "" is nothing."""
+    """Writes to stderr what went wrong while an answer was found. Empty strings are skipped."""
     for fault in filter(None, faults):
         say(f"kode: {fault}", sys.stderr)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
     """Writes a text for a person to stdout, or another stream: cleaned of what could control a
-    terminal, and on one broken between words."""
+    terminal, and folded between words if the stream is one."""
     stream, shown = stream or sys.stdout, sanitize(text)
     if stream.isatty():
         shown = fold(shown, shutil.get_terminal_size().columns)
@@ -99,7 +99,7 @@ def print_document(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Writes a value as JSON on one line to stdout. Characters that this cannot encode, such as
+    """Writes a value as JSON on one line to stdout. Characters that stdout cannot encode, such as
     lone surrogates, are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     try:
@@ -129,7 +129,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 def print_event(event: Event) -> None:
-    """Prints an event as a line of `stream-json`; its last line, `result`, has the turn's end."""
+    """Prints an event as a line of `stream-json`, but not a turn's end, which `result` reports."""
     if not isinstance(event, TurnEnded):
         print_json(event_object(event))
 
@@ -141,8 +141,8 @@ def print_notice(event: Event) -> None:
 
 
 def flag_value(argv: Sequence[str], flag: str) -> str | None:
-    """The last value of a flag, read before the command line is parsed, so that even a wrong one is
-    reported as the flag wants it; None without the flag."""
+    """Returns the last value of a flag, None without it. Reads the raw command line, so that even
+    an error in parsing it is reported in the format that the flag asks for."""
     value = None
     for word, following in itertools.pairwise((*argv, "")):
         name, _, inner = word.partition("=")
@@ -152,7 +152,7 @@ def flag_value(argv: Sequence[str], flag: str) -> str | None:
 
 
 def print_failure(argv: Sequence[str], error: KodeError) -> None:
-    """Prints the JSON of a task that could not start, if the command line asks for JSON."""
+    """Prints the JSON result of a task that could not start, if the command line asks for JSON."""
     if (wanted := flag_value(argv, "--output-format")) not in ("json", "stream-json"):
         return
     status = {code: name for name, code in EXIT_CODES.items()}.get(error.exit_code, "error")
@@ -170,7 +170,7 @@ CHANGES: Mapping[str, tuple[str, str]] = {
 def rule_rows(
     standing: "Sequence[StandingRule]", origins: Mapping[str, str]
 ) -> list[tuple[str, str, str]]:
-    """(id, rule, where it is from) of each; `origins`: of each setting."""
+    """Returns (id, rule, source) of each rule; `origins` names the file or flag of each setting."""
     answers = {"session": "your answer, in this session", "project": "your answer, in this project"}
     rows = []
     for rule in standing:
@@ -182,8 +182,8 @@ def rule_rows(
 
 
 def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
-    """Carries out `remove` or `restore` by `Gate.change_approvals`; returns what was done,
-    with its undo. Raises: UserError for other words; KodeError."""
+    """Removes or restores approvals by calling `change`, such as `Gate.change_approvals`, for each
+    id; returns what was done, with its undo. Raises: UserError for other words; KodeError."""
     verb, *names = words
     if verb not in CHANGES or not names:
         raise UserError("Say " + "; ".join(": ".join(row) for row in CHANGES.values()) + ".")

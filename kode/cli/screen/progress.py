@@ -123,7 +123,7 @@ class Progress:
         self.since, self.doing, self.thought = None, "", ""
 
     def format_line(self, now: float, width: int, stop: str = STOP) -> str:
-        """The spinner, the activity, its duration, and how to stop it."""
+        """Returns the line with the spinner, the activity, its duration, and how to stop it."""
         what, since = self.doing or "Working", self.doing_since if self.doing else self.since
         if self.running:
             *others, last = self.running.values()
@@ -135,13 +135,13 @@ class Progress:
         return spinner_line(what, now, since, width, stop)
 
     def choose_tip(self, now: float) -> str:
-        """One tip for the whole of a long turn; "" in its first seconds, and between turns."""
+        """Returns one tip throughout a long turn; "" in its first seconds, and between turns."""
         if self.since is None or now - self.since < TIP_AFTER_S:
             return ""
         return f"  Tip: {TIPS[int(self.since) % len(TIPS)]}"
 
     def list_output(self, width: int) -> list[str]:
-        """The last output lines of running calls, of at most `width` columns."""
+        """Returns the last output lines of running calls, each at most `width` columns wide."""
         lines = []
         for call in self.running.values():
             text = sanitize(call.output).expandtabs(4).split("\n")

@@ -60,7 +60,7 @@ async def _fill_form(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | No
 
 
 async def _ask_field(screen: Screen, field: ElicitField) -> Any:
-    """The value of one field; its default if nothing was typed."""
+    """Asks for the value of one field until it is valid; its default if nothing is typed."""
     label, default = one_line(visible(field.title)), field.default
     options = ("yes", "no") if field.kind == "boolean" else field.options
     if options:
@@ -86,7 +86,7 @@ async def _choose(
 
 
 def _parse_field(field: ElicitField, text: str) -> Any:
-    """The typed text in the field's type; None if it does not fit."""
+    """Converts typed text to the field's type; None if it does not fit."""
     if field.kind == "boolean":
         return {"yes": True, "y": True, "no": False, "n": False}.get(text.lower())
     if field.kind in ("choice", "choices"):
@@ -155,7 +155,7 @@ async def _read_answer(screen: Screen, question: Question, menu: Menu) -> Answer
 
 
 def parse_answer(line: str | None, question: Question) -> Answer | None:
-    """The meaning of a typed line; None if it is none of what is offered.
+    """Returns the answer that a typed line means; None if the question does not offer it.
 
     An empty line, or end of input, is no. Any other words are a no with a message, if the question
     takes one.

@@ -86,7 +86,7 @@ class Renderer:
     progress: Progress = field(default_factory=Progress)
     """What is happening now."""
     unfolded: bool = False
-    """Whether what the model has thought is shown whole (`--verbose`); else it is one line."""
+    """Whether thoughts are shown whole (`--verbose`) instead of by their first line."""
     unshown_changes: list[events.MemoryChanged] | None = None
     """Collects changes while a memory command runs, which reports its own. None: all are shown."""
     in_prompt: ClassVar[bool] = True
@@ -94,7 +94,7 @@ class Renderer:
     _splitter: "BlockSplitter | None" = None
     """Splits the reply into blocks; None before the first text, when its module is imported."""
     _tail: tuple[tuple[str, int], list[str]] = field(default_factory=lambda: (("", 0), []))
-    """Text and width of the unfinished block, and its lines."""
+    """The text and width of the unfinished block → the lines that were painted of it."""
     _quiet: list[ToolFinished] = field(default_factory=list)
     """Neighbouring calls that only looked at something, which share a line once another follows."""
     _last: Kind = "start"
@@ -119,8 +119,8 @@ class Renderer:
             self.screen.print(f"(could not show {event.type}: {type(error).__name__})", "dim")
 
     def live(self, width: int, height: int) -> list[tuple[str, str]]:
-        """What is happening now, as (style, line): the unfinished tail of the reply, running tools,
-        the spinner. At most `height` lines of at most `width` columns."""
+        """Returns what is happening now, as (style, line): the unfinished tail of the reply,
+        running tools, the spinner. At most `height` lines of at most `width` columns."""
         progress = self.progress
         if progress.idle:
             return []
@@ -284,7 +284,7 @@ class Renderer:
             self._splitter.drop()
 
     def _settle_thinking(self) -> None:
-        """Prints the thought that has just ended, if there was one; of hidden thinking, only how
+        """Prints the thought that has just ended, if any; if the model hides its thoughts, only how
         long it took."""
         if self.progress.is_thinking:
             self._print_thought(self.progress.thought, self.clock() - self.progress.doing_since)
@@ -342,7 +342,7 @@ class Renderer:
             if all(refusal.by != "person" for refusal in event.refusals):
                 self._print_described(describe_call(event, screen.width - 2))
             return
-        # A summary that is only the beginning of the text says nothing more.
+        # A summary that merely repeats the beginning of the text adds nothing.
         beginning = one_line(event.summary).rstrip("…").rstrip() or "-"
         is_repeated = event.is_error and one_line(event.text).startswith(beginning)
         shown = replace(event, summary="failed") if is_repeated else event

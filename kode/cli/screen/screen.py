@@ -179,7 +179,7 @@ class Screen:
     watched: bool = True
     """Whether anybody sees the screen; if nobody does, the spinner does not move."""
     notifies: bool = True
-    """Whether it rings for a person who is elsewhere."""
+    """Whether `notify` may ring the bell for a person who is elsewhere."""
     ended: "TurnEnded | None" = None
     """How the last task ended; None while one runs, or before it."""
     waited_s: float = 0.0
@@ -198,8 +198,8 @@ class Screen:
         return max(self.columns(), 10)
 
     def paint(self, style: str, text: str) -> str:
-        """`text` in one of `STYLES`, as far as the screen can show it. The style is set again on
-        each line, so that a pager or a cut never leaves it open."""
+        """Returns `text` in one of `STYLES`, as far as the screen can show it. Each line sets and
+        ends the style, so that a pager or a cut leaves none open."""
         looks = THEMES[self.theme].get(style, "") if self.rich_terminal else ""
         if not (start := _style_sequence(looks, self.color and self.theme != "none")):
             return text
@@ -226,7 +226,7 @@ class Screen:
         self.print_painted(body.replace(word, painted, 1) if word else painted)
 
     def print_prompt(self, text: str) -> None:
-        """Prints the person's message in its place in the conversation."""
+        """Prints the person's message as a part of the conversation."""
         first, *rest = text.split("\n")
         self.print()
         self.print("\n".join([f"> {first}", *(f"  {line}" for line in rest)]), "person")
@@ -294,8 +294,8 @@ class Screen:
             self.editor.redraw()
 
     def render_rich(self, renderable: "RenderableType") -> str:
-        """Renders something with `rich` at the current width, inset: no blank lines around it, and
-        no trailing padding, which would wrap when the window gets narrower."""
+        """Renders something with `rich` at the current width, inset, without blank lines around it
+        or trailing spaces, which would wrap when the window gets narrower."""
         console = self._rich_console()
         console.width = min(self.width - INSET - 1, MAX_PROSE_COLUMNS)
         with console.capture() as capture:
