@@ -354,9 +354,9 @@ def group_turns(messages: Sequence[Blocks]) -> list[Blocks]:
 
 
 def may_think(turns: Sequence[Blocks]) -> bool:
-    """Whether thinking of type `enabled` may be asked for. In the middle of its calls, a model must
-    have begun the first reply with thinking, or the API refuses the request; a reply to a person's
-    words may always have it."""
+    """Whether thinking of type `enabled` may be asked for. While a model is making calls, it may
+    only if its first turn since the person's words began with thinking: the API refuses it
+    otherwise. A reply to a person's words may always have it."""
     begun: Blocks | None = None
     for turn in reversed(turns):
         if turn.role == "assistant":

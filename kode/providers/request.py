@@ -512,7 +512,7 @@ def _to_openapi(schema: Schema) -> Schema:
     kinds = _kinds(schema)
     types = [kind for kind in kinds if kind != "null"]
     choices = schema.get("anyOf") or [{"type": kind} for kind in types if len(types) > 1]
-    if choices:  # they stand alone: what is beside them goes into each
+    if choices:  # alternatives stand alone: the keywords beside them go into each
         left_out = ("anyOf", "type") if len(types) > 1 else ("anyOf",)
         beside = {name: value for name, value in schema.items() if name not in left_out}
         chosen = [_to_openapi(_merge(each, beside)) for each in choices if _kinds(each) != ["null"]]

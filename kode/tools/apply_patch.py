@@ -69,8 +69,8 @@ class Hunk:
         return "\n".join(self.old)
 
     def apply(self, text: str, position: int = 0) -> Replaced:
-        """The text with the hunk applied, preferably after the line at index `position`. Raises:
-        Misfit."""
+        """The text with the hunk applied, preferably after the line at index `position`.
+        Raises: Misfit."""
         lines = text.split("\n")
         # What follows the last line end is no line.
         count = len(lines) - (lines[-1] == "")
@@ -273,7 +273,7 @@ def _find_place(
 
 
 def _find_anchor(lines: Sequence[str], anchor: str, position: int) -> int | None:
-    """The next line that is the anchor but for indentation, else the only one that has it."""
+    """The index of the next line that, stripped, is the anchor, else of the only one with it."""
     rest = [line.strip() for line in lines[position:]]
     if anchor in rest:
         return position + rest.index(anchor)

@@ -2,9 +2,9 @@
 status of `pytest | tail` is that of `tail`.
 
 A small script traces the line: before each command, bash appends to a file the command and the
-statuses of the pipeline before it. The line runs as it would without: script and file are one, the
-shell's stdin, which passes through every sandbox; the script then gives the line the stdin that it
-would have had, and leaves the environment. A status that is not certain is None.
+statuses of the pipeline before it. The line runs unchanged: script and file are one, the shell's
+stdin, which passes through every sandbox; the script then gives the line the stdin that it would
+have had, and removes itself from the environment. A status that is not certain is None.
 """
 
 import fcntl

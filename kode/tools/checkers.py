@@ -151,7 +151,7 @@ def find_syntax_error(path: Path, data: bytes) -> str:
         with warnings.catch_warnings(action="ignore"):
             _PARSERS.get(path.suffix, str)(text)
     except SyntaxError as error:
-        # It names the Python version that reports it: the project's may be newer.
+        # Names the version of Python that judged the text: the project's may be newer.
         version = ".".join(map(str, sys.version_info[:2]))
         return f"line {error.lineno or 1}: {error.msg} (as Python {version} reads it)"
     except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:

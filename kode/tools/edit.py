@@ -37,7 +37,7 @@ class TextChange:
     file: files.FileText
     after: str
     done: str
-    """The sentence on what was done, for the result once it is written."""
+    """The sentence that says, once the text is written, what was done."""
     notes: Sequence[str] = ()
     shows_lines: bool = False
     """Whether the result shows the lines around each change."""
@@ -259,7 +259,7 @@ def plan_change(
     says how to tell several places apart.
 
     Raises: ToolError as `read_target`; if one has no place, or several; if a place is a guess in a
-    text that the model has not read; or if nothing would change.
+        text that the model has not read; or if nothing would change.
     """
     file = read_target(context, path)
     before = normalize_line_ends(file.text)

@@ -74,7 +74,7 @@ def resolve_tree(context: ToolContext, path: str) -> Path:
     """Resolves a file or folder to walk through.
 
     Raises: ToolError as `resolve`, for a missing one, and in `/tmp` while a background command
-    runs: it could put a link in the way of the program that walks, which would not notice.
+        runs: it could put a link in the way of the program that walks, which would not notice.
     """
     real, background = resolve(context, path), context.background
     if background is not None and background.list_running() and _is_in_tmp(context, real):
@@ -177,7 +177,7 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
     """Opens an existing regular file for reading.
 
     Raises: ToolError if it is missing, a folder, a device or pipe, unreadable or `is_secret`; an
-    OSError while it is open is converted, too.
+        OSError while it is open is converted, too.
     """
     refuse_secret(context, path)
     name = partial(display_path, context, path)

@@ -16,14 +16,14 @@ from kode.errors import StorageError
 from kode.plain_text import ESCAPES
 
 MAX_CHARS = 16_000
-"""The most characters of a command's output that are shown whole. Longer output is cut to three
-quarters of it: to cut a little would cost a call that reads the rest, and save next to nothing."""
+"""The most characters of a command's output that are shown whole. Longer output is cut to 3/4 of
+this: to cut a little would cost a call that reads the rest, and save next to nothing."""
 
 MAX_FILE_CHARS = 100_000_000
 """The file's limit: a command that never stops printing must not fill the disk."""
 
 _MAX_ERROR_LINES = 8
-"""This many of the first and of the last ones are kept."""
+"""The number of such lines that are kept from the start, and again from the end."""
 _MAX_ERROR_LINE_CHARS = 200  # two lines
 _LOOKS_LIKE_ERROR = re.compile(
     r"(?i:(?<![\w-])(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)"
@@ -57,7 +57,7 @@ class Capture:
     long."""
 
     def __init__(self, folder: Path, name: str, most: int = MAX_CHARS) -> None:
-        """`most` characters are shown whole; of longer output, three eighths of it at each end."""
+        """Up to `most` characters are shown whole; of longer output, 3/8 of `most` at each end."""
         self._most, self._end = most, most * 3 // 8
         self.total = 0
         """Characters so far."""

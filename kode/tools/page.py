@@ -71,7 +71,7 @@ def extract_text(html: str, url: str) -> tuple[str, str]:
 def _replace_marks(text: str) -> str:
     """Turns the marks into lines. Only code has white space of its own."""
     text = re.sub(rf"{_CODE}.*?{_CODE_END}|\s+", _format_code, text, flags=re.DOTALL)
-    text = text.replace(_CODE_END, _BLANK)  # of code in code
+    text = text.replace(_CODE_END, _BLANK)  # from code within code
     text = re.sub(rf"{_JOIN}[ {_BLANK}{_LINE}]*", "", text)
     text = re.sub(rf" *[{_BLANK}{_LINE}{_BREAK}][ {_BLANK}{_LINE}{_BREAK}]*", _break_line, text)
     lines = "\n".join(map(str.rstrip, text.replace(_SPACE, " ").split("\n")))

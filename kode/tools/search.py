@@ -339,9 +339,9 @@ async def run_search(
     ignore_case: bool = False,
     context: int = 0,
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Passes the path of each file below `root` to `take`, or, with a pattern, each message as of
-    `rg --json`. Ends early if `take` returns False. Returns the program's exit status and errors,
-    and notes for the model.
+    """Passes the path of each file below `root` to `take`, or, with a pattern, each message in the
+    form of `rg --json`. Ends early if `take` returns False. Returns the program's exit status and
+    errors, and notes for the model.
 
     Raises: OSError if no program can be started; CancelledError, after it was killed.
     """
