@@ -18,8 +18,8 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting as it was used: its dotted key in the config, or a flag's name, and what set it, or
-    would (`FILE:LINE`, a variable, a flag; `default`: nothing). Its text tells a person."""
+    """A setting: its dotted key in the config, or a flag's name, and the source that set it or that
+    would (`FILE:LINE`, a variable, a flag; `default`: none). As text it is for a person."""
 
     key: str
     source: str = "default"
@@ -33,7 +33,7 @@ class Setting:
 
 @dataclass(eq=False, repr=False)
 class KodeError(Exception):
-    """The root. Its message is one sentence for a reader and ends with what to do next."""
+    """The base of all. The message is for a reader and ends with what to do next."""
 
     exit_code = EXIT_FAILED
 
@@ -154,8 +154,8 @@ class ToolError(KodeError):
     """A tool could not do what the model asked. The text tells the model what to do next."""
 
     untrusted: str = ""
-    """The outside source of words in it, as in `ToolOutput`: a server's status line is outside text
-    as much as its page."""
+    """The outside source of words in the message, as in `ToolOutput`: a server's status line is as
+    much outside text as its page."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -177,7 +177,7 @@ class Denial:
     tool: str
     subject: str
     reason: str = ""
-    """For the model: the reason, and what would allow it."""
+    """The reason, and what would allow it, in words for the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,9 +362,9 @@ Emit = Callable[[Event], None]
 
 
 Subscriber = Callable[[Event], object]
-"""Hears every event of a conversation, in the thread where it happens. It must not block; one that
-raises hears nothing more. An `async aclose()` that it has is awaited at the end, for 5 s at
-most."""
+"""Gets every event of a conversation, in the thread where it happens. It must not block; after an
+exception it gets no more. Its `async aclose()`, if it has one, is awaited at the end, for at most
+5 s."""
 
 
 def make_loading_notice(model: str) -> Notice:

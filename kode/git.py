@@ -22,10 +22,10 @@ from kode.process import find_program
 from kode.workplace import GitFolder, is_below, is_below_any
 
 MAX_MODULE_FOLDERS = 1_000
-"""So many folders are searched for submodules of one tree."""
+"""The most folders that are searched for submodules of one tree."""
 
 MAX_COMPARED_FILES = 100
-"""So many files of a tree are looked for in an index."""
+"""The most files of a tree that are compared with an index."""
 
 _READ_BYTES = 1 << 20  # of an index of ten thousand files; settings have far less
 
@@ -35,7 +35,7 @@ _URL_OF_ORIGIN = re.compile(
 _ADDRESS = re.compile(
     r"(?:[a-z+]+://(?:[^@/]*@)?([\w.-]+)(?::\d+)?/|(?:[^@/:]+@)?([^/:]+):(?!//))/*(.+?)(?:\.git)?/*"
 )
-"""An address with its protocol, or `git@host:path`, which is no URL."""
+"""A URL, or an address like `git@host:path`, which is none."""
 
 RECORDS = (
     # What is committed, staged and checked out, and how that came about
@@ -44,12 +44,12 @@ RECORDS = (
     "objects/info/packs info/refs "
     # A merge, a pick or a revert that waits for the person; it runs nothing
     "MERGE_HEAD MERGE_MSG MERGE_MODE MERGE_RR AUTO_MERGE SQUASH_MSG CHERRY_PICK_HEAD REVERT_HEAD "
-    # Notes to itself
+    # Notes of git to itself
     "gc.log gc.pid"
 ).split()
-"""All that a command may change in a folder of git, and below it: files that git only shows,
-compares and checks out. Anything else may have git run a program (hooks, settings, the rest of a
-rebase), or take objects and refs from elsewhere (alternates, replace, shallow)."""
+"""All paths in a git folder that a command may change, with everything below them: git only shows,
+compares and checks them out. Any other file can make git run a program (hooks, settings, the rest
+of a rebase), or take objects and refs from elsewhere (alternates, replace, shallow)."""
 
 _SHARED = ("objects/", "refs/heads", "refs/tags", "logs", "packed-refs")
 """Prefixes of the records that a command in one of several worktrees may change for all of them."""
@@ -65,16 +65,16 @@ _CONFIGURED_TREE = re.compile(r'^[ \t]*worktree[ \t]*=[ \t]*"?(.*?)"?[ \t]*$', r
 
 
 def git_folders(roots: Iterable[Path]) -> tuple[GitFolder, ...]:
-    """The folders of git for the working trees at `roots` and their submodules, the outermost
-    first. A root may be such a folder itself.
+    """The git folders of the working trees at `roots` and of their submodules, outermost folders
+    first. A root may be a git folder itself.
 
-    A folder that lies in no root is among them only if it belongs to the user and says that its
-    tree is there: what the tree says about the folder, anybody may have written. Never raises.
+    A git folder outside all roots is included only if it belongs to the user and itself names the
+    tree: the tree's own reference to it may have been written by anybody. Never raises.
     """
     real_roots = [real_path(root) for root in roots]
     folders: dict[str, GitFolder] = {}
     for root in real_roots:
-        with contextlib.suppress(OSError):  # what is named cannot be looked at
+        with contextlib.suppress(OSError):  # a named folder that cannot be looked at
             for folder in _find_folders(root, real_roots):
                 if folder.worktree or folder.path not in folders:
                     folders[folder.path] = folder
@@ -82,10 +82,10 @@ def git_folders(roots: Iterable[Path]) -> tuple[GitFolder, ...]:
 
 
 def git_record(folders: Sequence[GitFolder], path: str) -> Literal["record", "runs", ""]:
-    """What an absolute path is to git: a record that a command may change; something that makes git
-    run programs, or read another repository; "" for what is not git's.
+    """What an absolute path is to git: `record`, which a command may change; `runs`, a file that
+    can make git run programs or read another repository; "" if the path is not git's.
 
-    The nearest of `folders` decides. A repository that is not among them is known by its name.
+    The nearest of `folders` decides. A repository that is not among them is recognized by `.git`.
     """
     folded = fold_path(path)
     around = [folder for folder in folders if is_below(folded, fold_path(folder.path))]
@@ -101,9 +101,9 @@ def git_record(folders: Sequence[GitFolder], path: str) -> Literal["record", "ru
 
 
 def settings_folders(tree: str) -> tuple[str, str]:
-    """The folders with the settings that git obeys in a tree, whoever they belong to: of this tree
-    alone, and of all that share it, with the hooks. Both are its `.git` where nothing else is
-    named."""
+    """The folders with the settings that git obeys in a tree, whoever owns them: the one of this
+    tree alone, then the one that all worktrees share, which has the hooks. Both are the tree's
+    `.git` unless that names another folder."""
     path = _find_git_folder(tree) or f"{tree}/.git"
     return path, _shared_folder(path) or path
 
@@ -122,7 +122,7 @@ def git_folder_above(path: str) -> str:
 
 
 def fold_path(path: str) -> str:
-    """The path as a file system that ignores case compares it, without invisible marks."""
+    """The form in which file systems that ignore case compare a path, without invisible marks."""
     if path.isascii():
         return path.lower()
     composed = unicodedata.normalize("NFC", path).casefold()
@@ -304,9 +304,9 @@ def _spawn(
 
 
 def _disable_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Settings that empty every filter of the repository or the person, which git would run to
-    compare a file with its index, and turn off every hook that is named in the settings. Passed by
-    the environment, because a name may hold any bytes, also invalid UTF-8.
+    """Environment with settings that empty every filter of the repository or the person, which git
+    would run to compare a file with its index, and turn off every hook that settings name. They
+    are not passed as arguments, because a name may hold any bytes, even invalid UTF-8.
 
     Raises: GitError; then its programs are unknown, and nothing may run.
     """
@@ -324,5 +324,5 @@ def _disable_filters(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def split_names(out: bytes) -> list[str]:
-    """What git prints with `-z`: names that end with a zero byte each."""
+    """Splits the output of git with `-z`, names that each end with a zero byte."""
     return out.decode("utf-8", "surrogateescape").split("\0")[:-1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import PIL.Image
 
 MAX_BYTES = 3_900_000
-"""Accepted by every server: the smallest limit is 5 MiB after encoding, which adds a third."""
+"""In bytes; every server accepts it: the lowest limit is 5 MiB encoded, which adds a third."""
 MAX_SIDE = 8000
 """In pixels; servers refuse larger pictures."""
 LARGE_SIDE = 2000
@@ -87,8 +87,8 @@ def read_picture(path: Path) -> Picture | None:
 
 
 def check_picture(picture: Picture) -> Looks:
-    """The kind and size of a picture, without decoding it. Raises: UserError if it is none, or is
-    too large even to be shrunk."""
+    """The kind and size of a picture, without decoding it. Raises: UserError if it is no picture,
+    or too large even to be shrunk."""
     looks = read_header(picture.data)
     if looks is None:
         raise UserError(

@@ -31,15 +31,15 @@ other fields. It goes back unchanged to the `origin` of its message; others get 
 class Text:
     text: str
     source: str = ""
-    """Who added it: "" is the person (in a user message) or the model; "steering" is the person
-    while a turn runs; else "opening", "memory", "news" (what changed of the session's beginning
-    since), "attachment", "outside" (one from outside the working folders), "compaction", "note",
+    """Who added the text: "" is the person (in a user message) or the model; "steering" the person
+    while a turn runs; else "opening", "memory", "news" (changes since the session's beginning),
+    "attachment", "outside" (one from outside the working folders), "compaction", "note",
     "instructions" (a skill or command; survives compactions). All are sent to the model."""
     section_name: str = ""
     """Which section of the opening it is, `place`, `instructions` or `skills`; of memory's texts
     for a small model `memory` or `recall`, see `Request.small`; "" for other texts."""
     typed: str | None = None
-    """What the person typed of it, where they pasted a block or piped the text; None: all."""
+    """The part that the person typed, if they pasted a block or piped text; None: all."""
     own: Own = None
     type: Literal["text"] = "text"
 
@@ -63,7 +63,7 @@ class ToolCall:
     id: str
     """Unique within the session: the provider boundary repairs empty and duplicate ids."""
     name: str
-    """What every provider takes, whatever the model made of it: `[A-Za-z0-9_-]{1,64}`."""
+    """Reduced to what every provider accepts: `[A-Za-z0-9_-]{1,64}`."""
     arguments: str
     """The raw argument text from the model. `kode.engine.call` parses it strictly."""
     written: str = ""
@@ -81,8 +81,8 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerItem:
-    """Something in a reply that kode has no word for: a search that the vendor's server made, and
-    what it found. Only its origin gets it back."""
+    """A part of a reply in the provider's own form alone, such as a search that the vendor's server
+    made, with its results. Only its origin gets it back."""
 
     own: Mapping[str, Any] = field(default_factory=dict)
     """Empty if a credential in it was masked: then nobody gets it back."""

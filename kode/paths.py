@@ -12,7 +12,7 @@ from kode.beneath import real_path as real_path
 from kode.errors import ConfigError
 
 NO_HOME = Path("/nonexistent")
-"""Stands for the home folder of a person who has none, where files are only looked for."""
+"""Used to look for files in the home folder of a person who has none."""
 
 
 def user_home(name: str = "") -> Path | None:
@@ -94,19 +94,19 @@ sandbox_folder = _below("sandbox")
 marks_file = _below("marks", "files.jsonl")
 """Records which files hold text from sessions that had read outside text."""
 upkeep_stamp = _below("upkeep")
-"""A file that changed when leftovers of crashes were last looked for in all of the home."""
+"""Its modification time is when the whole home was last searched for leftovers of crashes."""
 unfinished_folder = _below("unfinished")
-"""Where each piece of work that a crash must not cut short in silence has a file, from before its
-first step until after its last."""
+"""A folder with a file for each piece of work that must be noticed if a crash cuts it short; the
+file exists from before its first step until after its last."""
 
 # Functions of `$KODE_HOME` and a session's id:
 session_file = _below_named("sessions/{}.jsonl")
 session_folder = _below_named("sessions/{}")
 plan_file = _below_named("sessions/{}/plan.md")
 open_mark = _below_named("open/{}")
-"""A file that is there while the session is open, and after kode was killed in it."""
+"""A file that exists while the session is open, and stays if kode is killed meanwhile."""
 unfinished_undo = _below_named("unfinished/{}")
-"""A file that is there while an undo or a redo of the session is under way."""
+"""A file that exists while an undo or a redo of the session is under way."""
 
 # Functions of a session's folder:
 images_folder = _below("images")

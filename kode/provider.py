@@ -49,7 +49,7 @@ class ModelInfo:
     cache_marks: bool = False
     """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
     apis: tuple[Api, ...] = ()
-    """The formats in which its vendor serves it with tools; (): any."""
+    """The wire formats in which the vendor serves the model with tools; (): any."""
     searches: bool = False
     """Whether the vendor's server can search the web for it."""
 
@@ -85,12 +85,12 @@ class Request:
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema the server must enforce on the answer, which then has no calls."""
     small: bool = False
-    """Whether the model is a weak one. It misspells rare names unless it takes the likeliest token
-    each time, and mistakes memory and other context for part of the task. So what was recorded for
-    one goes as an answered message before the task, whatever model reads it later: the beginning of
-    the conversation stays the same."""
+    """Whether the model is weak. A weak model misspells rare names unless it takes the likeliest
+    token each time, and mistakes memory and other context for part of the task. So context that was
+    recorded for one is sent as an answered message before the task, also to a stronger model later:
+    the beginning of the conversation stays the same."""
     aside: bool = False
-    """Whether the answer is no part of the conversation: a compaction's note, a side question's."""
+    """Whether the answer stays out of the conversation: a compaction's note, a side question's."""
 
 
 class Provider(Protocol):

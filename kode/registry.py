@@ -54,7 +54,7 @@ class Dialect:
 class ProviderRow:
     name: str
     title: str = ""
-    """For a person: "OpenRouter"; "" is the name."""
+    """The name for a person: "OpenRouter"; "": `name`."""
     apis: tuple[Api, ...] = ("chat",)
     """The formats that its server speaks; the first is the default."""
     default_model: str = ""
@@ -79,7 +79,7 @@ class ProviderRow:
     patches: tuple[str, ...] = ()
     """Prefixes of models trained on `apply_patch`, which its server takes as free text."""
     needs_key: bool = True
-    """False: a server on one's own machine, or a cloud whose SDK finds its credentials."""
+    """False for a server on the person's machine, and for a cloud whose SDK finds credentials."""
     client: Literal["", "bedrock", "vertex", "foundry"] = ""
     """The client of the SDK to use; "" is the ordinary one."""
     reads: tuple[str, ...] = ()
@@ -172,8 +172,8 @@ def describe_unknown(name: str, described: Iterable[str] = ()) -> str:
 
 
 def provider_of_model(model: str | None) -> ProviderRow | None:
-    """The provider whose own server alone has this model; None if the name does not show it. A tag,
-    as in `gpt-oss:20b`, has no vendor's model, only a local server's."""
+    """The only provider whose own server has this model; None if the name does not tell. A name
+    with a tag, as in `gpt-oss:20b`, is never a vendor's model, but a local server's."""
     if not model or ":" in model:
         return None
     rows = chain(PROVIDERS, plugin_rows())

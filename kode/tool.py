@@ -122,7 +122,7 @@ class FileChange:
 
     @property
     def is_reported(self) -> bool:
-        """Whether somebody is asked about it and told of it: not a cache or an empty folder."""
+        """Whether a person is asked and told about the change: not a cache or an empty folder."""
         return self.kind != "cache" and self.files > 0
 
     @property
@@ -132,8 +132,8 @@ class FileChange:
 
 
 def group_changes(changes: Sequence[FileChange]) -> list[FileChange]:
-    """The changes as a person reads of them, in order, without what goes with a deleted folder: all
-    in an ignored folder are one, whose path ends with "/", `changed` if they differ."""
+    """The changes as a person reads about them, in order, without those inside a deleted folder.
+    All in an ignored folder are one whose path ends with "/", `changed` if their kinds differ."""
     members: dict[str, list[FileChange]] = {}
     for change in changes:
         name = change.ignored if change.ignored.endswith("/") else change.path
@@ -178,24 +178,24 @@ class Blocked:
 
 @dataclass(frozen=True, kw_only=True)
 class Consent:
-    """What a question for the person's consent needs, and a refusal where nobody can be asked."""
+    """What a question for the person's consent, or a refusal if nobody can be asked, contains."""
 
     flag: str = ""
     """The flag that would allow it."""
     rules: tuple[str, ...] = ()
     """Rules that would settle it permanently; empty if "always" is not offered."""
     narrow_rules: tuple[str, ...] = ()
-    """As narrow as can be, where `rules` are wider: the file, the exact command."""
+    """The narrowest rules, if `rules` are wider: for this file, for the exact command."""
     dangers: tuple[str, ...] = ()
-    """What it would destroy, a sentence each."""
+    """What the call would destroy, a sentence each."""
     decisive: str = ""
-    """The one thing that decides, a sentence, if the reason and `dangers` say more."""
+    """The decisive reason in a sentence, if the reason and `dangers` say more than that."""
     instead: str = ""
-    """What the model can do that needs no yes, in a sentence only meant for it."""
+    """What the model can do instead without consent, in a sentence for the model alone."""
     only_mode_asks: bool = False
-    """Whether nothing but mode `ask` asks."""
+    """Whether mode `ask` is the only reason to ask."""
     runs_unattended: bool = False
-    """Whether it runs anyway if nobody can be asked (mode `full`)."""
+    """Whether the call runs all the same if nobody can be asked (mode `full`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,20 +204,20 @@ class Decision:
 
     outcome: Literal["allow", "ask", "deny"]
     reason: str
-    """Why: for the model, or for a person who is asked. Of a `deny` by a person: what they said."""
+    """Why: for the model, or for a person who is asked. For a `deny` by a person: their words."""
     by: RefusedBy = "rule"
     """With `deny`: what denies."""
     run_in: Literal["host", "sandbox", "read_only"] = "host"
     """Where a command runs. `sandbox`: nobody approved this exact command. `read_only`: in the
     sandbox, nothing that it changes is kept, nor may it run outside; `reason` says why."""
     line: "ShellLine | None" = None
-    """Of a command: what its words tell."""
+    """For a command: what its words tell."""
     untrusted: str = ""
     """The outside source that a command reads from; see `ToolOutput.untrusted`."""
     must_read_first: bool = False
     """For an edit: whether the model must have read the file, which the result quotes, before."""
     consent: Consent = Consent()
-    """Of `ask`, and of a `deny` where somebody would have been asked."""
+    """For `ask`, and for a `deny` instead of which somebody would have been asked."""
 
     @property
     def is_allowed(self) -> bool:
@@ -235,7 +235,7 @@ class Decision:
 
     @property
     def refusal(self) -> Refusal:
-        """The same as what a result tells of a refusal."""
+        """The decision as the refusal that a result reports."""
         decisive, passes = self.consent.decisive, self.consent.flag
         return Refusal(by=self.by, message=self.reason, decisive=decisive, passes=passes)
 

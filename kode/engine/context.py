@@ -79,7 +79,7 @@ class Context:
     fruitless: int = 0
     """Consecutive compactions that freed nothing; each halves what the next one keeps verbatim."""
     memory_declined_at: int = 0
-    """The message count when memory last outgrew its own window but dropped nothing; 0: never."""
+    """The message count when memory's window was last full but it dropped nothing; 0: never."""
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema that the server must hold the model's answers to; None: any answer."""
 
