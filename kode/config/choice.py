@@ -49,8 +49,8 @@ def resolve_provider(
 ) -> ProviderChoice:
     """Chooses the provider. If none is named, the one with a key; with two keys the one that the
     model's name belongs to, else the first of the table; with only a base URL, one that uses
-    OpenAI's format. From then on its key and headers are masked in all output. `origins` is as in
-    `Loaded`.
+    OpenAI's format. Its key and headers are masked from then on, whatever they look like. `origins`
+    is as in `Loaded`.
 
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """

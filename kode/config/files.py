@@ -2,8 +2,8 @@
 far as kode has equivalents. Also guards the person's config folder: whoever can write there decides
 what kode runs.
 
-The `deny` and `ask` rules there count as if the person's own config had them, since they
-only make it stricter. Their `allow` rules do not count.
+Of those settings, `deny` and `ask` rules count as if the person's own config had them, since they
+only make it stricter; `allow` rules do not count.
 https://docs.claude.com/en/docs/claude-code/settings describes their keys.
 """
 

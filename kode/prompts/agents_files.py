@@ -139,8 +139,8 @@ class _Reading:
     def take(
         self, path: Path, imported_by: str = "", depth: int = 0, *, by_waiting: bool = False
     ) -> None:
-        """Adds a file, followed by its imports. If the file awaits approval, only
-        imports that do too are noted, so that a person is asked about all of them at once."""
+        """Adds a file, followed by its imports. If the file awaits approval, only those imports are
+        noted that await it too, so that a person is asked about all of them at once."""
         text, sha256 = self._read_text(path)
         if path.suffix == ".mdc":
             text = _always_applied(text)

@@ -35,7 +35,7 @@ class CacheBreak:
     """`model`, `provider`, `tool`, a section of the system prompt such as `memory`, `cache`, or the
     type of the entry that changed what was sent before, such as `compaction`."""
     cause: str
-    """In words; for a changed part of the request with its old and new text at that place."""
+    """In words; if a part of the request changed, with its old and new text at that place."""
     tokens: int
     """How many more tokens could have come from a cache: the smaller input of the two requests,
     minus the server's count of cached tokens."""

@@ -204,9 +204,9 @@ class Provenance:
         return next(iter(self.find_marked(read).values()), "")
 
     def find_marked(self, read: Iterable[str] | None = None) -> dict[str, str]:
-        """Finds these files, and the files in these folders (None: the working folders), that still
-        hold what another session wrote with a mark; each with the source to name. In a folder, a
-        file is found only where it was written, not where it was moved."""
+        """Finds which of these files, and of the files in these folders (None: the working ones),
+        hold content that another process marked; returns each with the source to name. In a folder,
+        a file is found only where it was written, not where it was moved."""
         try:
             self._read()
         except StorageError as error:

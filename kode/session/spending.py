@@ -81,7 +81,7 @@ def _requests_since(path: Path, since: datetime) -> Iterator[RequestEnd]:
         for line in durable.read_backwards(file):
             if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
                 continue
-            with contextlib.suppress(ValueError, TypeError):  # damaged, or a time without its zone
+            with contextlib.suppress(ValueError, TypeError):  # damaged, or a time without a zone
                 entry = parse_line(line)
                 if isinstance(entry, RequestEnd):
                     if datetime.fromisoformat(entry.at) < since:

@@ -56,7 +56,7 @@ class PastCall:
 
     @property
     def answer(self) -> ToolResult:
-        """The result; without one, a failure that says, as to the model, that it is unknown."""
+        """The result; without one, the failure that tells the model that it is unknown."""
         return self.result or failure_of(self.call, UNKNOWN_RESULT)
 
 
@@ -189,7 +189,7 @@ class Transcript:
 
 def _attach_results(message: MessageEntry, waiting: dict[str, PastCall]) -> Iterator[Part]:
     """Yields the parts other than results. A result goes to the last call with its id in `waiting`,
-    the calls without a result: servers use an id again."""
+    the calls that have no result yet, since servers reuse ids."""
     pictures = images_of(message)
     for part in message.parts:
         if isinstance(part, ToolCall):

@@ -240,7 +240,7 @@ def import_file(home: Path, path: Path, imported: dict[str, str]) -> tuple[str, 
 
 
 def _read_foreign(path: Path) -> tuple[str, Transcript]:
-    """(agent it is from, session). Raises: SessionError, ConfigError, StorageError."""
+    """Returns the agent, and the session. Raises: SessionError, ConfigError, StorageError."""
     agents = installed.find_additions("imports")
     for agent, (plugin, where) in agents.items():
         with durable.storage_errors(path, "read"):

@@ -185,7 +185,7 @@ class ChildPipes:
                         self.conversation.delegation.report_rest_of_tree()
 
     def make_parent_tool(self, shared: ParentTool) -> Tool:
-        """Makes a tool of the child that the parent runs."""
+        """Makes a tool that the child calls and the parent runs."""
         name_call = lambda call: shared.subject or f"{call.get('server')}:{call.get('tool')}"  # noqa: E731
 
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:

@@ -54,7 +54,7 @@ COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
 
 PATIENCE_S = 10.0
-"""How much later the parent's deadline is than the child's own, so that it can end by itself."""
+"""How much later the parent's deadline is than the child's own, which lets the child end itself."""
 EXIT_GRACE_S = 3.0
 """How long a child may take to save its session and to end, after its result or when asked to."""
 DRAIN_S = 1.0  # to read the rest from the pipes of an ended child

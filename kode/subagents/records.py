@@ -157,7 +157,7 @@ async def end_unfinished(agents: Path) -> None:
     """Ends every child without a result and writes one for it. Only for the process that holds the
     session, while none of its own children runs. Raises: StorageError."""
     for folder in agents.iterdir():
-        # This child never started: its task is written first.
+        # A child starts only after its task is written: this one never did.
         names = ("task.json", "transcript.jsonl", "result.json")
         if folder.is_dir() and not any((folder / name).exists() for name in names):
             shutil.rmtree(folder, ignore_errors=True)

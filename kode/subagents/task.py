@@ -66,7 +66,7 @@ class Task(_TaskText):
     """The name of the agent definition to use, which the child looks up itself."""
 
 
-class TaskArgument(_TaskText):  # by the model, which would be sent a docstring here
+class TaskArgument(_TaskText):  # given by the model; a docstring here would be sent to it
     goal: str
     effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
     resume: str | None = None

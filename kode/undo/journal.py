@@ -47,7 +47,7 @@ class Step:
     """The new states of what has changed; None if it was cut short, or still runs."""
     heads: list[str] = field(default_factory=list)
     """For each repository whose commit or branch a command has changed: where it was, such as `main
-    was at 0a1b2c3d4e5f`. For an undo: the same of the turn, which it does not move back."""
+    was at 0a1b2c3d4e5f`. For an undo: those of its turn, which are not moved back."""
     surveys: "list[Survey]" = field(default_factory=list)
     """For a command on the host: the working trees before it. This field and those below it are
     not in the journal."""
@@ -135,7 +135,7 @@ class History:
         return groups
 
     def _apply_undo(self, step: Step, groups: Iterable[Group]) -> None:
-        for group in groups:  # its group may be missing from a damaged journal
+        for group in groups:  # the step's group may be missing from a damaged journal
             if group.first != step.of or group.is_undone != (step.kind == "redo"):
                 continue
             group.is_undone = step.kind == "undo"

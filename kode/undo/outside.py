@@ -187,7 +187,7 @@ def _find_written(step: Step, path: str) -> list[str]:
             return [path, *map(str, Path(path).rglob("*"))]
         step.problem = f"{path} is outside the working folders"  # such as a home
         return []
-    # A link may lead to a file outside the project, such as a log in /tmp, which is not saved.
+    # Of a link out of the project, say to a log in /tmp, only the link itself is saved.
     return [path, *([real] if is_inside else [])] if is_inside or os.path.lexists(path) else []
 
 

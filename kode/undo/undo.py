@@ -30,7 +30,7 @@ from kode.workplace import GitFolder
 Paths = Sequence[str]
 
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""A full disk or quota stops an undo, to go on later; any other error leaves that file alone."""
+"""A full disk or quota stops an undo, which can go on later; other errors skip one file."""
 
 MAX_NAMED = 40  # files of a kind; the rest are only counted
 MAX_COMPARED_LINES = 20_000  # no diff is made of a longer file
@@ -102,7 +102,7 @@ class Undo:
         beginning = asyncio.ensure_future(begin)
         try:
             yield await asyncio.shield(beginning)
-        finally:  # even if it was cancelled: every step that began must end
+        finally:  # even if it was cancelled: every step that has begun must end
             step, fault = await beginning, ""
             try:
                 await asyncio.to_thread(self.end, step)
