@@ -167,8 +167,8 @@ def permission_options(ways: Mapping[str, str]) -> Options:
 async def ask_permission(
     client: Client, session_id: str, question: Question, call: ShownCall | None
 ) -> Answer:
-    """Puts a permission question to the person. `call` is the call in question as the client knows
-    it; without one it is shown as a separate call."""
+    """Asks the person for permission. `call` is the call in question as the client shows it; if
+    None, the question appears as a call of its own. An error of the client counts as a no."""
     why = "\n".join(filter(None, (question.title, *question.dangers, question.reason)))
     asker = f" (asked by {visible(question.asker)})" if question.asker else ""
     update = schema.ToolCallUpdate(

@@ -290,7 +290,7 @@ class Live:
             task.cancel()
 
     async def close(self) -> None:
-        """Stops what runs and ends the session."""
+        """Stops all prompts, closes the conversation, and sends the last updates."""
         self.cancel()
         if self.work:
             await asyncio.wait(self.work)

@@ -44,8 +44,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _import_protocol() -> None:
-    """Imports the package `acp` with its 400 models built on first use: a session needs a tenth of
-    them, and building all takes a quarter of a second of processor time."""
+    """Imports the package `acp` so that its 400 models are built on first use: a session needs a
+    tenth of them, and building all takes a quarter of a second of processor time."""
     from pydantic import BaseModel
 
     BaseModel.model_config["defer_build"] = True

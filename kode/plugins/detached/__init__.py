@@ -1,14 +1,14 @@
 """`kode start`, `ps`, `attach`, `logs`, `send`, `answer`, `stop`: sessions that need no terminal;
-and `--worktree`, for one that may have one.
+and `--worktree`, also for runs and chats in a terminal.
 
     start     checks a task, and starts its holder
     branch    the worktree of a run or a chat
-    holder    owns a session's terminal: a program of its own, of the standard library alone
-    inside    the prompt in that terminal: what it does as values, and answers beside its keys
-    places    what is on disk of each session, and whether it lives
-    command   lists sessions, writes to one, stops one, joins this terminal with one
+    holder    owns a session's terminal: a separate program that needs only the standard library
+    inside    the prompt in that terminal: reports its state, and takes answers without keys
+    places    the files of each session, and whether it is alive
+    command   lists sessions; sends to one, stops one, attaches this terminal to one
 
-The session is the ordinary prompt in a pseudo-terminal. `docs/background.md` says how it is used.
+Such a session is the ordinary prompt, run in a pseudo-terminal. See `docs/background.md`.
 """
 
 from collections.abc import Callable
@@ -47,9 +47,9 @@ PLUGIN = Plugin(
 )
 
 REPORTERS: "list[Callable[[PluginSession], Callable[[Event], None] | None]]" = []
-"""In the process of a prompt of such a session, what makes its subscriber; else nothing."""
+"""Makes the subscriber to the session's events, if this process runs such a session; else empty."""
 
 
 def make_subscriber(opened: "PluginSession") -> "Callable[[Event], None] | None":
-    """What reports the events of such a prompt. Here, since every session asks for it."""
+    """The subscriber of `REPORTERS`, if any. Here, because every session of kode asks for it."""
     return REPORTERS[0](opened) if REPORTERS else None

@@ -1,5 +1,5 @@
-"""`--worktree` of `kode run` and the chat: a worktree with a branch of its own, which is removed at
-the end if nothing was changed in it, and else listed by `kode ps --done`."""
+"""`--worktree` of `kode run` and the chat: a worktree with a branch of its own. It is removed at
+the end if nothing in it was changed; otherwise `kode ps --done` lists it."""
 
 import argparse
 import contextlib
@@ -24,13 +24,13 @@ from kode.plugins.detached import REPORTERS, places
 from kode.plugins.worktrees import Worktree
 
 NAME = re.compile(r"(?=.*[g-zG-Z_])[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
-"""That a person gives a worktree: a name of a branch, and no part of an id."""
+"""A worktree's name, given by a person: valid for a branch, and never part of an id."""
 
 
 def make_session_worktree(cwd: Path, name: str, id: str) -> tuple[Worktree, Path, str]:
-    """Makes a worktree for a session that works in `cwd`, by default with its id as the name;
-    returns it, the folder in it to work in, and what is not there, in a sentence. Raises:
-    UserError."""
+    """Makes a worktree for a session that would work in `cwd`; its name is `name` or else the id.
+    Returns it, the folder in it to work in, and a sentence if uncommitted changes are missing
+    there. Raises: UserError."""
     if name and not NAME.fullmatch(name):
         raise ConfigError(
             f"--worktree {name}: a name has letters, digits, - and _, and does not look like an id."
@@ -43,7 +43,7 @@ def make_session_worktree(cwd: Path, name: str, id: str) -> tuple[Worktree, Path
 
 @contextlib.contextmanager
 def work_in_worktree(arguments: argparse.Namespace, session_id: str | None) -> Iterator[None]:
-    """Runs a task or a chat in a worktree, if it is to have one. Raises: UserError."""
+    """Runs a task or a chat in a new worktree if `--worktree` is given. Raises: UserError."""
     if arguments.worktree is None:
         yield
         return
@@ -62,7 +62,7 @@ def work_in_worktree(arguments: argparse.Namespace, session_id: str | None) -> I
 
 
 def _end_worktree(tree: Worktree, id: str, cwd: str, opened: list[PluginSession]) -> str:
-    """Removes a worktree without a change, and lists any other; returns what became of it."""
+    """Removes the worktree if it is unchanged, or else makes `kode ps` list it; says which."""
     try:
         files = worktrees.changed_files(tree)
         if not files and worktrees.head_commit(Path(tree.root)) == tree.base:

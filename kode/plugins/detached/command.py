@@ -1,6 +1,6 @@
-"""`kode ps`, `logs`, `send`, `stop`, `answer` and `attach`: what runs in the background, what it
-waits for, says, and how it ended; and this terminal as a session's, until it detaches or the
-session ends."""
+"""`kode ps`, `logs`, `send`, `stop`, `answer` and `attach`: list the sessions in the background,
+print and steer one, answer its question; or attach this terminal to one, until the person detaches
+or the session ends."""
 
 import contextlib
 import json
@@ -35,21 +35,21 @@ from kode.plugins.detached.places import Background
 from kode.plugins.detached.start import launch_holder
 
 SHOWN_S = 24 * 3600.0
-"""How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
+"""How long `kode ps` shows a session that has ended; `kode ps --done` shows all."""
 
 FORGOTTEN_S = 30 * 24 * 3600.0
-"""How long one that has ended, without a worktree, is listed at all."""
+"""How long a session without a worktree is listed at all after it has ended."""
 
 STOPPED_S = holder.STOP_S + 10.0
 
 TAKEN_S = 30.0
-"""A prompt that takes an answer or a message later is stopped, or plain, or its machine is."""
+"""How long a prompt may take to accept an answer or a message: one that needs longer hangs."""
 
 MESSAGE_BYTES = 100_000
 
 
 def ps(argv: Sequence[str]) -> int:
-    """Lists sessions; with --merge or --drop decides about a worktree. Raises: KodeError."""
+    """Lists sessions, or with --merge or --drop settles a worktree. Raises: KodeError."""
     parser = Parser("kode ps", "List the sessions in the background.")
     parser.add_argument("--done", action="store_true", help="those that ended, with their changes")
     parser.add_argument("--json", action="store_true", help="print JSON for programs")
@@ -84,7 +84,7 @@ def ps(argv: Sequence[str]) -> int:
 
 
 def stop(argv: Sequence[str]) -> int:
-    """`kode stop ID`: ends a session in good order; what does not end is killed. Raises:
+    """`kode stop ID`: ends a session in good order, and kills what does not end in time. Raises:
     SessionError."""
     parser = Parser("kode stop", "End a session in the background; it can be resumed.")
     add_id(parser)
@@ -104,8 +104,8 @@ def stop(argv: Sequence[str]) -> int:
 
 
 def answer(argv: Sequence[str]) -> int:
-    """`kode answer ID [WORDS]`: answers a session's question from anywhere, or shows it whole.
-    Raises: SessionError, ConfigError."""
+    """`kode answer ID [WORDS]`: answers the question of a session, or without words prints it in
+    full. Raises: SessionError, ConfigError."""
     about = "Answer the question that a session in the background waits for."
     parser = Parser("kode answer", about)
     add_id(parser)
@@ -143,8 +143,8 @@ def answer(argv: Sequence[str]) -> int:
 
 
 def send(argv: Sequence[str]) -> int:
-    """`kode send ID TEXT`: a message as if it was typed there; one that has ended is resumed for
-    it. Raises: SessionError, ConfigError, UserError."""
+    """`kode send ID TEXT`: sends a message as if it were typed at the prompt of the session, which
+    is resumed if it has ended. Raises: SessionError, ConfigError, UserError."""
     parser = Parser("kode send", "Send a message to a session in the background.")
     add_id(parser)
     parser.add_argument("words", nargs="+", metavar="TEXT", help="what is typed at its prompt")
@@ -169,8 +169,8 @@ def send(argv: Sequence[str]) -> int:
 
 
 def logs(argv: Sequence[str]) -> int:
-    """`kode logs ID`: what a session has said and done, and how it stands. Raises: SessionError,
-    StorageError."""
+    """`kode logs ID`: prints what a session has said and done, and its present state. Raises:
+    SessionError, StorageError."""
     parser = Parser("kode logs", "Print what a session in the background has said and done.")
     add_id(parser)
     home = kode_home()
@@ -194,8 +194,8 @@ def logs(argv: Sequence[str]) -> int:
 
 
 def parse_answer(line: str) -> tuple[str, str]:
-    """An answer as typed: its choice, and what is said to the model. Raises: ConfigError for
-    another word than yes or no at its beginning."""
+    """Splits a typed answer into the choice, `once` or `no`, and a message to the model. Raises:
+    ConfigError unless the answer is yes, or begins with no."""
     first, _, rest = line.strip().partition(" ")
     word = first.lower().rstrip(",.:;-")
     if word in ("yes", "y") and not rest.strip():
@@ -214,7 +214,7 @@ def _refuse_agents() -> None:
 
 
 def _wait_until(holds: Callable[[], bool], otherwise: str) -> None:
-    """Raises: SessionError that begins with `otherwise`, if it takes too long."""
+    """Waits until `holds()`. Raises: SessionError that begins with `otherwise`, after `TAKEN_S`."""
     ends_by = time.monotonic() + TAKEN_S
     while not holds():
         if time.monotonic() > ends_by:
@@ -226,7 +226,7 @@ def _wait_until(holds: Callable[[], bool], otherwise: str) -> None:
 
 
 def _session_object(session: Background) -> dict[str, Any]:
-    """A session for programs."""
+    """A session as a JSON object for programs."""
     state, tree = session.state, session.spec.tree
     is_alive = session.life == "alive"
     question = state.question if is_alive else None
@@ -264,7 +264,7 @@ def _format_time(seconds: float) -> str:
 
 
 def _detail_lines(session: Background, *, is_done: bool) -> list[str]:
-    """What stands below the table of a session."""
+    """The lines about a session below the table: its question, fault or changes."""
     id, state = session.id, session.state
     if session.life == "alive" and (question := state.question) is not None:
         what = shorten(f"{question['title']} {question['subject']}".rstrip(), 1000)
@@ -306,7 +306,7 @@ def _merge_or_drop(session: Background, *, merge: bool) -> str:
 
 
 def _forget_old(sessions: list[Background]) -> None:
-    """Forgets sessions that ended long ago; each is still among the conversations."""
+    """Removes from the list what ended long ago; the conversations can still be resumed."""
     for session in sessions:
         is_over = session.life == "ended" and not session.branch
         if is_over and time.time() - session.state.since > FORGOTTEN_S:
@@ -315,14 +315,14 @@ def _forget_old(sessions: list[Background]) -> None:
 
 
 DETACH = b"\x1c"
-"""Ctrl-\\, which the prompt does not use. Counts alone: in a paste it is text."""
+"""Ctrl-\\, which the prompt does not use. It detaches only if typed alone, not in a paste."""
 
 RESTORED = b"\x1b[?1049l\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?7h\x1b[?25h\x1b[0m\r\n\x1b[J"
-"""Takes back what a prompt or a pager has asked of the terminal."""
+"""Resets the modes that a prompt or a pager may have set in the terminal."""
 
 
 def attach(argv: Sequence[str]) -> int:
-    """Returns when it was detached or the session has ended. Raises: SessionError, ConfigError."""
+    """Attaches this terminal, until detached or at the end. Raises: SessionError, ConfigError."""
     parser = Parser("kode attach", "Open a session in the background in this terminal.")
     parser.add_argument("id", metavar="ID", nargs="?", help=f"{ID_HELP}; none: the only one")
     home, id = kode_home(), parser.parse(argv).id
@@ -356,7 +356,7 @@ def add_id(parser: Parser) -> None:
 
 
 def describe_end(session: Background) -> str:
-    """How a session stands that is no longer running."""
+    """A sentence on how a session ended, or that it is still ending."""
     id, state = session.id, session.state
     if session.life == "alive":
         return f"{id} is ending. `kode ps` says when it has."
@@ -368,7 +368,7 @@ def describe_end(session: Background) -> str:
 
 
 def _relay_keys(connection: socket.socket, session: Background) -> bool:
-    """Passes keys there and output here; True if it was detached, False if the session ended."""
+    """Passes keys to the session and its output here. True once detached, False once it ended."""
     connection.setblocking(True)
     remote = connection.fileno()
     size = shutil.get_terminal_size()
@@ -405,7 +405,7 @@ def _write_output(output: bytes) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal() -> Iterator[None]:
-    """The terminal passes every key on; afterwards it is as before."""
+    """Puts the terminal in raw mode for the block, and restores it afterwards."""
     before = termios.tcgetattr(0)
     try:
         tty.setraw(0)
@@ -418,8 +418,8 @@ def _raw_terminal() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watch_window() -> Iterator[int]:
-    """A descriptor that can be read when the window has another size. SIGTERM and SIGHUP end the
-    block like any error."""
+    """Gives a descriptor that becomes readable when the window's size changes. SIGTERM and SIGHUP
+    raise SystemExit in the block, so that it cleans up."""
     changes, wake = os.pipe()
     os.set_blocking(wake, False)
 

@@ -1,12 +1,12 @@
 """The holder of one session: a process that owns the session's terminal, and little else.
 
 `start` runs it as a program: FOLDER LOCK ROWS COLUMNS COMMAND... It starts the command (the
-prompt), which reads its standard input, in a new pseudo-terminal, and says so on its standard
-output. It keeps the end of what the prompt prints, joins the terminals that attach, and passes on
-answers. It ends with the prompt and leaves no process; ended itself, even by SIGKILL, it takes the
-terminal with it, at which the prompt ends in good order.
+prompt) in a new pseudo-terminal, passes it its own standard input, and writes a byte to standard
+output when ready. It keeps the end of what the prompt prints, serves the terminals that attach, and
+passes on answers. It ends with the prompt and leaves no process. If it is killed, even by SIGKILL,
+the terminal is closed, and the prompt ends in good order.
 
-Only the standard library: it lives as long as the session and should weigh little.
+It uses only the standard library, because it lives as long as the session and must stay small.
 """
 
 import asyncio
@@ -21,32 +21,32 @@ import sys
 import termios
 
 SOCKET, LOCK = "socket", "lock"
-"""In the session's folder. The lock's file has the token that whoever connects says first: a
-command of an agent may reach the socket in some sandboxes, but reads no file of `$KODE_HOME`."""
+"""Names in the session's folder. Whoever connects must first send the token in the lock's file: in
+some sandboxes an agent's command can reach the socket, but it cannot read `$KODE_HOME`."""
 
 KEPT_BYTES = 2 * 1024 * 1024
-"""How much of the output is shown to a terminal that attaches: hours, since nothing that only moves
-is drawn while nobody watches."""
+"""How much of the output a terminal that attaches is shown: some hours, because no animation is
+drawn while nobody watches."""
 
 BEHIND_BYTES = 4 * 1024 * 1024
-"""A terminal that has not taken this much is let go: the session does not wait for it."""
+"""A terminal with so much unread output is dropped: the session does not wait for it."""
 
 STOP_S = 20.0
 """How long a session may take to end in good order before it is killed."""
 
 NEVER_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
-"""Old lines may be wider than this terminal: cut, they keep the places of those that follow."""
+"""Sent around old output: lines too wide for the terminal are cut, so that rows stay right."""
 
 MODES = b"\x1b[?2004h\x1b[?1004h\x1b[?25h"
-"""What the prompt asked the terminal for at its start: whole pastes, focus; and the cursor."""
+"""The modes that the prompt set at its start: bracketed paste, focus events, visible cursor."""
 
 QUERIES = (b"\x1b[6n", b"\x1b[c", b"\x1b[0c", b"\x1b[>c", b"\x1b[>0c")
-"""Questions to a terminal in old output: answered now, the answers would be typed."""
+"""Queries removed from old output: a terminal's answers would now count as typed."""
 
 
-# What is sent to a holder: frames of a letter, a length and the bytes. A terminal gets the output.
+# A holder is sent frames: a letter, a length and a payload. It sends a terminal plain output.
 HELLO, ATTACH, KEYS, RESIZE, STOP = b"H", b"A", b"K", b"W", b"S"
-"""The token, which comes first; join with a size; what was typed; another size; end the session."""
+"""The token, which comes first; attach, with a size; typed keys; a new size; end the session."""
 ANSWER, MESSAGE = b"Q", b"M"
 """For the prompt: an answer to a question; a message of the person."""
 VIEWERS = b"T"
@@ -60,7 +60,7 @@ MAX_BYTES = 1024 * 1024
 """A longer frame is no frame of kode's."""
 
 DISCONNECTS = (asyncio.IncompleteReadError, OSError, ValueError, struct.error)
-"""The other end is gone, or does not speak in frames."""
+"""Exceptions that mean that the other end is gone, or sends something other than frames."""
 
 
 def encode_frame(kind: bytes, payload: bytes = b"") -> bytes:
@@ -76,24 +76,24 @@ async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 
 class Holder:
-    """The terminal of a session, and those who have joined it."""
+    """The terminal of a session, and the connections to it."""
 
     def __init__(self, child: int, master: int, prompt: socket.socket, token: bytes) -> None:
         self.child = child
         self.master = master
-        """kode's end of the session's terminal."""
+        """The holder's end of the session's terminal."""
         self.prompt = prompt
-        """Where the prompt reads frames."""
+        """The socket from which the prompt reads frames."""
         self.token = token
         self.output = bytearray()
-        """Its end."""
+        """The last `KEPT_BYTES` of the prompt's output."""
         self.keys = bytearray()
-        """Typed, and not taken by the prompt yet."""
+        """Keys that were typed and not yet written to the terminal."""
         self.attached: set[asyncio.StreamWriter] = set()
         self.is_stopping = False
 
     def read_output(self) -> bool:
-        """Takes in what the prompt has written; False once there will be nothing more."""
+        """Reads the prompt's output and passes it on; False once there will be no more."""
         try:
             data = os.read(self.master, 65536)
         except BlockingIOError:
@@ -150,7 +150,7 @@ class Holder:
             self.prompt.sendall(encode_frame(kind, payload))
 
     def type_pending(self) -> None:
-        """Types what fits into the prompt's terminal."""
+        """Writes as many of the typed keys as the prompt's terminal takes; the rest later."""
         loop = asyncio.get_running_loop()
         with contextlib.suppress(OSError):
             while self.keys:
@@ -161,12 +161,12 @@ class Holder:
             loop.remove_writer(self.master)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Gives the terminal a size. The prompt draws itself again, also for the size it had."""
+        """Sets the terminal's size. The prompt is redrawn even if the size is the same."""
         set_size(self.master, rows, columns)
         self.signal(signal.SIGWINCH)
 
     def stop(self) -> None:
-        """Asks the prompt to end in good order; what has not ended in time is killed."""
+        """Asks the prompt to end in good order, and kills it if it has not after `STOP_S`."""
         if not self.is_stopping:
             self.is_stopping = True
             self.signal(signal.SIGTERM)
@@ -182,11 +182,11 @@ class Holder:
             os.kill(self.child, number)
 
     async def run_until_end(self) -> None:
-        """Serves until the prompt has ended, and kills what it leaves in its group."""
+        """Serves until the prompt has ended, and kills what it left in its process group."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
         def look() -> None:
-            # It stays a zombie until its group is killed: nobody else can get its number meanwhile.
+            # It stays a zombie until its group is killed, so that its number is not reused.
             if os.waitid(os.P_PID, self.child, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None:
                 ended.set()
 
@@ -240,7 +240,7 @@ def main(argv: list[str]) -> int:
 
 
 def become_prompt(command: list[str], passed: tuple[int, ...]) -> None:
-    """Runs the prompt in this process, with these open files. Does not return."""
+    """Replaces this process by the prompt, which inherits these open files. Never returns."""
     try:
         for descriptor in passed:
             os.set_inheritable(descriptor, True)

@@ -1,7 +1,7 @@
 """The prompt of a session in the background: the ordinary one, with a companion.
 
-The companion says what the session does as values (`state.json`), answers a question beside the
-keys, and ends the session once it has nothing to do and nobody is there.
+The companion writes what the session does to `state.json`, takes answers and messages that come
+from elsewhere, and ends the session once it has nothing to do and nobody is attached.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ from kode.plugins.detached import REPORTERS, holder, places
 from kode.plugins.detached.places import SessionState, Spec
 
 LOOKS_EVERY_S = 0.5
-"""How often the companion looks whether there is anything left to do."""
+"""How often the companion checks whether there is anything left to do."""
 
 QUESTION_FIELDS = ("tool", "title", "subject", "preview", "reason", "dangers")
-"""What others need of a question."""
+"""The fields of a question that are written to the state."""
 
 RESULT_CHARS = 2000
 """How much of an answer the state keeps; the session has all of it."""
@@ -45,23 +45,23 @@ RESULT_CHARS = 2000
 
 @dataclass(kw_only=True)
 class Companion:
-    """What a prompt that nobody watches has beside it."""
+    """Reports the state of a prompt, and lets it be answered without its terminal."""
 
     folder: Path
     options: RunOptions
     state: SessionState
     tty: str
-    """Where the person started it, to notify them."""
+    """The terminal that the person started the session in, to notify them; "" for none."""
     frames: socket.socket
-    """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
+    """Frames from the holder: answers, messages, attached terminals. Closed if it is gone."""
     opened: PluginSession | None = None
     prompt: Any = None
-    """Open, like the session, once the companion has begun."""
+    """The open prompt; set, like `opened`, by `begin`."""
     watching: int = 0
     questions: int = 0
-    """How many there were."""
+    """How many questions were asked so far."""
     waiting: "dict[int, tuple[Question, asyncio.Future[Answer]]]" = field(default_factory=dict)
-    """Questions without an answer by number, the one that is shown first."""
+    """Unanswered questions by number; the first is the one that is shown."""
     tasks: "tuple[asyncio.Task[None], ...]" = ()
 
     def begin(self, opened: PluginSession) -> "Companion":
@@ -91,7 +91,7 @@ class Companion:
             )
 
     def report(self, **changes: Any) -> None:
-        """Writes a changed state. The session matters more than what `kode ps` says of it."""
+        """Writes the state if it changed; ignores a failure, so that the session can go on."""
         if self.opened is not None and self.opened.session.id:
             changes["session"] = self.opened.session.id
         if changes.get("doing", self.state.doing) != self.state.doing:
@@ -123,7 +123,7 @@ class Companion:
             task.cancel()
 
     async def ask(self, question: Question) -> Answer:
-        """Shows the question to whoever asks for it, for as long as it takes."""
+        """Puts a question into the state, notifies the person, and waits without a time limit."""
         self.questions += 1
         number, future = self.questions, asyncio.get_running_loop().create_future()
         self.waiting[number] = question, future
@@ -144,7 +144,7 @@ class Companion:
         self.report(doing="works", question=None)
 
     async def _receive(self) -> None:
-        """Takes in what the holder sends, until it is gone."""
+        """Handles the frames of the holder; once it is gone, makes the prompt end."""
         reader, _ = await asyncio.open_unix_connection(sock=self.frames)
         with contextlib.suppress(*holder.DISCONNECTS):
             while True:
@@ -159,8 +159,8 @@ class Companion:
         self.prompt.leave()
 
     def _accept_answer(self, answer: Any) -> None:
-        """Answers the question that is shown: once, since what counts for longer is answered at the
-        prompt; and no form, whose fields a yes does not fill in."""
+        """Answers a waiting question, with `once` or `no`: anything lasting must be answered at the
+        prompt. Ignores invalid answers, and a yes to a form, which would lack its fields."""
         match answer:
             case {"number": int(number), "choice": "once" | "no" as choice, "message": str(text)}:
                 question, future = self.waiting.get(number, (None, None))
@@ -169,7 +169,7 @@ class Companion:
                     future.set_result(Answer(choice=choice, message=text))
 
     async def _end_if_idle(self) -> None:
-        """Ends the prompt once it has nothing to do and nobody is there."""
+        """Ends the prompt once it has nothing to do and no terminal is attached."""
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
             if self.waiting:
@@ -184,29 +184,29 @@ class Companion:
                 return
 
     def _notify_person(self) -> None:
-        """Notifies the person in the terminal where they started it; those attached have been."""
+        """Notifies the person in the terminal they started from, unless a terminal is attached."""
         notifies = self.opened is not None and self.opened.config.repl.notify
         if notifies and self.tty and not self.watching:
             self.prompt.screen.notify(self.tty)
 
 
 def parse_options(spec: Spec) -> RunOptions:
-    """What a session was started with. From here on this process works where that was typed, since
-    its flags name files. Raises: ConfigError, for words that another kode knew."""
+    """Parses the command line of a session, after changing to the folder where it was typed, as its
+    flags may name files. Raises: ConfigError for flags of another version of kode."""
     with contextlib.suppress(OSError):  # gone meanwhile
         os.chdir(spec.here or spec.cwd)
     options = RunOptions.parse(spec.words)
     options.task, options.piped = spec.task, spec.piped
     options.arguments.cwd, options.arguments.session_id = spec.cwd, spec.id
-    # The worktree is there, and its name is that of the session, too.
+    # The worktree exists already; the session gets its name unless it has one.
     options.arguments.name = options.arguments.name or vars(options.arguments).get("worktree")
     options.arguments.worktree = None
     return options
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs the prompt, again with a session that exists: FOLDER, and the numbers of the socket with
-    frames, the lock and the pipe with the spec. Returns the exit status. Raises: KodeError."""
+    """Runs the prompt, which resumes the session if that exists. `argv` is the folder, and the file
+    descriptors of frames, lock and spec. Returns the exit status. Raises: KodeError."""
     folder, numbers = Path(argv[0]), [int(number) for number in argv[1:4]]
     for number in numbers:
         os.set_inheritable(number, False)

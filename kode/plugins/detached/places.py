@@ -1,11 +1,11 @@
-"""What is on disk of each session in the background: a folder below `$KODE_HOME/detached`.
+"""The files of each session in the background: a folder below `$KODE_HOME/detached`.
 
     spec.json    what was started, without credentials; never changed
-    state.json   what it does; replaced by the prompt at each change
-    lock         locked as long as a process of it lives; has the token of its socket
-    socket       the holder's
+    state.json   what the session does; replaced by the prompt at each change
+    lock         locked as long as a process of the session lives; contains the socket's token
+    socket       the socket of the holder
 
-Whether one lives is a question to the kernel, by the lock: a number of a process may be another's.
+Whether a session is alive is told by its lock, not by a process id, which may have been reused.
 """
 
 import contextlib
@@ -40,63 +40,63 @@ from kode.plugins.detached.holder import LOCK, SOCKET
 from kode.plugins.worktrees import Worktree
 
 SPEC, STATE = "spec.json", "state.json"
-LOOKS = 1_000  # others look whether a session lives, for a moment each
+LOOKS = 1_000  # attempts to lock: others lock for a moment to see if the session is alive
 
 WAIT_S = 10.0
-"""A holder that answers later is stopped, or its machine is."""
+"""Time limit for an answer of a holder: one that takes longer hangs."""
 
 Redacted = Annotated[str, PlainSerializer(redact_secrets, when_used="json")]
-"""A text that may hold a credential, which is not written to disk."""
+"""A text that may hold credentials, which are masked when it is written to disk."""
 RedactedValues = Annotated[Any, PlainSerializer(redact_secrets, when_used="json")]
 
 Doing = Literal["opening", "works", "asks", "idle", "ended"]
 
 
 class Spec(BaseModel, frozen=True):
-    """What was started."""
+    """What was started: a session's command line, its task, and where it works."""
 
     id: str
     words: tuple[Redacted, ...]
     """The command line after `kode start`."""
     title: Redacted
-    """What it does, in the person's words."""
+    """The task or the goal in the person's words, for lists."""
     task: Redacted
     """"" where a flag of a plug-in asks for something."""
     piped: tuple[Redacted, ...] = ()
-    """Texts that were piped in beside the task."""
+    """Texts that were piped in along with the task."""
     cwd: str
-    """Where it works."""
+    """The folder that the session works in."""
     here: str = ""
-    """Where its command line was typed."""
+    """The folder in which its command line was typed."""
     at: float
     """When, in seconds since 1970."""
     tty: str = ""
-    """The terminal it was started in, to notify the person."""
+    """The terminal that the session was started in, to notify the person; "" for none."""
     tree: Worktree | None = None
 
 
 class SessionState(BaseModel, frozen=True):
-    """What a session does, as its prompt said it last."""
+    """What a session does, as its prompt last reported it."""
 
     doing: Doing = "opening"
     since: float = 0.0
     session: str = ""
-    """The session that is open there now: a person who attached may have opened another."""
+    """The id of the conversation that is open now: a person who attached may have switched."""
     question: RedactedValues = None
-    """What others need of the `Question` that it waits for, with a `number`."""
+    """The open question: some fields of a `Question`, and its `number`; None for none."""
     turns: int = 0
     status: str = ""
-    """Of the last turn that ended."""
+    """The status of the last turn that ended."""
     result: Redacted = ""
     structured: RedactedValues = None
     """The answer to `--json-schema`."""
     error: Redacted = ""
     cost_usd: float | None = None
-    """Of all turns; None while there is none, or a price is unknown."""
+    """Cost of all turns; None before the first one has ended, or if a price is unknown."""
     files: tuple[str, ...] = ()
-    """Changed by its turns."""
+    """The files that its turns changed."""
     received: int = 0
-    """How many messages it got from elsewhere."""
+    """How many messages of `kode send` it has received."""
     settled: str = ""
     """What became of its worktree: "merged" or "dropped"."""
 
@@ -106,7 +106,7 @@ Life = Literal["alive", "ended", "killed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """A session in the background, as it was when it was looked at."""
+    """A session in the background, as it was when its files were read."""
 
     folder: Path
     spec: Spec
@@ -123,29 +123,29 @@ class Background:
 
     @property
     def branch(self) -> str:
-        """That of its worktree, until it is merged or dropped."""
+        """The branch of its worktree; "" without one, and after it was merged or dropped."""
         return self.spec.tree.branch if self.spec.tree and not self.state.settled else ""
 
     @property
     def name(self) -> str:
-        """What the person calls it."""
+        """The name that the person gave the session; "" for none."""
         home = self.folder.parent.parent
         summary = summarize_session(session_file(home, self.session_id))
         return summary.name if summary else ""
 
     @property
     def title(self) -> str:
-        """Its name and what it does."""
+        """Its name, if any, and its task."""
         return " · ".join(filter(None, (self.name, self.spec.title)))
 
     @property
     def files(self) -> list[str]:
-        """What its turns changed, relative to where it works."""
+        """The files that its turns changed, relative to the folder that it works in."""
         return [path.removeprefix(f"{self.spec.cwd}/") for path in self.state.files]
 
 
 def new_id() -> str:
-    """The time in UTC, and six hex digits."""
+    """A new id: the time in UTC, and six hex digits."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
@@ -154,13 +154,13 @@ def background_folder(home: Path) -> Path:
 
 
 def create_folder(home: Path, spec: Spec) -> tuple[Path, int]:
-    """Creates the folder of a new session; returns it and its lock, held, which goes from process
-    to process with the open file and dies with the last. Raises: StorageError."""
+    """Creates the folder of a new session; returns it and an open file that holds its lock. The
+    processes that inherit the file share the lock until the last ends. Raises: StorageError."""
     folder = background_folder(home) / spec.id
     make_folder(folder)
     with storage_errors(folder / LOCK, "create"):
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        # Before there is anything to see: who sees it finds that it lives.
+        # Locked before the spec exists, so that whoever finds the session finds it alive.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, secrets.token_hex(16).encode())
     write_state(folder, SessionState(since=spec.at))
@@ -180,8 +180,8 @@ def write_state(folder: Path, state: SessionState) -> None:
 
 
 def list_background(home: Path, faults: list[str]) -> list[Background]:
-    """Every session, the oldest first. What is damaged or cannot be read is named in
-    `faults`. Removes the sockets of those that were killed. Raises: StorageError."""
+    """All sessions in the background, oldest first. Adds a sentence to `faults` for each that is
+    damaged or unreadable, and removes the sockets of dead ones. Raises: StorageError."""
     with storage_errors(background_folder(home), "read"):
         try:
             names = sorted(os.listdir(background_folder(home)))
@@ -194,8 +194,8 @@ def list_background(home: Path, faults: list[str]) -> list[Background]:
 
 
 def find_background(home: Path, part: str) -> Background:
-    """The session whose id begins or ends with `part`, or which is called so, as its branch may be.
-    Raises: SessionError if none or several are; StorageError."""
+    """The session whose id begins or ends with `part`, or whose branch or name is `part`. Raises:
+    SessionError if there is none, or several; StorageError."""
     faults: list[str] = []
     sessions = list_background(home, faults)
     ways: tuple[Callable[[Background], bool], ...] = (
@@ -228,7 +228,7 @@ def find_only_running(home: Path) -> Background:
 
 
 def forget_background(folder: Path) -> None:
-    """Forgets a session that is no longer alive; the conversation stays."""
+    """Removes the folder of a session that is not alive; its conversation stays."""
     remove_tree(Path(real_path(folder.parent)) / folder.name)
 
 
@@ -253,8 +253,8 @@ def _can_lock(lock: int, kind: int) -> bool:
 
 
 def take_lock(folder: Path) -> int:
-    """The lock of a session that is not alive, for whoever resumes it. Raises: SessionError if it
-    is alive by now; StorageError."""
+    """Locks a session that is not alive, to resume it, and returns the open lock file. Raises:
+    SessionError if the session is alive by now; StorageError."""
     with storage_errors(folder / LOCK, "open"):
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     if not any(_can_lock(lock, fcntl.LOCK_EX) for _ in range(LOOKS)):
@@ -264,7 +264,7 @@ def take_lock(folder: Path) -> int:
 
 
 def wait_for_end(folder: Path, limit_s: float) -> bool:
-    """Waits until no process of the session lives; False if one does after `limit_s`."""
+    """Waits until no process of the session lives; False if one still does after `limit_s`."""
     ends_by = time.monotonic() + limit_s
     while is_alive(folder):
         if time.monotonic() > ends_by:
@@ -275,7 +275,7 @@ def wait_for_end(folder: Path, limit_s: float) -> bool:
 
 @contextlib.contextmanager
 def connect_to_holder(folder: Path) -> Iterator[socket.socket]:
-    """A connection to the holder of a session, which knows the token. Raises: SessionError."""
+    """Connects to the holder of a session, and proves itself by the token. Raises: SessionError."""
     before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(WAIT_S)
@@ -299,7 +299,7 @@ def _read_session(folder: Path, faults: list[str]) -> Background | None:
         if folder.stat().st_uid != os.geteuid():
             faults.append(f"{folder} belongs to another user, so it is not one of these.")
             return None
-        # In this order: what is there is locked before, and says its end before it is not.
+        # Order matters: a session is locked before it has a spec, and ended before unlocked.
         data = (folder / SPEC).read_bytes()
         alive = is_alive(folder)
         spec = Spec.model_validate_json(data)

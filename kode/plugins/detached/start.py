@@ -1,4 +1,4 @@
-"""`kode start`: checks a task as far as can be foreseen, starts its holder, and gives back the
+"""`kode start`: checks a task for foreseeable faults, starts its holder, and returns to the
 shell."""
 
 import json
@@ -28,7 +28,7 @@ from kode.plugins.detached.places import Spec
 from kode.plugins.worktrees import remove_branch
 
 HELD = "--held"
-"""The first word of a prompt's own command line, which `kode.plugins.detached.inside` reads."""
+"""The first argument with which a holder starts the prompt, for `kode.plugins.detached.inside`."""
 
 ABOUT = "Start a task in the background: a session without a terminal."
 
@@ -36,7 +36,7 @@ READY_S = 30.0
 """How long a holder may take to start, on a very busy machine."""
 
 SIZE = os.terminal_size((100, 30))
-"""Of the session's terminal, where it is started without one."""
+"""Size of the session's terminal if it is started without a terminal."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -69,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     folder, lock = places.create_folder(home, spec)
     try:
         if tree is not None:
-            options.check(cwd)  # a file that is not committed is not there
+            options.check(cwd)  # again, because the worktree lacks files that are not committed
         launch_holder(folder, lock, spec)
     except UserError:
         places.forget_background(folder)
@@ -106,8 +106,8 @@ def _terminal_name() -> str:
 
 def launch_holder(folder: Path, lock: int, spec: Spec) -> None:
     """Starts the holder of a session, waits until it has started the prompt, and writes the spec to
-    its standard input, which the prompt reads. The lock is theirs then. Raises: UserError, after
-    which nothing runs."""
+    its standard input, which the prompt reads. Closes `lock` here: holder and prompt inherit it.
+    Raises: UserError, after which nothing runs."""
     size = shutil.get_terminal_size(SIZE) if spec.tty else SIZE
     environ = dict(os.environ)
     if environ.get("TERM", "dumb") in ("", "dumb") and not spec.tty:
@@ -133,7 +133,7 @@ def launch_holder(folder: Path, lock: int, spec: Spec) -> None:
             assert process.stdin is not None
             assert process.stdout is not None
             if select.select([process.stdout], [], [], READY_S)[0] and process.stdout.read(1):
-                process.returncode = 0  # it is on its own: nobody waits for it here
+                process.returncode = 0  # the holder outlives this process, so do not wait for it
                 # `model_dump_json` would redact it.
                 process.stdin.write(json.dumps(spec.model_dump()).encode())
                 return

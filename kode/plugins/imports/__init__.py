@@ -1,7 +1,7 @@
 """Sessions and memory of other agents, for `kode session import` and `kode memory import`.
 
 sessions    a file of Claude Code or Codex → a transcript
-memory      what other agents remember, and where; a Markdown text → its entries
+memory      finds the memory files of other agents, and splits them into entries
 """
 
 from kode.plugin import Plugin

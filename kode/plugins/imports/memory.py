@@ -1,9 +1,9 @@
-"""What other agents remember, for `kode memory import`: where their files are, and what is in them.
+"""Finds and reads the memory files of other agents, for `kode memory import`.
 
-Lenient, because the formats are other people's: unknown parts are left out by name. Markdown is
-split into entries, one per bullet, paragraph or block of code, with its heading or the line that
-introduces it ("To build:"), because it will be read alone. Nothing is cut: an oversized entry is
-refused by name later.
+Reading is lenient, because the formats belong to others: what is left out is named. Markdown is
+split into entries, one per bullet, paragraph or block of code. Each gets its heading or the line
+that introduces it ("To build:"), because it will be read alone. Nothing is cut: the import refuses
+an oversized entry later, and names it.
 """
 
 import os
@@ -25,12 +25,12 @@ _POINTER = re.compile(r"\[[^\]]*\]\((?:\./)?([^)#\s]+\.md)\)")
 _ONLY_IMPORTS = re.compile(r"(?:@\S+\s*)+")
 _APPLIES = re.compile(r"^(?:scope:.*\n)?applies_to:\s*cwd=([^;\n]+)", re.MULTILINE)
 _ROUTES = frozenset({"rollout_summary_files", "keywords", "What's in Memory"})
-"""Sections of Codex that only refer to its other files."""
+"""Headings of sections in Codex's memory that only refer to its other files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignAgent(ForeignReader):
-    """One of the agents, as `kode memory import` asks it."""
+    """Reads the memory of one other agent for `kode memory import`."""
 
     name: Literal["claude", "codex", "agents", "file"]
 
@@ -52,21 +52,21 @@ class ForeignAgent(ForeignReader):
             yield from self._find_existing([root / "AGENTS.md"])
 
     def list_sources(self, path: Path) -> Iterable[ForeignReader.Source]:
-        """A file, or the files of this agent in a folder."""
+        """The file at a path, or this agent's files in the folder there, if they exist."""
         home = _user_home()
         is_personal = path.parent in (home / ".claude", home / ".codex") and not path.is_dir()
         files = self._files(path) if path.is_dir() else [path]
         return self._find_existing(files, "user" if is_personal else "project")
 
     def read(self, source: ForeignReader.Source, text: str) -> Iterator[ForeignReader.Entry | str]:
-        """The entries of a file, and what was left out."""
+        """The entries of a file, and a sentence for each part that was left out."""
         head, body = split_front_matter(text)
         path, about = source.path, source.about
         if self.name == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
             yield from _read_codex(body.removeprefix("v1\n"), about)
             return
         if self.name == "claude" and (kind := _TYPE.search(head)):
-            # One fact, with its reason and application below; a list is several.
+            # The file has one fact with its reason, unless it has a list, which is several facts.
             about = "user" if kind[1] in ("user", "feedback") else "project"
             whole = body.strip()
             if whole and len(whole) <= ForeignReader.Entry.MAX_CHARS and not _ITEM.search(body):
@@ -76,14 +76,14 @@ class ForeignAgent(ForeignReader):
         for block in read_blocks(body):
             pointer = _POINTER.search(block.bare) if path.name == "MEMORY.md" else None
             if pointer and (path.parent / pointer[1]).is_file():
-                continue  # the file that it names is read itself
+                continue  # the entry only points to a file that is read itself
             if _ONLY_IMPORTS.fullmatch(block.bare):
                 yield f"line {block.line}: it imports {block.bare}, which you may import itself"
             else:
                 yield ForeignReader.Entry(text=block.text, about=about, line=block.line)
 
     def _files(self, folder: Path) -> list[Path]:
-        if self.name == "codex":  # the rest is what these two were made from
+        if self.name == "codex":  # its other files are the sources of these two
             return [folder / "memory_summary.md", folder / "MEMORY.md"]
         return sorted(folder.glob("*.md"))
 
@@ -101,7 +101,7 @@ def _user_home() -> Path:
 
 
 def _read_codex(body: str, about: Literal["user", "project"]) -> Iterator[ForeignReader.Entry]:
-    """Its handbook or its summary, without references to other files."""
+    """The entries of Codex's `MEMORY.md` or its summary, without references to other files."""
     project = ""
     for block in read_blocks(body):
         if applies := _APPLIES.search(block.bare):
@@ -121,7 +121,7 @@ CLAUDE = ForeignAgent(name="claude")
 CODEX = ForeignAgent(name="codex")
 AGENTS_MD = ForeignAgent(name="agents")
 FILE = ForeignAgent(name="file")
-"""Markdown of no particular agent: a file or a folder that the person names alone."""
+"""Markdown of no particular agent: only files or folders that the person names."""
 
 
 _FRONT_MATTER = re.compile(
@@ -137,18 +137,18 @@ class MarkdownEntry:
     """One entry of a Markdown text."""
 
     text: str
-    """With its heading: `Testing: run make test`."""
+    """The entry after its heading or introducing line: `Testing: run make test`."""
     bare: str
-    """Without its heading."""
+    """The entry without its heading or introducing line."""
     line: int
     """Its first line, from 1."""
     headings: tuple[str, ...]
-    """Its headings, outermost first."""
+    """The headings above the entry, outermost first."""
 
 
 def split_front_matter(text: str) -> tuple[str, str]:
-    """The YAML front matter of a text, and the text with blank lines in its place, so that line
-    numbers stay."""
+    """Returns the YAML front matter of a text, and the text with blank lines in place of the front
+    matter, so that line numbers stay the same."""
     head = _FRONT_MATTER.match(text)
     if head is None:
         return "", text
@@ -167,7 +167,7 @@ def read_blocks(text: str) -> Iterator[MarkdownEntry]:
     for node in SyntaxTreeNode(parsed).children:
         raw, line = _node_source(node, lines)
         inside = tuple(title for _, title in headings)
-        # The title of the file says nothing about one line of it.
+        # The file's title is too general to introduce a single entry.
         under = next((title for level, title in headings[::-1] if level > 1), "")
         if lead is not None and node.type in _WHOLE:
             yield replace(lead, text=f"{lead.text}\n{raw}", bare=f"{lead.bare}\n{raw}")

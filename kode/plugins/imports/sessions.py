@@ -1,7 +1,7 @@
 """Reads the session files of other agents: JSON lines → pieces of messages in order → a transcript.
 
-The results of a call come right after it, wherever they were, and those without a call are dropped.
-A call without a result stays: loading the session answers it, as for kode's own.
+A result is moved to right after its call, wherever the file has it; results without a call are
+dropped. A call without a result stays: loading the session adds one, as in sessions of kode.
 """
 
 import json
@@ -33,32 +33,32 @@ HEAD_LINES = 50  # agents say whose a file is at its beginning
 
 
 class ForeignLine(dict[str, Any]):
-    """An object of another agent's file, in which a key may hold anything."""
+    """A JSON object from another agent's file, in which any key may be missing or of any type."""
 
     def text(self, key: str) -> str:
-        """The value of a key that holds a text; "" for any other."""
+        """The text under a key; "" if there is none."""
         value = self.get(key)
         return value if isinstance(value, str) else ""
 
     def object(self, key: str) -> "ForeignLine":
-        """The value of a key that holds an object; an empty one for any other."""
+        """The object under a key; an empty one if there is none."""
         value = self.get(key)
         return ForeignLine(value) if isinstance(value, dict) else ForeignLine()
 
     def objects(self, key: str) -> "list[ForeignLine]":
-        """The objects in the list of a key."""
+        """The objects in the list under a key; other items are skipped."""
         value = self.get(key)
         items = value if isinstance(value, list) else ()
         return [ForeignLine(item) for item in items if isinstance(item, dict)]
 
     def texts(self, key: str) -> str:
-        """The text of a content: a string, or a list of parts with text."""
+        """The text under a key, which holds a string, or a list of parts with texts to join."""
         return self.text(key) or "\n".join(
             filter(None, (p.text("text") for p in self.objects(key)))
         )
 
     def time(self, otherwise: str) -> str:
-        """The time it says it was written; `otherwise` if it says none."""
+        """The line's timestamp in ISO format; `otherwise` if there is no valid one."""
         at = self.text("timestamp")
         try:
             datetime.fromisoformat(at)
@@ -87,12 +87,12 @@ def read_lines(path: Path) -> tuple[list[ForeignLine], int]:
 
 
 def first_text(lines: Iterable[ForeignLine], key: str) -> str:
-    """The first text that one of the lines has at a key; "" if none has."""
+    """The first non-empty text under this key in any of the lines; "" if none has one."""
     return next(filter(None, (line.text(key) for line in lines)), "")
 
 
 def first_time(lines: Iterable[ForeignLine]) -> str:
-    """When a session began, by its lines; now if none says so."""
+    """When a session began: the first timestamp in its lines, or now if none has one."""
     return next(filter(None, (line.time("") for line in lines)), "") or datetime.now(UTC).isoformat(
         timespec="milliseconds"
     )
@@ -107,8 +107,8 @@ def build_transcript(
     model: str,
     provider: str,
 ) -> Transcript:
-    """A session of another agent, under its id there; `faults` says what is missing in it, and how
-    often."""
+    """Builds the transcript of another agent's session, with the id that it has there. `faults` are
+    what was left out, in words → how often."""
     entries, orphans = build_entries(pieces)
     counted = {**faults, "results without a call, left out": orphans}
     lines = [f"{what}: {count}" for what, count in counted.items() if count]
@@ -116,7 +116,7 @@ def build_transcript(
 
 
 def make_call(id: str, name: str, arguments: Any) -> ToolCall:
-    """A call whose arguments are an object, as every provider requires."""
+    """A call with a valid name and an object as arguments, as every provider requires."""
     fields = object_of(arguments) if isinstance(arguments, str) else arguments
     if not isinstance(fields, dict):
         fields = {"input": arguments}
@@ -125,7 +125,7 @@ def make_call(id: str, name: str, arguments: Any) -> ToolCall:
 
 
 def build_entries(pieces: Iterable[MessagePiece | CompactionEntry]) -> tuple[list[AnyEntry], int]:
-    """The messages, each call with a unique id and its result, and how many results had no call."""
+    """The messages, with unique ids of calls and results in place; the count of orphan results."""
     spoken: list[MessagePiece | CompactionEntry] = []
     results: dict[str, list[tuple[ToolResult, str]]] = defaultdict(list)
     for piece in pieces:
@@ -178,7 +178,7 @@ def _with_unique_id(call: ToolCall, ids: set[str]) -> ToolCall:
 # ── Claude Code ──────────────────────────────────────────────────────────────────────────────────
 #
 # `~/.claude/projects/*/*.jsonl`: one event per line with its parent's id, so the file is a tree.
-# What counts is the path to its last message. A model's message may be split over several lines;
+# Only the path to the last message counts. A model's message may be split over several lines;
 # results are messages of the user.
 
 _CLAUDE_CODE = "Claude Code"
@@ -195,13 +195,13 @@ _CLAUDE_HARNESS = (
 
 
 def read_claude_code(path: Path) -> Transcript | None:
-    """The session in a file; None for one of somebody else. Raises: OSError."""
+    """The session in a file; None if it is no file of Claude Code. Raises: OSError."""
     lines, damaged = read_lines(path)
     if not any("sessionId" in line and "message" in line for line in lines[:HEAD_LINES]):
         return None
     spoken = [line for line in lines if _is_main_message(line)]
     ids = {"", *_find_thread_ids(lines)}
-    # Results of parallel calls are siblings: only one is on the path, and all count.
+    # Results of parallel calls are siblings: all count, though only one is on the path.
     branch = [line for line in spoken if line.text("uuid") in ids or _has_result(line)]
     began = first_time(lines)
     models = [line.object("message").text("model") for line in branch]
@@ -219,7 +219,7 @@ def read_claude_code(path: Path) -> Transcript | None:
 
 
 def _is_main_message(line: ForeignLine) -> bool:
-    """Subagents have their own lines, the sidechains."""
+    """Whether a line is a message of the main conversation, not of a subagent (a sidechain)."""
     if line.get("isSidechain"):
         return False
     return line.get("type") in ("user", "assistant") or bool(_queued_text(line))
@@ -233,8 +233,8 @@ def _queued_text(line: ForeignLine) -> str:
 
 
 def _find_thread_ids(lines: Sequence[ForeignLine]) -> set[str]:
-    """The ids from the last message back to the first; a missing parent is replaced by the previous
-    line."""
+    """The ids on the path from the last message back to the first. If a parent is missing, the path
+    continues at the previous line."""
     numbers = {line.text("uuid"): number for number, line in enumerate(lines)}
     position = next((i for i in reversed(range(len(lines))) if _is_main_message(lines[i])), -1)
     path: set[str] = set()
@@ -284,7 +284,7 @@ def _read_claude_line(line: ForeignLine, began: str) -> Iterator[MessagePiece | 
 
 
 def _convert_claude_block(block: ForeignLine, line: ForeignLine) -> Part | None:
-    """None for an empty block."""
+    """The part that a block becomes; None for an empty or unknown block."""
     text = block.text("text")
     match block.get("type"):
         case "text" if text.strip():
@@ -329,7 +329,7 @@ _CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shel
 
 
 def read_codex(path: Path) -> Transcript | None:
-    """The session in a file; None for one of somebody else. Raises: OSError."""
+    """The session in a file; None if it is no file of Codex. Raises: OSError."""
     lines, damaged = read_lines(path)
     if not any(line.get("type") in _WRAPPERS and "payload" in line for line in lines[:HEAD_LINES]):
         return None
@@ -351,7 +351,7 @@ def read_codex(path: Path) -> Transcript | None:
 def _read_codex_items(
     items: Iterable[tuple[str, ForeignLine, str]], model: str
 ) -> Iterator[MessagePiece | CompactionEntry]:
-    """`items` are the kind of each line, its content, and its time."""
+    """Converts items: the kind of each line, its payload, and its time."""
     step = 0
     # The model's items between two results are one message.
     for kind, item, at in items:
@@ -361,7 +361,7 @@ def _read_codex_items(
         if kind != "response_item" or (
             is_message and item.get("role") not in ("user", "assistant")
         ):
-            continue  # such a message has instructions of Codex itself
+            continue  # messages of other roles are Codex's own instructions
         for part in _convert_codex_item(item):
             if isinstance(part, ToolResult):
                 step += 1

@@ -1,10 +1,10 @@
 """kode for other agents: an MCP server, `kode mcp serve`.
 
-    command    the command: on stdin and stdout, until the client leaves
+    command    the command: serves one client on stdin and stdout until it leaves
     sessions   conversations driven by clients within limits, and sessions that they may resume
-    server     the tools, with questions as forms for the client's person; those of `--memory-only`
+    server     the tools, also those of `--memory-only`; shows questions as forms in the client
 
-Only `server` imports the SDK, and `command` once it serves.
+Only `server` imports the SDK; `command` does so once it serves.
 """
 
 from kode.plugin import Command, Plugin

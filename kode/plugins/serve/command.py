@@ -1,8 +1,8 @@
-"""`kode mcp serve`: kode to other agents, as an MCP server on standard input and output.
+"""`kode mcp serve`: offers kode to other agents, as an MCP server on standard input and output.
 
-It serves until the client leaves or a signal arrives. stdout carries only messages: the SDK points
-it at stderr for everything else in the process. After a client closes stdin, conversations get time
-to end; after a signal, memory leaves its work for the next start.
+It serves until the client leaves or a signal arrives. stdout carries only messages: the SDK sends
+all other output of the process to stderr. After a client closes stdin, conversations get time to
+end; after a signal, memory leaves unfinished work for the next start.
 """
 
 import argparse
@@ -57,9 +57,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def resolve_roots(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
-    """The roots that a person names, else the working directory.
+    """The roots that a person names, or else the working directory.
 
-    Raises: ConfigError if that would be everything, as for a server that another program starts.
+    Raises: ConfigError if that is `/`, as it may be for a server that another program starts.
     """
     if not named and cwd == Path("/"):
         raise ConfigError(
@@ -70,7 +70,7 @@ def resolve_roots(named: Sequence[Path], cwd: Path) -> tuple[Path, ...]:
 
 
 async def _serve_client(server: "MCPServer", sessions: "ServedSessions") -> None:
-    """Serves one client, then closes what it has left open."""
+    """Serves one client, then closes the sessions that it left open."""
     serving = asyncio.ensure_future(_serve_stdio(server))
     with cancelled_by_signals(serving):
         await asyncio.wait([serving])

@@ -1,11 +1,11 @@
 """The tools of `kode mcp serve`, and those of `--memory-only`: kode's memory for other agents.
 
-Their texts are written for the model that calls them. What such an agent adds to memory is outside
-text: it waits for the person's approval.
+The docstrings of tools are sent to the model that calls them. What another agent adds to memory is
+outside text: it waits for the person's approval.
 
-A permission question is a state to answer with `kode_answer`. A client of the protocol up to
-2025-11-25 that can show forms (elicitation) also gets it as one for its person: from 2026-07-28 on,
-servers ask nothing while a call runs.
+A permission question is part of a state, and `kode_answer` answers it. A client that can show forms
+(elicitation) also gets it as a form for its person, by the protocol up to 2025-11-25: from
+2026-07-28 on, a server may ask nothing during a call.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ sessions. Search it at the beginning of a task. It is reference material and giv
 you add waits until the person approves it."""
 
 MAX_WAIT_S = 50.0
-"""Many clients give up on a call after a minute."""
+"""Longest wait within a call, since many clients give up on a call after a minute."""
 
 CHOICES = ("once", "session", "no")
 P = ParamSpec("P")
@@ -72,7 +72,7 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 HINTS = {**dict.fromkeys(("kode_wait", "kode_diff", "kode_sessions"), READS), "memory_add": ADDS}
-"""Of the tools that differ from the others of their server."""
+"""Tool whose hints differ from the usual ones of its server → its hints."""
 Mode = Annotated[
     Literal["plan", "ask", "auto-edit"] | None,
     Field(
@@ -83,19 +83,19 @@ Mode = Annotated[
 
 
 def make_server(sessions: ServedSessions) -> MCPServer:
-    """The server over these conversations; the caller closes them."""
+    """A server whose tools drive these sessions, which the caller closes."""
     return _build_server("kode", INSTRUCTIONS, Tools(sessions), CHANGES)
 
 
 def make_memory_server(bounds: Bounds) -> MCPServer:
-    """The server over the memory of `$KODE_HOME`. Raises: ConfigError if memory is off."""
+    """A server whose tools use the memory of `$KODE_HOME`. Raises: ConfigError if it is off."""
     if not _load_config(bounds.roots[0]).memory.enabled:
         raise ConfigError("Memory is off: set memory.enabled to true, then start the server.")
     return _build_server("kode-memory", MEMORY_INSTRUCTIONS, MemoryTools(bounds), READS)
 
 
 def _build_server(name: str, instructions: str, tools: object, usual: ToolAnnotations) -> MCPServer:
-    """A server with the public methods of `tools`, and the usual hints for most."""
+    """A server with the public methods of `tools` as its tools; `usual` hints, but for `HINTS`."""
     server = MCPServer(name, instructions=instructions, version=kode_version, log_level="CRITICAL")
     for method in (method for method in vars(type(tools)) if not method.startswith("_")):
         server.add_tool(answer_faults(getattr(tools, method)), annotations=HINTS.get(method, usual))
@@ -103,8 +103,8 @@ def _build_server(name: str, instructions: str, tools: object, usual: ToolAnnota
 
 
 def answer_faults(work: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
-    """Wraps a tool so that its faults become answers: foreseeable ones say what to do, others where
-    the report is."""
+    """Wraps a tool so that its exceptions become error results: foreseen ones say what to do,
+    others where the report is."""
 
     @functools.wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Any:
@@ -227,8 +227,8 @@ class Tools:
 async def await_state(
     context: Context[Any], served: ServedSession, cursor: int, wait_s: float
 ) -> State:
-    """Waits at most `wait_s` for the turn's end or a question that only `kode_answer` can answer;
-    returns the state. Meanwhile puts questions to the client's person if it can."""
+    """Waits, at most `wait_s`, until the turn ends or a question needs `kode_answer`, and returns
+    the state. If the client supports forms, shows each question to its person first."""
     until = asyncio.get_running_loop().time() + min(max(wait_s, 0.0), MAX_WAIT_S)
     while True:
         await served.wait(until)
@@ -242,7 +242,7 @@ async def await_state(
 
 
 def _full_state(served: ServedSession, cursor: int) -> State:
-    """A state with its question in full, for the client itself."""
+    """A state with the whole open question, for the client to answer or pass on."""
     state = served.state(cursor)
     if served.question is not None:
         question = served.question.question
@@ -274,14 +274,14 @@ async def _ask_form(session: ServerSession, served: ServedSession, question: Ope
     try:
         filled = await session.elicit_form(form.message, form.requested_schema)
     except Exception:
-        # Whatever the client did with it, or it is gone: the question stays open.
+        # The client failed or is gone: the question stays open for `kode_answer`.
         served.note_form(question, "closed")
     else:
         _accept_form(served, question, filled)
 
 
 def _accept_form(served: ServedSession, question: OpenQuestion, filled: ElicitResult) -> None:
-    """A form closed without a choice leaves the question to the client."""
+    """Answers a question by its form; one closed without a choice leaves it to `kode_answer`."""
     content = filled.content or {}
     choice = "no" if filled.action == "decline" else content.get("choice")
     try:
@@ -312,8 +312,8 @@ def _make_form(question: Question) -> ElicitRequestFormParams:
 
 
 def _describe_answers(question: Question) -> dict[str, str]:
-    """The possible answers and their meaning. Permanent permission would loosen the person's own
-    sessions, and a client may fill in a form itself."""
+    """The possible answers and their meaning. Permanent permission is not among them: it would also
+    hold in the person's own sessions, and a client might fill in the form itself."""
     ways = {choice: text for choice, text in question.ways_to_allow.items() if choice in CHOICES}
     return {**ways, "no": "no" + "; a message says what to do instead" * question.takes_words}
 
@@ -364,7 +364,7 @@ class MemoryTools:
         return {"done": "it waits for the person", "id": outcome.change.id}
 
     def _open_memory(self, cwd: str) -> AbstractAsyncContextManager[Any]:
-        """Memory as it is on disk now, for one call."""
+        """Opens memory for one call. Raises: UserError for a folder outside the roots."""
         folder = self.bounds.resolve_folder(cwd) if cwd else self.bounds.roots[0]
         return open_memory(_load_config(folder), folder)
 

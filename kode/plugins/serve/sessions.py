@@ -1,6 +1,6 @@
-"""The conversations that clients drive, and the sessions on disk that they see. A client acts for
-the person who started the server: within what the server's flags and the person's own settings
-allow, in folders, mode, nesting and cost.
+"""The conversations that a client drives, and the sessions on disk that it may see. A client acts
+for the person who started the server, so the server's flags and the person's settings limit its
+folders, mode, nesting and cost.
 
 Nothing here knows the protocol: `server` turns it into tools.
 """
@@ -45,15 +45,15 @@ class Bounds:
     roots: tuple[Path, ...]
     """The folders that sessions may work in; absolute, links resolved."""
     depth: int = 0
-    """How many kodes this process is nested in; from `KODE_DEPTH`."""
+    """How many kode processes this one is nested in, from `KODE_DEPTH`."""
 
     def contains(self, folder: Path) -> bool:
-        """Whether a real path is a root, or below one."""
+        """Whether a path is a root or below one; its links must be resolved already."""
         return any(folder.is_relative_to(root) for root in self.roots)
 
     def resolve_folder(self, cwd: str) -> Path:
-        """The real folder that `cwd` names. Raises: UserError if it is missing, or no root allows
-        it."""
+        """The folder that `cwd` names, with links resolved. Raises: UserError if it is missing or
+        outside all roots."""
         try:
             folder = expand_path(cwd).resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
@@ -77,8 +77,8 @@ class Bounds:
         max_steps: int | None = None,
         max_budget_usd: float | None = None,
     ) -> Any:
-        """The person's settings for a session in `cwd`, with the client's wishes, which can only
-        lower limits; None for no wish.
+        """The person's settings for a session in `cwd`, changed by the wishes of the client (None
+        for no wish), which can lower limits but not raise them.
 
         Raises: UserError for what the server does not allow; ConfigError.
         """
@@ -104,8 +104,8 @@ class Bounds:
     def choose_mode(
         self, wished: PermissionMode | None, configured: PermissionMode, cwd: Path
     ) -> PermissionMode:
-        """The mode of a session in `cwd`. If the person's `configured` one is looser than this
-        server allows, it is `ask`. Raises: UserError if the wish is."""
+        """The mode of a session in `cwd`: the wish, or else the `configured` mode, or `ask` if that
+        is looser than this server allows. Raises: UserError if the wish is looser."""
         mode, project = wished or configured, project_root(cwd)
         is_looser = mode == "auto-edit" and not self.contains(Path(real_path(project)))
         if is_looser and wished:
@@ -119,14 +119,14 @@ class Bounds:
 
 MAX_OPEN = 16  # each has a session and may have subagents and servers
 CLIENT = "a client of kode's MCP server"
-"""The speaker in these sessions: not a person, so what they leave in memory waits for approval."""
+"""The speaker in these sessions is no person, so what they add to memory waits for approval."""
 MAX_LINES = 500  # of one state; a client that waits gets them sooner
 LINE_CHARS = 300  # a call with its subject
 BEGIN_WAIT_S = 10.0  # most hooks have run by then
 RESULT_KEYS = (
     "status result error steps cost_usd files_changed denials refused checks untrusted"
 ).split()
-"""The non-empty fields of a result that a client gets."""
+"""The fields of a result that a client gets; empty ones are left out."""
 FOR_THE_PERSON = (
     "Memory and what is trusted of a repository are for the person to change, at their own terminal"
 )
@@ -140,24 +140,24 @@ class OpenQuestion:
     question: Question
     answer: "asyncio.Future[Answer]"
     form: Literal["", "shown", "closed"] = ""
-    """Of the client's person, if any; once closed, the question waits for `kode_answer`."""
+    """Of the form for the client's person; "" for none. Once closed, only `kode_answer` helps."""
 
 
 @dataclass
 class ServedSession:
-    """Created before its conversation opens, because that may already emit events."""
+    """A session of a client; created before its conversation, whose opening may emit events."""
 
     conversation: Conversation = field(init=False)
     lines: list[str] = field(default_factory=list)
-    """Its progress."""
+    """What has happened in the session so far, a line each."""
     activity: str = ""
-    """What runs now."""
+    """The call or wait that runs now, in words; "" for none."""
     question: OpenQuestion | None = None
     ended: TurnEnded | None = None
     """How its last turn ended."""
     turn: "asyncio.Task[None] | None" = None
     messages: list[str] = field(default_factory=list)
-    """What the client has said while a turn runs."""
+    """What the client said during the running turn and the model has not got yet."""
     _questions: int = 0
     _one_question: asyncio.Lock = field(default_factory=asyncio.Lock)
     _begun: asyncio.Event = field(default_factory=asyncio.Event)
@@ -166,7 +166,7 @@ class ServedSession:
 
     @property
     def status(self) -> str:
-        """`working`, `asks`, `done`, or `idle`: nothing was requested since it was opened."""
+        """`working`, `asks`, `done`, or `idle` if no turn has run since the session was opened."""
         if self.question is not None:
             return "asks"
         if self.turn is not None and not self.turn.done():
@@ -174,7 +174,7 @@ class ServedSession:
         return "done" if self.ended is not None else "idle"
 
     def note_event(self, event: Event) -> None:
-        """An `Emit`."""
+        """Adds an event to the progress; the session's `Emit`."""
         if event.type == "turn_started":
             self._begun.set()
         line = describe_event(event, LINE_CHARS)
@@ -191,8 +191,8 @@ class ServedSession:
         self._wake_waiters()
 
     async def ask(self, question: Question) -> Answer:
-        """An `Ask`. What would outlast the session in memory, or be trusted permanently, is for the
-        person alone, and no client is asked."""
+        """Puts a question to the client; the session's `Ask`. Refuses questions about memory and
+        about permanent trust, which only the person may answer."""
         if question.until_changed or question.kind.startswith("memory"):
             return Answer(choice="no", message=FOR_THE_PERSON)
         async with self._one_question:
@@ -207,14 +207,14 @@ class ServedSession:
                 self._wake_waiters()
 
     def take_steering(self) -> list[Text]:
-        """Returns what the client has said meanwhile, once. No person typed it."""
+        """Returns and removes what the client said meanwhile, marked as typed by no person."""
         messages, self.messages = self.messages, []
         return [Text(text=message, typed="") for message in messages]
 
     async def send(self, text: str) -> None:
-        """Starts a turn; returns when the text is on disk, the turn has failed, or opening the
-        session (a hook, say) takes very long. While a turn runs, the model gets the text with its
-        next step."""
+        """Starts a turn. Returns when the text is on disk, the turn has failed, or `BEGIN_WAIT_S`
+        have passed, as during a slow hook. If a turn runs already, hands the text to the model
+        with its next step instead."""
         if self.turn is not None and not self.turn.done():
             self.messages.append(text)
             return
@@ -236,32 +236,32 @@ class ServedSession:
         self._wake_waiters()
 
     async def wait(self, until: float) -> None:
-        """Returns when the turn ends, asks something that is not being shown to a person, or at
-        time `until` (of the loop's clock)."""
+        """Returns when the turn ends, when it asks a question that no form shows, or at the time
+        `until` of the loop's clock."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 while self.status == "working" or (self.question and self.question.form == "shown"):
                     await self._changed.wait()
 
     def note_form(self, question: OpenQuestion, form: Literal["shown", "closed"]) -> None:
-        """Records whether the person is being shown a form of a question, or has closed it."""
+        """Records that the client's person is being shown a question as a form, or closed it."""
         question.form = form
         self._wake_waiters()
 
     async def stop(self) -> None:
-        """Interrupts the running turn and waits for its end; it is on disk then."""
+        """Interrupts the running turn, drops waiting messages, and waits for the turn's end."""
         self.messages.clear()
         while self.turn is not None and not self.turn.done():
             self.turn.cancel()
             await asyncio.wait([self.turn])
 
     async def close(self) -> None:
-        """Ends turn and conversation; memory gets time to finish."""
+        """Stops the turn and closes the conversation, which gives memory time to finish."""
         await self.stop()
         await self.conversation.close()
 
     def state(self, cursor: int) -> dict[str, Any]:
-        """Everything a client may know, with the progress from `cursor` on."""
+        """What a client may know, with the progress from `cursor` on (the last `MAX_LINES`)."""
         state: dict[str, Any] = {
             "session": self.conversation.session.id,
             "status": self.status,
@@ -277,7 +277,7 @@ class ServedSession:
         return state
 
     async def _run_turns(self, text: str) -> None:
-        """Runs turns until nothing the client said is left."""
+        """Runs a turn, then others for what the client said too late for the one before."""
         while text:
             try:
                 self.ended = await self.conversation.turn(
@@ -308,16 +308,16 @@ class ServedSessions:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def start(self, cwd: str, **wishes: Any) -> ServedSession:
-        """Starts a session in `cwd`, with wishes for `Bounds.make_settings`. Raises: UserError,
+        """Starts a session in `cwd`; `wishes` go to `Bounds.make_settings`. Raises: UserError,
         StorageError."""
         async with self._opening:
             return await self._open(self.bounds.resolve_folder(cwd), None, **wishes)
 
     async def find_or_open(self, session: str) -> ServedSession:
-        """The open conversation with this session id (or prefix), else opens the session on disk.
+        """Returns the session with this id or prefix, and opens it from disk if it is not open.
 
-        Raises: UserError, also for one outside of the roots; SessionError; BusyError if it is open
-        elsewhere.
+        Raises: UserError, also for a session outside the roots; SessionError; BusyError if another
+        process has it open.
         """
         async with self._opening:
             id = find_session(kode_home(), session)
@@ -326,7 +326,7 @@ class ServedSessions:
             return self.opened.get(id) or await self._open(Path(cwd), id)
 
     def find(self, session: str) -> ServedSession:
-        """The open conversation. Raises: UserError."""
+        """The one open session whose id begins so. Raises: UserError for none or several."""
         ids = [id for id in self.opened if session and id.startswith(session)]
         if len(ids) == 1:
             return self.opened[ids[0]]
@@ -336,12 +336,12 @@ class ServedSessions:
         )
 
     async def close(self, served: ServedSession) -> None:
-        """Closes one; its session can be resumed, also by `kode continue`."""
+        """Closes a session; it can be resumed, also by `kode continue`."""
         self.opened.pop(served.conversation.session.id or "", None)
         await served.close()
 
     async def close_all(self) -> None:
-        """Closes all concurrently. If cancelled, memory leaves its work for the next start."""
+        """Closes all sessions at once. If cancelled, memory leaves its work for the next start."""
         endings = [asyncio.create_task(served.close()) for served in self.opened.values()]
         try:
             await asyncio.gather(*endings, return_exceptions=True)
@@ -349,7 +349,7 @@ class ServedSessions:
             await asyncio.gather(*endings, return_exceptions=True)
 
     def list_rows(self, limit: int) -> list[dict[str, Any]]:
-        """The sessions below the roots, last used first."""
+        """At most `limit` sessions below the roots, last used first, as JSON objects."""
         rows: list[dict[str, Any]] = []
         for session in list_sessions(kode_home()):
             served = self.opened.get(session.id)

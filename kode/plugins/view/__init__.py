@@ -1,9 +1,9 @@
 """`kode view`: sessions, memory and costs in a browser, for this machine only.
 
     command   the command: a socket, the one-time link, the server
-    access    access control: token, cookie, Host, Origin; what a page may do
+    access    access control: token, cookie, Host, Origin; the security headers of pages
     pages     an address → values → a template, which escapes any text of a session or a file
-    session   one session
+    session   a session's turns, calls and diffs, prepared for its page
 
 Pages are built from disk at each request. They store and change nothing; there is no script.
 """

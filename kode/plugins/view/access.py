@@ -1,4 +1,4 @@
-"""Access control for the pages, and what a page may do in a browser.
+"""Access control for the pages, and headers that restrict what a page may do in the browser.
 
 The link that `kode view` prints holds a token that works once: the browser that opens it gets a
 cookie, and from then on only requests with that cookie are answered. Other users of the machine,
@@ -26,15 +26,15 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
-"""Sent with every answer. No script runs, not even one of kode's own: there is none."""
+"""Sent with every answer. They forbid all scripts, since kode's pages have none."""
 
 ENTRANCE = """\
 <!doctype html><html lang="en"><head><meta charset="utf-8"><title>kode</title>
 <meta http-equiv="refresh" content="0; url=/"></head>
 <body><p><a href="/">Open kode</a></p></body></html>
 """
-"""Not a redirect: it would count as a request from the page with the link, possibly of another
-site, and the cookie would not be sent."""
+"""A page, because browsers treat a redirect as a request from the page that has the link: if that
+is of another site, they would not send the cookie."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Keys:
         return f"kode_view_{self.address.rpartition(':')[2]}"
 
     def use_token(self, token: str) -> bool:
-        """Whether a token is valid; it is used up then."""
+        """Whether the token is valid. A valid token is used up by this call."""
         if not self.token or not _is_same_secret(token, self.token):
             return False
         self.token = ""
@@ -99,7 +99,7 @@ class Guard:
         return None
 
     def _check_cookie(self, request: Request) -> Response | None:
-        """Answers requests without a cookie, or with a token."""
+        """Answers a request with a token or without the cookie; None lets any other pass."""
         keys = self._keys
         has_cookie = _is_same_secret(request.cookies.get(keys.cookie_name, ""), keys.cookie)
         token = request.query_params.get("token")

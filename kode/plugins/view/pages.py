@@ -54,12 +54,12 @@ NOT_FOUND = (SessionError, MemoryRefused)
 
 
 VIEWS = {"/": "Sessions", "/memory": "Memory", "/costs": "Costs"}
-"""Addresses and names in the navigation."""
+"""Address of each page in the navigation → its name there."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageSubject:
-    """What the pages are about."""
+    """The home, project and settings that the pages show."""
 
     home: Path
     """`$KODE_HOME`."""
@@ -69,7 +69,7 @@ class PageSubject:
 
 
 def make_application(place: PageSubject, keys: Keys) -> ASGIApp:
-    """All pages, behind their guard."""
+    """The web application: all pages, behind the guard that checks each request."""
     pages = _Pages(place)
     routes = [
         Route("/", pages.sessions),
@@ -83,8 +83,8 @@ def make_application(place: PageSubject, keys: Keys) -> ASGIApp:
 
 
 class _Pages:
-    """The handlers, by address. Those that only read files are plain functions, which Starlette
-    runs in a thread."""
+    """The handlers of requests, one for each address. Those that only read files are plain
+    functions, which Starlette runs in a thread."""
 
     def __init__(self, place: PageSubject) -> None:
         self._place = place
@@ -142,7 +142,7 @@ class _Pages:
         )
 
     def fault(self, request: Request, error: Exception) -> Response:
-        """The page for an error, with what to do about it."""
+        """The page for an error; it says what to do about it."""
         title, status = "Not possible", 500
         match error:
             case HTTPException(status_code=status, detail=text):
@@ -165,7 +165,7 @@ def _page_number(request: Request) -> int:
 
 
 def _show_list_page(request: Request, *, has_more: bool) -> Mapping[str, object]:
-    """One page of a long list, for `pager` in `parts.html`."""
+    """The values that `pager` in `parts.html` needs to link the pages of a long list."""
 
     def address(number: int) -> str:
         url = request.url.include_query_params(page=number)
@@ -180,12 +180,12 @@ def _style_response(request: Request) -> Response:
 
 
 PERIODS = (7, 30, 90, 365)
-"""Periods, in days."""
+"""The periods that the page of costs offers, in days."""
 
 
 def cost_values(home: Path, period: str) -> dict[str, object]:
-    """The values of the page: days with requests come newest first, projects and models by cost.
-    Raises: StorageError."""
+    """The values of the page of costs; days come newest first, projects by falling cost. Any other
+    period than those offered means 30 days. Raises: StorageError."""
     days = next((days for days in PERIODS if str(days) == period), 30)
     now = datetime.now().astimezone()
     first = (now - timedelta(days=days - 1)).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -212,11 +212,11 @@ _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f]"
 )
-"""Controls, marks that reorder text, and zero-width characters: what hides in a text."""
+"""Control characters, marks that reorder text, and zero-width characters, which all can hide."""
 
 
 def show_value(value: Any) -> Any:
-    """A value as a template displays it, before it is escaped."""
+    """A value as displayed text, with hidden characters spelt out; escaping comes after it."""
     if isinstance(value, Markup):
         return value
     text = str(value).replace("\r\n", "\n")
@@ -257,7 +257,7 @@ def format_folder(path: Path | str) -> str:
 
 
 def format_time(at: str) -> str:
-    """A time in local time, to the minute."""
+    """An ISO time in local time, to the minute; any other text unchanged."""
     try:
         return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):

@@ -1,8 +1,8 @@
-"""A session as a person looks back on it: turns with messages, calls and undos.
+"""A session prepared for display: its turns with messages, calls and undos.
 
-Unlike what the model gets, this is the entire file: rewound parts are included and marked. The diff
-of a call comes from the call itself; the previous content of a replaced file comes from the record
-of `/undo`. Nothing here needs a server.
+Unlike the model's view, this is the entire file: rewound parts are included and marked. The diff of
+an edit comes from the call's arguments; if a file was replaced, its previous content comes from the
+records of `/undo`. Nothing here needs a server.
 """
 
 import difflib
@@ -49,7 +49,7 @@ EVENTS: Mapping[str, tuple[str, Sequence[str]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TextView:
-    """What was said, or has happened to the session itself."""
+    """A text that was said, or an event of the session."""
 
     kind: str
     """Who said it: `you` or `kode`; `added` for what kode added to a message; `event`."""
@@ -70,7 +70,7 @@ class CallView:
     """What it is about, on one line: a path, a command."""
     arguments: str
     diff: Sequence[DiffLine]
-    """Of an edit; () for other calls, whose arguments are shown."""
+    """The diff of an edit; () for other calls, whose arguments are shown instead."""
     outcome: str
     """`done`, `failed` or `without a result`."""
     output: str
@@ -82,12 +82,12 @@ class TurnView:
     """Everything after one message of the person; number 0 precedes the first."""
 
     turn: Any
-    """Of the transcript."""
+    """The turn of the transcript."""
     title: str
     """The beginning of the message, on one line."""
     items: Sequence[TextView | CallView]
     files: Sequence[str]
-    """What it changed, relative to the session's folder."""
+    """The files that the turn changed, relative to the session's folder."""
     spent: Any
 
 
@@ -138,7 +138,7 @@ def _view_items(
 
 
 def _view_events(item: Any) -> Iterator[TextView]:
-    """What an entry that is no message tells a person; nothing for one that only kode reads."""
+    """The event that an entry other than a message shows, if its type is in `EVENTS` or `x-…`."""
     entry, fields = item.entry, vars(item.entry)
     kind = "redo" if fields.get("redo") else entry.type
     if kind.startswith("x-"):
@@ -211,11 +211,11 @@ def _diff_lines(old: str, new: str) -> Sequence[DiffLine]:
 class SessionView:
     transcript: Transcript
     folder: Path
-    """With what belongs to it, such as the records of its subagents."""
+    """The folder with the session's other files, such as the records of its subagents."""
     title: str
     turns: Sequence[TurnView]
     spending: Spending
-    """Also of rewound turns, which were paid for too."""
+    """The cost of all turns, also rewound ones, which were paid for too."""
 
 
 def session_view(transcript: Transcript) -> SessionView:
