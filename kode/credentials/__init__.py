@@ -1,7 +1,7 @@
 """Finds and masks credentials in a text, by their form or because they are keys in use.
 
 `rules` recognizes them. Hashes, UUIDs, public keys, placeholders and references to a vault do not
-count. Patterns match forward from a rare text, so that the time is linear in any text."""
+count. Patterns match forward from a rare string, so that any text takes linear time."""
 
 import base64
 import re
@@ -27,7 +27,7 @@ _MAX_KEY_CHARS = 20_000  # an RSA key of 16,384 bits has about 13,000
 
 
 class Credential(NamedTuple):
-    """One credential in a text: `text[start:end]` is the value, `kind` says whose it is."""
+    """One credential in a text: `text[start:end]` is its value, `kind` says what it is."""
 
     start: int
     end: int
@@ -54,8 +54,8 @@ def spellings(key: str) -> tuple[str, ...]:
 
 
 def is_key(value: str) -> bool:
-    """Whether a configured key is a secret. Local servers accept any text, and masking an ordinary
-    word would damage texts."""
+    """Whether a configured key is a secret. Local servers accept any text as a key, and masking an
+    ordinary word would garble texts."""
     return len(value) >= 8 and value not in _NO_KEYS and not is_placeholder(value)
 
 
@@ -68,7 +68,7 @@ def find_credentials(text: str) -> list[Credential]:
             spans.append(Credential(*match.span(), "key in use"))
     if "-----BEGIN " in text:
         spans += _find_private_keys(text)
-    # Most words are too short to contain a token: search prefixes only in the rest.
+    # Most words are too short to contain a token, so prefixes are searched only in the rest.
     long_words, rules = "\n".join(_LONG_WORD.findall(text)), dict[CredentialRule, None]()
     for hinted, words in ((TOKENS if long_words else (), long_words), (HINTED, lowered)):
         for hint, rule in hinted:

@@ -76,7 +76,7 @@ _JUDGES: dict[str, Judge] = {
 
 @dataclass(frozen=True, eq=False)
 class CredentialRule:
-    """One form. The group `value` of the pattern is the credential, else all that it matches."""
+    """One form of credential: the group `value` of its pattern, else the whole match."""
 
     source: str
     kind: str
@@ -147,7 +147,7 @@ _ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "：
 def find_assigned(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     """Yields the start, end and kind of each value that the text assigns to a secret's name."""
     done, hints = 0, list[int]()
-    for word in _HINTS:  # far cheaper word by word than by one pattern for all
+    for word in _HINTS:  # searching word by word is far cheaper than one pattern
         if word in lowered:
             hints += map(re.Match.start, re.finditer(word, lowered))
     for hint in sorted(hints):

@@ -50,7 +50,7 @@ _INSTEAD = {
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A tool call with everything that decides about it."""
+    """A tool call, with everything that the decision about it depends on."""
 
     rules: Rules
     mode: PermissionMode
@@ -409,7 +409,7 @@ def _decide_line(call: Call, line: "ShellLine") -> Decision:
     rest = [part for part in line.parts if part not in permitted]
     risky = [part for part in rest if part.risk != "safe"]
     if any(_asks_at_once(call, part) for part in rest):
-        # A yes runs the full line outside, so every part that does more than read is named.
+        # A yes runs the whole line outside, so every part that does more than read is named.
         return _ask_about(call, risky)
     if call.mode == "full" and not call.sandbox_forced:
         return allow(_MODE_ALLOWS)
@@ -452,7 +452,7 @@ def _asks_at_once(call: Call, part: "LinePart") -> bool:
 def _line_rule(
     call: Call, among: Iterable[Rule], part: "LinePart", *, loosely: bool = False
 ) -> Rule | None:
-    """The first rule about the words of a part, or (`loosely`) about a file that it names."""
+    """The first rule that matches a part's words or (`loosely`) a file that the part names."""
     named = {"read": part.reads, "edit": part.writes} if loosely else {}
 
     def is_about(rule: Rule) -> bool:

@@ -40,10 +40,10 @@ Decided = list[tuple[FileChange, Decision]]
 
 @dataclass(kw_only=True)
 class GateState:
-    """What changes while a session runs; a gate shares it with its copies."""
+    """What changes during a session; copies of a gate share it."""
 
     mode: PermissionMode
-    denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
+    denied: tuple[Rule, ...] = ()  # by a plug-in, for the session
     approved: tuple[StandingRule, ...] = ()
     """The rules that answers for this session added."""
     problem: str = ""
@@ -75,7 +75,7 @@ class Gate:
         return tuple(str(approval.rule) for approval in self.state.approved if not approval.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
-        """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
+        """Adds rules as an answer for the session does. Raises: ConfigError for a bad rule."""
         self.state.approved = approvals.add_rules(self.state.approved, parse_all(rules), "session")
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
@@ -368,7 +368,7 @@ def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
 
 
 def _preview_call(action: Action) -> str:
-    """What a call without a preview is about: its subject, or all arguments, in full."""
+    """The preview of a call whose tool makes none: its subject, or all arguments, in full."""
     if action.tool.effect in ("run", "fetch", "read"):
         return action.subject
     arguments = {name: value for name, value in action.arguments.items() if value is not None}

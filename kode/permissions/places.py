@@ -133,7 +133,7 @@ def _is_secret(path: str, where: PathRules) -> bool:
     name, ours = os.path.basename(original), (*where.roots, where.home, *where.readable)
     return not _is_in_lists(original, "no_keys") and (
         _is_in_lists(folded, "key_folders", end=_OR_BELOW)
-        or (_is_key_file(original) and not os.path.isdir(path))  # a package, an environment
+        or (_is_key_file(original) and not os.path.isdir(path))  # a package, a virtual environment
         or (not {"*", "?", "["}.isdisjoint(name) and _reaches_secret(name))
         or (is_below(path, "/root") and not is_below_any(path, ours) and not is_in_tmp(path, where))
     )
@@ -163,7 +163,7 @@ def contains_keys(path: str) -> bool:
 
 
 def is_cache(name: str) -> bool:
-    """Whether a file or folder of this name is byte code or a cache, which nobody misses."""
+    """Whether a file or folder of this name is byte code or a cache, which can be lost."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in names("caches"))
 
 

@@ -27,7 +27,7 @@ class Question:
     dangers: tuple[str, ...] = ()
     """What the call would destroy, one sentence each."""
     kind: str = ""
-    """Groups approvals for counting: the risk of a command, else what the tool does."""
+    """The group in which approvals are counted: the tool's effect, with the risk of a command."""
     asker: str = ""
     """The subagent that asks; "" for the agent itself."""
     rules: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Question:
     until_changed: bool = False
     """Whether a yes holds until the subject changes, instead of once."""
     takes_words: bool = True
-    """Whether a no may have a message for the model."""
+    """Whether a no can carry a message for the model."""
     of: Literal["call", "outside", "changes"] = "call"
     """What a no would refuse, see `messages.Refusal`."""
 

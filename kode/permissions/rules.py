@@ -42,7 +42,7 @@ ALLOWED = (
 )
 
 _OTHER_NAME_OF_MCP = re.compile(r"mcp__((?:(?!__)[^()\s])+(?:__[^()\s]+)?)")
-"""A server or its tool, as other agents write it and as the model calls it."""
+"""An MCP server or one of its tools, as other agents write it and as the model calls it."""
 
 _VENDORS_NAMES = {"apply_patch": "edit", "str_replace_based_edit_tool": "edit", "bash": "shell"}
 """A vendor's own tool → the rule name of the tool of kode that runs its calls."""
@@ -124,7 +124,7 @@ def make_shell_rule(words: Sequence[str], *, prefix: bool) -> Rule:
 
 
 def names_tool(rule: Rule, tool: Tool) -> bool:
-    """Whether the rule is about this tool, ignoring its pattern."""
+    """Whether the rule names this tool or its family; the pattern is ignored."""
     family = {"run": "shell", "memory-read": "memory"}.get(tool.effect, tool.effect)
     return rule.name == tool.name or rule.name in {family} & {*FAMILIES}
 
@@ -176,13 +176,13 @@ def matches_url(rule: Rule, url: str) -> bool:
 
 
 def host_of(url: str) -> str:
-    """The host of an http or https URL in lower case; "" if in doubt."""
+    """The host of an http or https URL in lower case; "" if the URL could be read in two ways."""
     is_clear = re.match(r"\s*https?://", url, re.IGNORECASE) and "\\" not in url
     return registry.host_of(url.strip()).lower().rstrip(".") if is_clear else ""
 
 
 def strip_system_folder(program: str) -> str:
-    """`/bin/ls` and `ls` are one command; a program elsewhere is another."""
+    """Removes a system folder from a program: `/bin/ls` is `ls`; one elsewhere keeps its folder."""
     return _SYSTEM_FOLDER.sub("", program)
 
 

@@ -18,7 +18,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # asm/unistd.h
 _MORE_THAN_CAN_BE_OPEN = 1 << 24  # above the kernel's fs.nr_open
 _READ_ONLY, _PLAIN, _REMOUNT, _BIND = 1, 2 | 4, 32, 4096
-"""`_PLAIN`: no programs that run as their owner, no devices."""
+"""`_PLAIN`: MS_NOSUID and MS_NODEV, so no setuid programs and no devices."""
 _DETACH, _NEW_USER = 2, 0x10000000  # MNT_DETACH and CLONE_NEWUSER of Linux
 _LISTENER, _PATIENT = 8, 32  # a filter with a listener; a reported call that waits through signals
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER, _DROP_FROM_BOUND = 38, 22, 2, 24  # linux/prctl.h

@@ -387,7 +387,7 @@ def remove_tree(folder: Path) -> None:
 def give_rights(folder: Path) -> None:
     """Gives the user all rights to these folders: the kernel or a command may deny some."""
     folders = [folder]
-    for each in folders:  # which grows meanwhile
+    for each in folders:  # the loop adds to it
         mode = stat.S_IMODE(os.lstat(each).st_mode)
         if mode & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(each, mode | stat.S_IRWXU)
@@ -397,13 +397,13 @@ def give_rights(folder: Path) -> None:
 
 # ── files with keys ──────────────────────────────────────────────────────────────────────────────
 
-MAX_ENTRIES = 50_000  # limit of scanned names in each of the folders, starting at the top
+MAX_ENTRIES = 50_000  # most names to scan below each root, from the top
 
 _TICK_NS = 2_000_000_000  # file systems that count times in steps of two seconds
 
 
 class _Folder(NamedTuple):
-    """One folder when it was scanned."""
+    """One folder, as it was when it was scanned."""
 
     stamp: tuple[int, int]
     """Its inode and change time, which no program can set."""
@@ -428,7 +428,7 @@ class Masks:
         folders = dict[str, _Folder]()
         for root in self.roots:
             waiting, left = [str(root)], MAX_ENTRIES
-            for path in waiting:  # which grows meanwhile
+            for path in waiting:  # the loop adds to it
                 with contextlib.suppress(OSError):
                     if left > 0:
                         folders[path] = self._scan(path)

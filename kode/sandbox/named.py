@@ -42,7 +42,7 @@ def find_named(root: Path) -> frozenset[str]:
     search.add_texts(search.read_git_settings())
     search.add_texts(*[f"{root}/{name}" for name in places.names("names_programs")])
     search.take_scripts(_RUN_BY_INSTALLING)
-    for path in search.texts:  # which grows meanwhile
+    for path in search.texts:  # the loop adds to it
         search.take_words(
             _COMMENT.sub("", read_regular(path, MAX_TEXT_BYTES)), os.path.dirname(path)
         )

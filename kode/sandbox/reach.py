@@ -216,7 +216,7 @@ def find_siblings(place: Workplace, work: Sequence[Path]) -> tuple[Path, ...]:
     """The folders outside the working folders that the project's manifests name, or that theirs
     name in turn. A folder without a manifest does not count."""
     homes, folders = user_homes(), [place.project, place.cwd]
-    for folder in folders:  # which grows meanwhile
+    for folder in folders:  # the loop adds to it
         texts = (read_regular(folder / name) for name in _MANIFESTS)
         words = (word for text in texts for word in _ELSEWHERE.findall(text))
         for target in (_real_path(folder / word) for word in words):
@@ -302,7 +302,7 @@ def to_bubblewrap(
     words += ["--unshare-net"] if reach.network == "none" else []
     if not lowers:
         return [*words, "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd)]
-    words += ("--bind", str(store), STAGE)  # what the launcher makes layers of
+    words += ("--bind", str(store), STAGE)  # the launcher makes the layers of it
     words += [word for root, to in lowers.items() for word in ("--ro-bind", str(root), to)]
     # The launcher mounts them as root of a namespace, then gives up all powers. The first process
     # stays in its starting folder, which must not be below a layer and its masks.
@@ -383,7 +383,7 @@ def _is_plain_folder(path: Path) -> bool:
 
 
 def read_regular(path: str | Path, most: int = -1) -> str:
-    """The text of a regular file, up to `most` bytes; "" for anything else."""
+    """The text of a regular file, at most `most` bytes of it; "" if it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             return file.read(most).decode(errors="replace")
@@ -454,7 +454,7 @@ _NETWORK = f"""(allow network-outbound (remote ip "*:*"))
 
 
 def _match_any_case(name: str) -> str:
-    """A regular expression: most volumes ignore case."""
+    """A regular expression for a name in any case: most macOS volumes ignore case."""
     return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else f"[{c}]" for c in name)
 
 

@@ -203,7 +203,7 @@ def make_loopback() -> Loopback:
 
 
 def _open_network(bubblewrap: str) -> int:
-    """A descriptor of a new network with its loopback up. Raises: OSError, ValueError."""
+    """Opens a descriptor of a new network with its loopback up. Raises: OSError, ValueError."""
     with subprocess.Popen(
         # The shell ends when its input does, so at the latest with kode.
         [bubblewrap, *_WHOLE, "--unshare-net", "--", "/bin/sh", "-c", "echo $$; read end"],
@@ -325,7 +325,7 @@ class Sandbox:
         SandboxUnknownError."""
         interest, kind = interest or Interest(), kind or self.support().kind
         masked, layers = self.masks.paths(), []
-        settle_indexes(masked, self.place.git)  # before it counts as somebody else's change
+        settle_indexes(masked, self.place.git)  # before the layers exist, or it counts as a change
         for root in self.folders if kind == "layered" else ():
             if root not in self.carried:
                 self.carried[root] = make_layer(self.store(), root)
@@ -606,7 +606,7 @@ class Attempt:
         cache = str(self.sandbox.grants.cache or f"{inside}/.cache")
         variables = {**_VARIABLES, **(_TRUST_SIZES if self.masked else {})}
         variables |= {"TMPDIR": inside, "XDG_CACHE_HOME": cache}
-        if self.interest.records_opens:  # byte code beside a source would have to be approved
+        if self.interest.records_opens:  # else the person would have to approve byte code
             variables["PYTHONPYCACHEPREFIX"] = cache
         return variables
 

@@ -76,7 +76,7 @@ def _reach_process(pid: int) -> None:
 
 
 class Support(NamedTuple):
-    """How good the sandbox is on this machine."""
+    """The best kind of sandbox on this machine."""
 
     kind: Kind
     why: str = ""
@@ -170,8 +170,8 @@ def find_obstacle(sandbox: "Sandbox", kind: Kind) -> str:
 
 
 def _list_trials(sandbox: "Sandbox", kind: Kind, outside: tuple[str, int]) -> list[Trial]:
-    """What a command must be able to do, and what not, in the session's own folders and with an
-    address of the machine."""
+    """Lists what a command must be able to do, and what it must not, in the session's own folders
+    and with an address of this machine."""
     place, grants, homes, folders = sandbox.place, sandbox.grants, user_homes(), sandbox.folders
     cwd, temporary = str(place.cwd), "/tmp" if kind in BUBBLEWRAP else sandbox.temporary_folder()
     hidden = [place.home / name for name in ("config.json", "history", "memory/history.jsonl")]

@@ -104,7 +104,7 @@ class ShellLine:
     checks: tuple[CheckPart, ...] = ()
     """The parts that check the project: tests, types, style, a build."""
     exit_one_is_answer: bool = False
-    """Whether its exit status 1 is an answer and no failure, as that of `grep`."""
+    """Whether its exit status 1 is an answer, as that of `grep` is, and no failure."""
 
     @property
     def risk(self) -> Risk:
@@ -241,7 +241,7 @@ class _Walk:
             self.parts.append(part)
 
     def _judge_reader(self, part: LinePart, files: Sequence[str]) -> LinePart:
-        """A command that only reads and prints."""
+        """Judges a command that only reads and prints."""
         paths = [self._locate(Word(word)) for word in files if word != "-"]
         effect = _merge_effects([_read_effect(path, self.where) for path in paths])
         return replace(effect, text=part.text, argv=part.argv, reason=effect.reason or "only reads")
@@ -270,7 +270,7 @@ class _Walk:
             self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 
     def _judge_program(self, part: LinePart, words: Words, files: Sequence[str] | None) -> LinePart:
-        """A command by the rule for its program, and by the files that it names."""
+        """Judges a command by the rule for its program, and by the files that it names."""
         rule = programs.find_rule(words) or (_UNKNOWN if files is None else _UNCHECKED)
         if files is not None:
             effect = self._touch([word for word in words if word.text in files], "reads")
